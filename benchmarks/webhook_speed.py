@@ -30,8 +30,9 @@ from manager.address import BindAddress
 from manager.logs import configured
 from manager.metrics import Metrics
 from manager.tls.served import SelfSigned, ServedCertificate
+from manager.webhook.endpoints import endpoints_of
 from manager.webhook.registration import Webhooks
-from manager.webhook.server import WebhookServer, endpoints_of
+from manager.webhook.server import WebhookServer
 from tests.support.admission import webhooks_of
 from tests.support.ports import PortBlock
 

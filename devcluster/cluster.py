@@ -56,7 +56,7 @@ class DevCluster:
             print(cluster.kubeconfig_path)
 
     `store`, `registry`, `server` and `client` are its parts, for those who work within the process; `faults`
-    makes things go wrong.
+    makes things go wrong; `sessions` says what exec, attach and port-forward find in a container.
     """
 
     def __init__(
@@ -158,6 +158,7 @@ class DevCluster:
             sharded_lists="ShardedListAndWatch" in feature_gates,
         )
         self.client = LocalClient(self.server)
+        self.sessions = self.server.subresources.pods.sessions
         self.faults = FaultControl(self.store)
         self._handler = with_fault_endpoint(
             with_faults(self.server.handle, self.faults), self.faults, self.authenticator.authenticate
@@ -285,7 +286,7 @@ class DevCluster:
             images=self._images,
             ca_pem=self.ca_pem.decode(),
         )
-        self.server.subresources.pods.logs = PodLogs(self.store, self.clock, controllers.runtime)
+        self.sessions.logs = PodLogs(self.store, self.clock, controllers.runtime)
         await starting.enter_async_context(controllers)
 
 

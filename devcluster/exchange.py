@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
 from devcluster.errors import StatusError
 
-__all__ = ["ApiRequest", "ApiResponse", "ConnectionCut", "Handler", "User"]
+__all__ = ["ApiRequest", "ApiResponse", "ConnectionCut", "Handler", "User", "WebSocket"]
+
+
+class WebSocket(Protocol):
+    """An open WebSocket, as its server has it."""
+
+    async def receive(self) -> bytes | None:
+        """Return the next message, None when the client sends no more."""
+        ...
+
+    async def send(self, message: bytes) -> None:
+        """Send a binary message; raises ConnectionError when the client has gone."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,7 +66,8 @@ class ApiResponse:
     """A response of the API server: a body, or a stream whose chunks are sent as they come.
 
     The server closes a stream's iterator (`aclose`) when the client goes away. `warnings` become `Warning`
-    headers.
+    headers. With `websocket`, the connection continues as a WebSocket until that function returns; the server
+    cancels it when the client goes away.
     """
 
     status: int = 200
@@ -63,6 +76,7 @@ class ApiResponse:
     warnings: list[str] = dataclasses.field(default_factory=list)
     body: bytes = b""
     stream: AsyncIterator[bytes] | None = None
+    websocket: Callable[[WebSocket], Awaitable[None]] | None = None
 
     @classmethod
     def json(cls, value: Any, *, status: int = 200) -> ApiResponse:

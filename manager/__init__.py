@@ -47,7 +47,8 @@ if TYPE_CHECKING:
         every,
     )
     from manager.rights import rbac
-    from manager.runnables import Runnable
+    from manager.runnables import Lifespan, Runnable
+    from manager.server import HttpServer
     from manager.settings import Setting
 
 __all__ = [
@@ -58,7 +59,9 @@ __all__ = [
     "Context",
     "ControllerOptions",
     "Enqueue",
+    "HttpServer",
     "Informer",
+    "Lifespan",
     "Meta",
     "ObjectKey",
     "Operator",
@@ -96,7 +99,7 @@ __all__ = [
     "webhook",
 ]
 
-_HOMES = ("operator", "controller", "cache", "api", "loop", "rights", "runnables", "settings")
+_HOMES = ("operator", "controller", "cache", "api", "loop", "rights", "runnables", "server", "settings")
 
 
 def __getattr__(name: str) -> Any:

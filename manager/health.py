@@ -1,4 +1,4 @@
-"""Whether the process is alive, and whether it is ready: named checks and how they are shown."""
+"""Liveness and readiness of the process: named checks and how they are shown."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Checks:
         return tuple(self._checks)
 
     def problem(self, name: str) -> str | None:
-        """What is wrong according to one check; a check that raises is a check that fails.
+        """Return the problem that one check finds; a check that raises is a check that fails.
 
         Raises `KeyError` for an unknown name.
         """

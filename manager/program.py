@@ -1,4 +1,4 @@
-"""Which program a process is of: what a cluster tells it from others by."""
+"""The name by which a cluster tells a program from others."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ class Program:
 
     @property
     def agent(self) -> str:
-        """What it calls itself to servers."""
+        """The user agent of its requests."""
         return f"{self.name}/{self.version}"
 
     @property
     def prefix(self) -> str:
-        """What the names of its objects begin with."""
+        """The beginning of the names of its objects."""
         return f"{self.name}-"
 
     @property
     def variables(self) -> str:
-        """What the names of its environment variables begin with."""
+        """The beginning of the names of its environment variables."""
         return f"{self.name.replace('-', '_').upper()}_"
 
     @property

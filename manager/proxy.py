@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Self, overload
+from typing import Self, overload
 
 from manager.logs import get_logger
 from manager.settings import HasSettings, Setting
@@ -36,10 +36,10 @@ class ProxyEnvironment(Setting[bool]):
     def __get__(self, instance: HasSettings | None, owner: type) -> Self | list[dict[str, str]]:
         if instance is None:
             return self
-        kept: dict[str, Any] = vars(instance)  # what the log says of it, it says once
-        if self.name not in kept:
-            kept[self.name] = proxy_environment(os.environ, credentials=instance.settings[self])
-        environment: list[dict[str, str]] = kept[self.name]
+        environment = proxy_environment(os.environ, credentials=instance.settings[self])
+        # From now on it is an attribute of the instance: what the log says of it, it says once.
+        for name in {name for each in owner.__mro__ for name, value in vars(each).items() if value is self}:
+            vars(instance)[name] = environment
         return environment
 
 

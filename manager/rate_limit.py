@@ -16,42 +16,35 @@ class TokenBucket:
     again, on the running loop's clock. There may be one per object.
     """
 
-    __slots__ = ("_burst", "_full_at", "_interval")
+    __slots__ = ("_full_at", "_interval", "_slack")
 
     def __init__(self, *, rate: float, burst: int = 1) -> None:
         """Raises `ValueError` unless the rate is positive and finite, and the burst at least 1."""
         if not 0 < rate < math.inf or burst < 1:
             raise ValueError(f"a token bucket needs a positive rate and burst, not {rate} and {burst}")
         self._interval = 1 / rate
-        self._burst = burst
+        self._slack = (burst - 1) * self._interval
         self._full_at = -math.inf
 
     def try_acquire(self) -> bool:
         """Take a token if there is one."""
         now = asyncio.get_running_loop().time()
-        if self._shortage(now) > 0:
+        if self._full_at - now > self._slack:
             return False
-        self._take(now)
+        self._full_at = max(self._full_at, now) + self._interval
         return True
 
     async def acquire(self) -> None:
         """Take a token, waiting for it in turn; whoever is cancelled while waiting gives it back."""
         now = asyncio.get_running_loop().time()
-        shortage = self._shortage(now)
-        self._take(now)
+        shortage = self._full_at - now - self._slack
+        self._full_at = max(self._full_at, now) + self._interval
         if shortage > 0:
             try:
                 await asyncio.sleep(shortage)
             except BaseException:
                 self._full_at -= self._interval
                 raise
-
-    def _shortage(self, now: float) -> float:
-        """Seconds until a token is there; zero or less when one is."""
-        return self._full_at - now - (self._burst - 1) * self._interval
-
-    def _take(self, now: float) -> None:
-        self._full_at = max(self._full_at, now) + self._interval
 
 
 class Repeats:

@@ -16,7 +16,7 @@ from types import FrameType
 
 __all__ = ["RbacRule", "Undeclared", "advice_for", "line_of", "line_that_asks", "rbac"]
 
-_LIBRARY = {"manager", "manager_tools"}
+_LIBRARY = {"kubernetes_asyncio", "manager", "manager_tools"}
 _TEMPLATE = "manager_tools.scaffold.project."
 """Modules of the library that are an author's once `init` has written them."""
 _PYTHONS = sysconfig.get_path("stdlib")
@@ -96,7 +96,7 @@ def line_that_asks() -> str:
 
 
 def line_of(frame: FrameType, number: int) -> str | None:
-    """Return file and line of a frame; None for one of the library, or of Python's own."""
+    """Return file and line of a frame; None for one of the library, kubernetes-asyncio or Python."""
     file, module = frame.f_code.co_filename, frame.f_globals.get("__name__", "")
     if module.partition(".")[0] in _LIBRARY:
         is_ours = not module.startswith(_TEMPLATE)

@@ -305,14 +305,11 @@ _tracer: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
 _current: ContextVar[ReconcileTrace | None] = ContextVar("current_trace", default=None)
 
 
-def current_tracer() -> Tracer | None:
-    """What makes spans; None where nobody has asked for any."""
-    return _tracer.get()
+current_tracer = _tracer.get
+"""Returns what makes spans; None where nobody has asked for any."""
 
-
-def current_trace() -> ReconcileTrace | None:
-    """The trace of the reconcile that the calling task belongs to, if there is one."""
-    return _current.get()
+current_trace = _current.get
+"""Returns the trace of the reconcile that the calling task belongs to, if there is one."""
 
 
 def trace_from_here(tracer: Tracer) -> Token[Tracer | None]:

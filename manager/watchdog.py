@@ -1,8 +1,9 @@
-"""A thread that ends the process when it does not end by itself, and says what it was that went on."""
+"""The end of a process that does not end by itself, and a log line that names what went on."""
 
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import os
 import select
 import signal
@@ -12,7 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from types import FrameType
@@ -23,23 +24,24 @@ from manager.logs import get_logger
 __all__ = ["LastWords", "Watchdog"]
 
 LastWords = Callable[[], object]
-"""Says in the log why the process ends."""
+"""Writes to the log why the process ends."""
 
 _FORCED = 1
-_HELD_UP = 2.0
-"""Seconds that the event loop gets when it cannot have had any: all of the process stood still."""
+_STDERR = 2
 _LAST_LINES = 0.5
 """Seconds that an end by force waits for the last lines of the log, at most."""
 _DEEPEST = 20
 """Innermost steps of a stack that are shown."""
 _LOOK = b"\0"
+_SOONEST = 0.001
+"""Seconds; `faulthandler` takes no less than a millisecond."""
 _MOST = 10
 """Tasks that are shown."""
-_KEPT = 0.1
+_BLOCKED = 0.1
 """Seconds between two looks at the loop, and that one task may keep it without being named."""
-_KEPT_AGAIN = 60.0
+_BLOCKED_AGAIN = 60.0
 _RECONCILES = "-worker-"
-"""What is in the names of tasks that call reconcilers. The manager itself computes at the start, for one."""
+"""A part of the names of tasks that call reconcilers. Other tasks compute too, at the start for one."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -48,18 +50,19 @@ class _Limit:
     latest: float
     since: float
     what: str
-    excused: bool = False
 
 
 class Watchdog:
-    """Ends the process at a time that it was told, whatever the event loop does then.
+    """Ends the process at a time that it was told, whatever the process does then.
 
     A task may swallow its cancellation, a thread cannot be cancelled, and a loop that is blocked runs no
     timer: none of them may keep a process alive that has lost its lease, or that was asked to stop. Times are
     those of `time.monotonic`, which is the clock of the program's event loop.
 
-    While entered it has a thread. Before that it only notes what it is told, so that it need not be there.
-    What holds the interpreter's lock for ever holds this thread as well, and all else of the process with it.
+    While entered it has a thread, which logs what still runs and ends the process. When that thread cannot
+    run in time, because some code holds the interpreter's lock or the whole process was frozen,
+    `faulthandler` does it, and writes the stack of each thread to stderr. Before it is entered, the watchdog
+    only notes limits.
 
     It also names a reconciler that keeps the loop to itself: that computes, or waits without `await`.
     """
@@ -76,55 +79,64 @@ class Watchdog:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._limits: dict[str, _Limit] = {}
         self._thread: threading.Thread | None = None
-        self._ears = self._mouth = -1
-        self._signalled: Callable[[int], LastWords | None] | None = None
+        self._armed: float | None = None
+        """When `faulthandler` ends the process."""
+        self._arming = threading.Lock()
+        self._reader = self._writer = -1
+        self._on_signal: Callable[[int], LastWords | None] | None = None
         self._over = False
-        self._kept: tuple[asyncio.Task[Any], threading.Event] | None = None
-        self._tell_kept_from = 0.0
-        self._strangers: set[threading.Thread] = set()
+        self._blocking: tuple[asyncio.Task[Any], threading.Event] | None = None
+        self._warn_from = 0.0
+        self._other_threads: set[threading.Thread] = set()
         self._log = get_logger("watchdog")
 
     def __enter__(self) -> Self:
-        self._strangers = set(threading.enumerate())
+        self._other_threads = set(threading.enumerate())
         # Bound now: it may have something to say when logging is turned off already.
         self._log = self._log.bind()
-        self._ears, self._mouth = os.pipe()
-        os.set_blocking(self._mouth, False)
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
         self._thread.start()
+        self._arm()
         return self
 
     def __exit__(self, *_: object) -> None:
         assert self._thread is not None
-        frames, ours = _frames(), {self._thread, *self._strangers}
+        frames, ours = _frames(), {self._thread, *self._other_threads}
         if any(_is_at_work(each, frames) for each in threading.enumerate() if each not in ours):
             # The interpreter waits for these, so that there is still something to watch.
             self.stopping()
             return
         self._over = True
+        if self._armed is not None:
+            faulthandler.cancel_dump_traceback_later()
         self._poke()
         self._thread.join()
-        mouth, self._mouth = self._mouth, -1
-        os.close(mouth)
-        os.close(self._ears)
+        self._thread = self._armed = None
+        writer, self._writer = self._writer, -1
+        os.close(writer)
+        os.close(self._reader)
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Say whose tasks are to be shown, and looked after."""
+        """Show and observe the tasks of this loop."""
         self._loop = loop
         self._poke()
 
     def limit(self, what: str, when: float, *, latest: float, since: float) -> None:
         """End the process at `when`, unless this is called again with the same `what`, or `lift`.
 
-        `latest` is when it has to have ended, which limits the time for the last lines of the log.
-        The log says that `what` was `since`. Never waits.
+        At `latest` it ends without the last lines of the log. The log says that `what` was `since`. Never
+        waits.
         """
         self._limits[what] = _Limit(when, latest, since, what)
+        self._arm()
         self._poke()
 
     def lift(self, what: str) -> None:
         """Take back that limit, if there is one."""
-        self._limits.pop(what, None)
+        if self._limits.pop(what, None) is not None:
+            self._arm()
 
     def stopping(self) -> None:
         """Say that the process is to end now; later calls change nothing."""
@@ -135,58 +147,72 @@ class Watchdog:
             self.limit(what, when, latest=when + 2 * _LAST_LINES, since=now)
 
     @contextmanager
-    def hearing_signals(self, heard: Callable[[int], LastWords | None]) -> Iterator[None]:
+    def on_signals(self, heard: Callable[[int], LastWords | None]) -> Iterator[None]:
         """While entered, in the main thread, each signal that Python handles is told to `heard`, at once.
 
         That is called in the watchdog's thread, whatever the main thread does. What it answers, if anything,
         is called, and the process ends.
         """
-        self._signalled = heard
-        before = signal.set_wakeup_fd(self._mouth, warn_on_full_buffer=False)
+        self._on_signal = heard
+        before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         try:
             yield
         finally:
             signal.set_wakeup_fd(before)
-            self._signalled = None
+            self._on_signal = None
 
-    def make_sure_of(self, number: int) -> None:
-        """Hear that signal though somebody has had signals sent elsewhere since: an operator that adds a
-        handler to the loop, for one. From then on they are heard at once again. For the main thread.
+    def ensure_heard(self, number: int) -> None:
+        """Hear that signal although an operator has sent signals elsewhere since, with a handler of the loop.
+
+        From then on they are heard at once again. For the main thread.
         """
-        if self._mouth < 0 or self._signalled is None:
+        if self._writer < 0 or self._on_signal is None:
             return
-        if signal.set_wakeup_fd(self._mouth, warn_on_full_buffer=False) != self._mouth:
+        if signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False) != self._writer:
             with suppress(BlockingIOError):
-                os.write(self._mouth, bytes([number]))
+                os.write(self._writer, bytes([number]))
 
     def due(self) -> float | None:
         """When the process will be ended; None while it will not."""
         earliest = min(tuple(self._limits.values()), default=None)
         return None if earliest is None else earliest.when
 
+    def _arm(self) -> None:
+        """End the process at the latest time of the limits, whichever thread holds the interpreter's lock."""
+        with self._arming:  # the loop's thread sets limits, and this one's when a signal comes
+            latest = min((limit.latest for limit in tuple(self._limits.values())), default=None)
+            if self._thread is None or latest == self._armed:
+                return
+            self._armed = latest
+            if latest is None:
+                faulthandler.cancel_dump_traceback_later()
+            else:
+                left = max(_SOONEST, latest - time.monotonic())
+                faulthandler.dump_traceback_later(left, exit=True, file=_STDERR)
+
     def _poke(self) -> None:
-        if self._mouth >= 0:
+        if self._writer >= 0:
             with suppress(BlockingIOError):  # full: it will look anyway
-                os.write(self._mouth, _LOOK)
+                os.write(self._writer, _LOOK)
 
     def _run(self) -> None:
         try:
             self._watch()
         except Exception as error:  # noqa: BLE001 - whatever it is
-            # Without it nobody could rely on the end of this process: better at once than never.
+            # Without it the process might never end: better at once.
             self._exit(partial(self._log.error, "the watchdog failed", exc_info=error), 2 * _LAST_LINES)
 
     def _watch(self) -> None:
-        ears = select.poll()
-        ears.register(self._ears, select.POLLIN)
+        readable = select.poll()
+        readable.register(self._reader, select.POLLIN)
         while not self._over:
             limit = min(tuple(self._limits.values()), default=None)
             waits = [] if limit is None else [max(0.0, limit.when - time.monotonic())]
             if self._loop is not None:
-                waits.append(_KEPT)
-            if ears.poll(min(waits) * 1000 if waits else None):
-                for number in os.read(self._ears, 64):
-                    if number and self._signalled and (last_words := self._signalled(number)):
+                waits.append(_BLOCKED)
+            if readable.poll(min(waits) * 1000 if waits else None):
+                for number in os.read(self._reader, 64):
+                    if number and self._on_signal and (last_words := self._on_signal(number)):
                         self._exit(last_words, 2 * _LAST_LINES)
                         return
                 continue
@@ -194,18 +220,13 @@ class Watchdog:
             self._look_at_loop(now)
             if limit is None or now < limit.when or self._limits.get(limit.what) is not limit:
                 continue  # rounded, moved or lifted
-            if not limit.excused and now > limit.latest:
-                self._limits[limit.what] = replace(
-                    limit, when=now + _HELD_UP, latest=now + _HELD_UP + 2 * _LAST_LINES, excused=True
-                )
-                continue
-            self._exit(partial(self._tell, limit), limit.latest - now)
+            self._exit(partial(self._log_end, limit), limit.latest - now)
             return
 
     def _look_at_loop(self, now: float) -> None:
         """Name the reconciler that has had the loop to itself since the last look, once a minute."""
-        loop, before, self._kept = self._loop, self._kept, None
-        if loop is None or now < self._tell_kept_from:
+        loop, before, self._blocking = self._loop, self._blocking, None
+        if loop is None or now < self._warn_from:
             return
         try:
             task = asyncio.current_task(loop)
@@ -214,18 +235,18 @@ class Watchdog:
             if before is not None and before[0] is task and not before[1].is_set():
                 stack = traceback.format_stack(_frames().get(threading.main_thread().ident or 0))
                 if not before[1].is_set():
-                    self._tell_kept_from = now + _KEPT_AGAIN
+                    self._warn_from = now + _BLOCKED_AGAIN
                     self._log.warning(
                         "a reconcile blocks the event loop: it computes, or waits without await",
-                        ms=round(_KEPT * 1000),
+                        ms=round(_BLOCKED * 1000),
                         task=task.get_name(),
                         stack="".join(stack[-_DEEPEST:]),
                     )
                 return
-            # What the loop is asked for now runs as soon as anything else may.
+            # This runs as soon as the loop runs anything else.
             others = threading.Event()
             loop.call_soon_threadsafe(others.set)
-            self._kept = task, others
+            self._blocking = task, others
         except RuntimeError:
             self._loop = None  # it is closed
 
@@ -237,7 +258,7 @@ class Watchdog:
         finally:
             os._exit(_FORCED)
 
-    def _tell(self, limit: _Limit) -> None:
+    def _log_end(self, limit: _Limit) -> None:
         try:
             names, stacks = _still_running(self._loop)
         except Exception as error:  # noqa: BLE001 - the loop goes on while it is looked at
@@ -251,7 +272,7 @@ class Watchdog:
 
 
 def _still_running(loop: asyncio.AbstractEventLoop | None) -> tuple[list[str], str]:
-    """What keeps the process from ending: names, and stacks under these names."""
+    """Return names and stacks of the tasks and threads that keep the process from ending."""
     found: dict[str, Sequence[str]] = dict(_threads())
     if loop is not None:
         found.update(_tasks(loop))

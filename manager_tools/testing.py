@@ -21,6 +21,7 @@ import time
 from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from http import HTTPStatus
@@ -39,7 +40,14 @@ from manager.address import BindAddress
 from manager.api import ObjectKey, Resource
 from manager.client import Client
 from manager.kube.config import load_config
-from manager.kube.errors import ConnectionLost, MethodNotAllowed, NotFound, ProtocolError, ServerError
+from manager.kube.errors import (
+    ConnectionLost,
+    MethodNotAllowed,
+    NotFound,
+    ProtocolError,
+    ServerError,
+    error_from,
+)
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.kube.wire import LONGEST, Wire, WireRequest, WireResponse
@@ -52,10 +60,10 @@ from manager.tls.key_pair import KeyPair
 from manager.tls.served import ServedCertificate
 from manager.webhook.configurations import ClientConfig, by_url, webhook_configurations
 from manager.webhook.endpoint import Endpoint
+from manager.webhook.endpoints import endpoints_of
 from manager.webhook.errors import Unanswered, status_body
 from manager.webhook.methods import registrations, webhooks_of
 from manager.webhook.registration import Webhooks
-from manager.webhook.server import WebhookServer, endpoints_of
 from manager_tools.codegen import custom_resource_definitions, roles
 from manager_tools.envtest import TOKEN_REQUEST, Envtest, path_of
 from manager_tools.simulation.guards import NotRepeatable
@@ -84,6 +92,9 @@ _SYSTEM = "test-system"
 """The namespace of the manager's account."""
 
 _WEBHOOKS = "https://webhooks.test"
+
+_MOST_MESSAGES = 64
+"""Messages that may be on their way in a WebSocket."""
 
 _PAUSE = 0.005
 """Seconds between two looks."""
@@ -396,6 +407,8 @@ class _OnEnvtest(_Stage):
         pair = await asyncio.to_thread(
             self._plane.authority.issue, ("127.0.0.1",), datetime.now(UTC), timedelta(days=1)
         )
+        from manager.webhook.server import WebhookServer  # noqa: PLC0415 - aiohttp takes long to import
+
         server = WebhookServer(
             BindAddress("127.0.0.1", 0), endpoints, ServedCertificate(_Issued(pair)), metrics=metrics
         )
@@ -692,6 +705,39 @@ class LocalWire:
         finally:
             await response.aclose()
 
+    @asynccontextmanager
+    async def websocket(
+        self, request: WireRequest, protocols: Sequence[str], *, longest: int
+    ) -> AsyncIterator[_Socket]:
+        """See `manager.kube.wire.WebSocketWire.websocket`; `world.cluster.sessions` says what it leads to."""
+        permit = request.permit or (lambda: None)
+        permit()
+        headers = {
+            **request.headers,
+            "Connection": "Upgrade",
+            "Upgrade": "websocket",
+            "Sec-WebSocket-Key": "here",
+            "Sec-WebSocket-Protocol": ",".join(protocols),
+        }
+        try:
+            answer = await self.answer(replace(request, headers=headers))
+        except StatusError as refusal:
+            answer = ApiResponse.failure(refusal)
+        if answer.websocket is None:
+            raise error_from(answer.status, {"Content-Type": answer.content_type}, answer.body)
+        socket = _Socket(answer.headers["Sec-WebSocket-Protocol"], permit, longest)
+        serving = asyncio.ensure_future(socket.serve(answer.websocket))
+        cutting = asyncio.ensure_future(self._cut.wait())
+        cutting.add_done_callback(lambda _: serving.cancel())
+        try:
+            yield socket
+        finally:
+            cutting.cancel()
+            serving.cancel()
+            await asyncio.wait((serving, cutting))
+            if not serving.cancelled() and (failure := serving.exception()) is not None:
+                raise failure  # of the script that a test has set
+
     async def answer(self, request: WireRequest) -> ApiResponse:
         """What the control plane answers; raises StatusError for what it refuses."""
         parts = urlsplit(request.path)
@@ -716,6 +762,51 @@ class LocalWire:
     async def aclose(self) -> None:
         """End what is being read."""
         self.abort()
+
+
+class _Socket:
+    """Implements `manager.kube.wire.WebSocket`, and the control plane's side of it."""
+
+    def __init__(self, protocol: str, permit: Callable[[], None], longest: int) -> None:
+        self.protocol = protocol
+        self._permit = permit
+        self._longest = longest
+        self._sent: asyncio.Queue[bytes] = asyncio.Queue(_MOST_MESSAGES)
+        self._coming: asyncio.Queue[bytes | None] = asyncio.Queue(_MOST_MESSAGES)
+        self._is_over = self._has_ended = False
+
+    async def send_bytes(self, data: bytes) -> None:
+        self._permit()
+        if self._is_over:
+            raise ConnectionResetError("the control plane has hung up")
+        await self._sent.put(data)
+
+    async def receive_message(self) -> bytes | None:
+        message = None if self._is_over and self._coming.empty() else await self._coming.get()
+        if message is None and not self._has_ended:
+            raise ConnectionLost("the connection was aborted")
+        if message is not None and len(message) > self._longest:
+            raise ProtocolError(f"a message is longer than {self._longest} bytes")
+        return message
+
+    # The control plane's side.
+
+    async def serve(self, handle: Callable[[_Socket], Awaitable[None]]) -> None:
+        """Have the control plane talk, up to the end."""
+        with suppress(ConnectionError):
+            try:
+                await handle(self)
+                self._has_ended = True
+            finally:
+                self._is_over = True
+                with suppress(asyncio.QueueFull):  # then whoever reads finds out at the last message
+                    self._coming.put_nowait(None)
+
+    async def receive(self) -> bytes:
+        return await self._sent.get()
+
+    async def send(self, message: bytes) -> None:
+        await self._coming.put(message)
 
 
 class _Answer:

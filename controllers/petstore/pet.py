@@ -27,6 +27,7 @@ from controllers.petstore.outlook import Outlook
 from controllers.petstore.record import ADDED_AS, Content, noted, wanted
 from manager import (
     Context,
+    Lifespan,
     ObjectKey,
     Operator,
     Priority,
@@ -136,7 +137,7 @@ class PetOperator(Operator[Pet]):
     def setup(self) -> None:
         """Create the store's client, and start the tasks that watch the store."""
         store, manager = self.connect(), self.manager
-        manager.keep(lambda: store)
+        manager.add(Lifespan(lambda: store))
         self.use(store)
         manager.add(Runnable("petstore-outlook", self.outlook.run, leader_only=True))
 

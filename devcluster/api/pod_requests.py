@@ -1,4 +1,4 @@
-"""Subresources of pods other than status: binding, eviction, logs and connections."""
+"""Subresources of pods other than status: binding, eviction, logs, and connections to containers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import re
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 from devcluster.api.bodies import decode_object
@@ -13,7 +14,8 @@ from devcluster.api.call import Call
 from devcluster.api.deleting import Deleter
 from devcluster.api.internal_kinds import internal_resource
 from devcluster.api.options import DeleteOptions, WriteOptions
-from devcluster.api.ports import Logs
+from devcluster.api.pod_channels import process_response, tunnel_response
+from devcluster.api.pod_sessions import PodSessions
 from devcluster.api.writing import Writer
 from devcluster.errors import (
     FieldError,
@@ -22,6 +24,7 @@ from devcluster.errors import (
     conflict,
     field_forbidden,
     field_invalid,
+    forbidden,
     invalid,
     not_found,
 )
@@ -49,7 +52,7 @@ class PodRequests:
         self._deleter = deleter
         self._store = writer.store
         self._registry = registry
-        self.logs: Logs | None = None
+        self.sessions = PodSessions()
 
     async def bind(self, call: Call) -> ApiResponse:
         """Assign a pod to a node, which is not to be undone."""
@@ -132,7 +135,7 @@ class PodRequests:
         return _success()
 
     async def connect(self, call: Call) -> ApiResponse:
-        """Refuse connections to containers, as devcluster runs none; admission comes first."""
+        """Connect to a container by WebSocket, after admission; a pod's proxy is refused."""
         query, options = call.request.query, f"Pod{_CONNECTIONS[call.subresource]}Options"
         asked: Object = {"kind": options, "apiVersion": "v1"}
         asked |= {name: True for name in _STREAMS if _flag(query, name)}
@@ -145,8 +148,31 @@ class PodRequests:
         if call.subresource == "proxy" and (path := call.request.path.partition("/proxy")[2]):
             asked["path"] = path
         await self._writer.admit(call, asked, ("", "v1", options), operation="CONNECT")
-        self._pod(call, call.name)
-        raise bad_request(f"devcluster runs no containers: {call.subresource} leads nowhere")
+        if call.subresource != "proxy":
+            self._check_may_create(call)
+        pod = self._pod(call, call.name).decode()
+        if call.subresource == "proxy":
+            raise bad_request("devcluster runs no containers: proxy leads nowhere")
+        if call.subresource == "portforward":
+            _check_has_node(pod)
+            return tunnel_response(
+                call.request, asked.get("ports") or (), partial(self.sessions.connect, pod)
+            )
+        return self._into_process(call, pod, asked)
+
+    def _check_may_create(self, call: Call) -> None:
+        """Raise StatusError 403 without the right to create, which a GET by WebSocket needs, too."""
+        try:
+            self._writer.may_create(call)
+        except StatusError:
+            raise forbidden("", "pods", call.name, "") from None  # the real server does not say which right
+
+    def _into_process(self, call: Call, pod: Object, asked: Object) -> ApiResponse:
+        _check_process(call, asked)
+        container = _container(pod, asked.get("container", ""))
+        _check_has_node(pod)
+        command = asked.get("command") or ()
+        return process_response(call.request, partial(self.sessions.run, pod, container, command))
 
     def log(self, call: Call) -> ApiResponse:
         """Return the container's log as a stream."""
@@ -160,9 +186,9 @@ class PodRequests:
         container = _container(pod, call.request.option("container"))
         if wanted["sinceSeconds"] is not None:
             since = self._writer.clock.now() - datetime.timedelta(seconds=wanted["sinceSeconds"])
-        if not pod["spec"].get("nodeName") or self.logs is None:
+        if not pod["spec"].get("nodeName") or self.sessions.logs is None:
             return ApiResponse(content_type="text/plain")
-        lines = self.logs.stream(
+        lines = self.sessions.logs.stream(
             pod,
             container,
             follow=_flag(query, "follow"),
@@ -222,6 +248,19 @@ class PodRequests:
         status["disruptionsAllowed"] = allowed - 1
         status.setdefault("disruptedPods", {})[stored.key.name] = self._writer.clock.timestamp()
         self._store.update(budgets[0].key, budget, expected=budgets[0].version)
+
+
+def _check_has_node(pod: Object) -> None:
+    if not pod["spec"].get("nodeName"):
+        raise bad_request(f"pod {pod['metadata']['name']} does not have a host assigned")
+
+
+def _check_process(call: Call, asked: Object) -> None:
+    """Raise StatusError 400 for a request that the kubelet refuses."""
+    if not any(asked.get(name) for name in ("stdin", "stdout", "stderr")):
+        raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
+    if call.subresource == "exec" and not asked.get("command"):
+        raise bad_request("you must specify at least 1 command for the container")
 
 
 def _success() -> ApiResponse:

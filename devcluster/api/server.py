@@ -92,7 +92,7 @@ class ApiServer:
         self.reader = Reader(store, clock=clock)
         self.watcher = Watcher(store, self.reader, clock=clock, rng=rng, minimum_timeout=min_request_timeout)
         self.subresources = Subresources(self.writer, self.deleter, self.reader, registry)
-        self.subresources.pods.logs = logs
+        self.subresources.pods.sessions.logs = logs
         self.subresources.tokens = tokens
         self.metrics = Metrics()
         self.plain_paths = PlainPaths(registry, store, self.metrics)
@@ -189,10 +189,17 @@ class ApiServer:
             raise refusal(user, wanted, decision)
 
     def _check_create(self, call: Call) -> None:
-        """Raise StatusError, 403, when the user of a write that would create an object may not create it."""
+        """Raise StatusError, 403, unless the user may create the object or its subresource."""
         resource = call.resource
         target = Target(
-            "create", "", resource.group, resource.version, call.namespace, resource.plural, call.name
+            "create",
+            "",
+            resource.group,
+            resource.version,
+            call.namespace,
+            resource.plural,
+            call.name,
+            call.subresource,
         )
         self.authorize(call.user, target)
 
@@ -227,11 +234,11 @@ class ApiServer:
     @property
     def logs(self) -> Logs | None:
         """The source of container logs; set it when there are controllers."""
-        return self.subresources.pods.logs
+        return self.subresources.pods.sessions.logs
 
     @logs.setter
     def logs(self, logs: Logs | None) -> None:
-        self.subresources.pods.logs = logs
+        self.subresources.pods.sessions.logs = logs
 
     @property
     def tokens(self) -> Tokens | None:

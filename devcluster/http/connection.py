@@ -21,6 +21,7 @@ from devcluster.errors import StatusError, internal_error, request_entity_too_la
 from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut, Handler
 from devcluster.http.compression import compress, is_worth_compressing
 from devcluster.http.reading import add_header, split_target, subject_of
+from devcluster.http.websocket import ServerSocket, handshake
 
 __all__ = ["BODY_LIMIT", "Connection"]
 
@@ -88,6 +89,10 @@ class Connection(asyncio.Protocol):
         self._streaming = False
         self._stopping = False
         self._reading = True
+        self._socket: ServerSocket | None = None
+        """What it has become, once a WebSocket was accepted."""
+        self._early = b""
+        """What a client has sent before that."""
         self._writable: asyncio.Future[None] | None = None
         self._stalled = 0.0
         """Since when it cannot be written to, if it cannot."""
@@ -107,18 +112,25 @@ class Connection(asyncio.Protocol):
         self._connections.discard(self)
         self._waiting.clear()
         self.resume_writing()
+        if self._socket is not None:
+            self._socket.lost()
         if self._task is not None:
             self._task.cancel()
 
     def data_received(self, data: bytes) -> None:
         """Read on."""
+        if self._socket is not None:
+            self._socket.feed(data)
+            return
         if not self._reading:
+            self._early = (self._early + data)[:_HEAD_LIMIT]
             return
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
+        except httptools.HttpParserUpgrade as upgrade:
             # The request gets a normal answer; data after it belongs to the other protocol.
             self._reading = False
+            self._early = data[upgrade.args[0] :]
         except httptools.HttpParserError:
             self._refuse(400)
         else:
@@ -271,6 +283,9 @@ class Connection(asyncio.Protocol):
             _log.exception("%s %s failed", incoming.method, path)
             answer = ApiResponse.failure(internal_error(f"{type(error).__name__}: {error}"))
         answer.headers.setdefault("Audit-Id", headers.get("audit-id") or str(uuid.uuid4()))
+        if answer.websocket is not None:
+            await self._upgrade(answer, headers["sec-websocket-key"], answer.websocket)
+            return
         if answer.stream is not None:
             await self._stream(incoming, answer, answer.stream)
             return
@@ -320,6 +335,35 @@ class Connection(asyncio.Protocol):
                 await stream.aclose()
         if chunked:
             self._write(b"0\r\n\r\n")
+
+    async def _upgrade(self, answer: ApiResponse, key: str, serve: Any) -> None:
+        """Go on as a WebSocket, until it is served, the client has gone or the server stops."""
+        socket = ServerSocket(self._write, lambda: self._writable, self._pause)
+        self._write(handshake(answer, key))
+        self._streaming, self._socket = True, socket
+        early, self._early = self._early, b""
+        socket.feed(early)
+        try:
+            if not self._stopping:
+                await serve(socket)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self._stopping or self._transport is None or task is None:
+                raise
+            task.uncancel()
+        except (ConnectionCut, ConnectionError):
+            raise
+        except Exception:  # noqa: BLE001 -- as of a stream
+            _log.exception("a WebSocket failed")
+            raise ConnectionCut from None
+        finally:
+            self._streaming = False
+            with contextlib.suppress(ConnectionError):
+                socket.close()
+
+    def _pause(self, pause: bool) -> None:
+        if self._transport is not None:
+            (self._transport.pause_reading if pause else self._transport.resume_reading)()
 
     def _head(self, incoming: _Incoming, answer: ApiResponse) -> bytes:
         lines = [

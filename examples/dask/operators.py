@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 from examples.dask.kinds import GROUP, DaskAutoscaler, DaskCluster, DaskJob, DaskWorkerGroup, WorkerGroupSpec
 from examples.dask.scheduler import DASHBOARD, SchedulerAway, SchedulerClient
-from manager import AnyOperator, Blocked, Context, Operator, Result, clock, every, rbac
+from manager import AnyOperator, Blocked, Context, Lifespan, Operator, Result, clock, every, rbac
 from manager.api import ObjectMeta, Resource
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod, Service
@@ -27,7 +27,7 @@ class _AsksScheduler(Operator[T]):
     def setup(self) -> None:
         """Open the client for as long as the manager runs."""
         self.schedulers = type(self).client_of_schedulers()
-        self.manager.keep(lambda: self.schedulers, name="the client of schedulers")
+        self.manager.add(Lifespan(lambda: self.schedulers, name="the client of schedulers"))
 
 
 class ClusterOperator(_AsksScheduler[DaskCluster]):

@@ -7,7 +7,6 @@ import random
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 
-from examples.workloads.log_lines import split_lines
 from examples.workloads.log_position import LogPosition
 from examples.workloads.screen import say
 from manager.api.core_v1 import Pod
@@ -25,9 +24,9 @@ class LogFollower:
     """A reader of a container's log, which passes each line to `show` until the pod is gone."""
 
     def __init__(
-        self, client: Client, pod: Pod, container: str, *, show: Callable[[bytes], Awaitable[None]]
+        self, client: Client, pod: Pod, container: str, *, show: Callable[[str], Awaitable[None]]
     ) -> None:
-        self._log = client.subresource("log")
+        self._streams = client.pod_streams
         self._pod = pod
         self._container = container
         self._show = show
@@ -58,17 +57,22 @@ class LogFollower:
 
     async def _read(self) -> None:
         """Show what is new, until the log ends or its connection breaks."""
-        query = {"container": self._container, "follow": "true", "timestamps": "true"}
-        query |= self._position.resume()
-        async with self._log.stream(self._pod, query, idle_timeout=IDLE_TIMEOUT) as chunks:
-            self._problem = None
-            with suppress(ConnectionLost, DeadlineExceeded):  # reading goes on where it was
-                async with aclosing(split_lines(chunks)) as lines:
-                    async for line in lines:
-                        text = self._position.advance(line)
-                        if text is not None:
-                            self._backoff.reset()
-                            await self._show(text)
+        following = self._streams.logs(
+            self._pod,
+            container=self._container,
+            follow=True,
+            timestamps=True,
+            since=self._position.resume(),
+            idle_timeout=IDLE_TIMEOUT,
+        )
+        with suppress(ConnectionLost, DeadlineExceeded):  # reading goes on where it was
+            async with aclosing(following) as lines:
+                async for line in lines:
+                    self._problem = None
+                    text = self._position.advance(line)
+                    if text is not None:
+                        self._backoff.reset()
+                        await self._show(text)
 
     def _tell(self, problem: str) -> None:
         """Say what is wrong, once."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from datetime import datetime
 
 __all__ = ["LogPosition"]
 
 # As a server writes it at the beginning of each line: 2026-01-31T12:00:00.123456789Z.
-TIMESTAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d) ")
+TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d) ")
 
 
 class LogPosition:
-    """A position in the log of one container, read with `timestamps=true`.
+    """A position in the log of one container, read with `timestamps=True`.
 
     A log can be read again from a second on, no finer. So this keeps the lines of the last second that was
     read, and knows them when they come again.
@@ -20,22 +21,22 @@ class LogPosition:
 
     def __init__(self) -> None:
         self._second = ""
-        self._read: Counter[bytes] = Counter()
-        self._to_come_again: Counter[bytes] = Counter()
+        self._read: Counter[str] = Counter()
+        self._to_come_again: Counter[str] = Counter()
 
-    def resume(self) -> dict[str, str]:
-        """Return the query that continues the log here; call it before each connection."""
+    def resume(self) -> datetime | None:
+        """Return the time from which the log continues here; call it before each connection."""
         self._to_come_again = self._read.copy()
-        return {"sinceTime": self._second} if self._second else {}
+        return datetime.fromisoformat(self._second) if self._second else None
 
-    def advance(self, line: bytes) -> bytes | None:
+    def advance(self, line: str) -> str | None:
         """Move on by a line; returns it without its timestamp, or None when it was read before."""
         if self._to_come_again[line] > 0:
             self._to_come_again[line] -= 1
             return None
         stamp = TIMESTAMP.match(line)
         if stamp is not None:
-            second = (stamp[1] + stamp[2]).decode()
+            second = stamp[1] + stamp[2]
             if second > self._second:
                 self._second = second
                 self._read.clear()

@@ -1,11 +1,28 @@
-"""The objects that the program creates."""
+"""The objects that the program creates, as kubernetes-asyncio's models."""
 
 from __future__ import annotations
 
-from manager.api import ObjectMeta
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import Service
-from manager.api.networking_v1 import Ingress
+from kubernetes_asyncio.client import (
+    V1Container,
+    V1ContainerPort,
+    V1Deployment,
+    V1DeploymentSpec,
+    V1HTTPIngressPath,
+    V1HTTPIngressRuleValue,
+    V1Ingress,
+    V1IngressBackend,
+    V1IngressRule,
+    V1IngressServiceBackend,
+    V1IngressSpec,
+    V1LabelSelector,
+    V1ObjectMeta,
+    V1PodSpec,
+    V1PodTemplateSpec,
+    V1Service,
+    V1ServiceBackendPort,
+    V1ServicePort,
+    V1ServiceSpec,
+)
 
 __all__ = ["LABELS", "NAME", "PATH", "REPLICAS", "SELECTOR", "deployment", "ingress", "service"]
 
@@ -18,41 +35,28 @@ LABELS = {"app": NAME}
 SELECTOR = f"app={NAME}"
 
 
-def deployment(namespace: str, image: str) -> Deployment:
+def deployment(namespace: str, image: str) -> V1Deployment:
     """Build a Deployment with two replicas of the image."""
-    return Deployment(
-        metadata=_metadata(namespace),
-        spec={
-            "replicas": REPLICAS,
-            "selector": {"matchLabels": LABELS},
-            "template": {
-                "metadata": {"labels": LABELS},
-                "spec": {
-                    "containers": [
-                        {"name": NAME, "image": image, "ports": [{"name": "http", "containerPort": PORT}]}
-                    ]
-                },
-            },
-        },
-    )
+    container = V1Container(name=NAME, image=image, ports=[V1ContainerPort(name="http", container_port=PORT)])
+    template = V1PodTemplateSpec(metadata=V1ObjectMeta(labels=LABELS), spec=V1PodSpec(containers=[container]))
+    selector = V1LabelSelector(match_labels=LABELS)
+    spec = V1DeploymentSpec(replicas=REPLICAS, selector=selector, template=template)
+    return V1Deployment(metadata=_metadata(namespace), spec=spec)
 
 
-def service(namespace: str) -> Service:
+def service(namespace: str) -> V1Service:
     """Build the Service, the replicas' address within the cluster."""
-    return Service(
-        metadata=_metadata(namespace),
-        spec={"selector": LABELS, "ports": [{"name": "http", "port": PORT, "targetPort": "http"}]},
-    )
+    ports = [V1ServicePort(name="http", port=PORT, target_port="http")]
+    return V1Service(metadata=_metadata(namespace), spec=V1ServiceSpec(selector=LABELS, ports=ports))
 
 
-def ingress(namespace: str) -> Ingress:
+def ingress(namespace: str) -> V1Ingress:
     """Build an Ingress to the Service, for clusters with an ingress controller."""
-    backend = {"service": {"name": NAME, "port": {"name": "http"}}}
-    return Ingress(
-        metadata=_metadata(namespace),
-        spec={"rules": [{"http": {"paths": [{"path": PATH, "pathType": "Prefix", "backend": backend}]}}]},
-    )
+    backend = V1IngressServiceBackend(name=NAME, port=V1ServiceBackendPort(name="http"))
+    path = V1HTTPIngressPath(path=PATH, path_type="Prefix", backend=V1IngressBackend(service=backend))
+    rule = V1IngressRule(http=V1HTTPIngressRuleValue(paths=[path]))
+    return V1Ingress(metadata=_metadata(namespace), spec=V1IngressSpec(rules=[rule]))
 
 
-def _metadata(namespace: str) -> ObjectMeta:
-    return ObjectMeta(name=NAME, namespace=namespace, labels=LABELS)
+def _metadata(namespace: str) -> V1ObjectMeta:
+    return V1ObjectMeta(name=NAME, namespace=namespace, labels=LABELS)

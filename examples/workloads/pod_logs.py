@@ -47,6 +47,5 @@ def _has_started(pod: Pod) -> bool:
     return False
 
 
-def _prefixed(pod: Pod, printer: LinePrinter) -> Callable[[bytes], Awaitable[None]]:
-    prefix = f"{pod.metadata.name} | ".encode()
-    return lambda line: printer.print(prefix + line)
+def _prefixed(pod: Pod, printer: LinePrinter) -> Callable[[str], Awaitable[None]]:
+    return lambda line: printer.print(f"{pod.metadata.name} | {line}".encode())

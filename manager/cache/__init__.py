@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from manager.cache.event import CacheEvent, EventType, own_writes_from_here
-from manager.cache.index import IndexFunction, index_by, steps_of
-from manager.cache.informer import (
-    EventHandler,
-    Informer,
-    Part,
+from manager.cache.cache import Cache
+from manager.cache.informer import EventHandler, Informer, ObjectFilter, Part
+from manager.cache.record import (
+    CacheEvent,
+    EventType,
+    Meta,
+    Owner,
+    Record,
+    metadata_of,
+    own_writes_from_here,
 )
-from manager.cache.record import Meta, Owner, Record, metadata_of
-from manager.cache.registry import Cache
 from manager.cache.spec import WHOLE, Selection, SelectionOptions, Selector, WatchSpec
+from manager.cache.store import IndexFunction, index_by, steps_of
 
 __all__ = [
     "WHOLE",
@@ -22,6 +25,7 @@ __all__ = [
     "IndexFunction",
     "Informer",
     "Meta",
+    "ObjectFilter",
     "Owner",
     "Part",
     "Record",

@@ -8,26 +8,24 @@ import random
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Protocol
 
+import msgspec
 from prometheus_client import Counter
 
 from manager import clock
 from manager.api import GroupVersionKind, ObjectKey
-from manager.cache.answers import deleted_uid, is_removed
-from manager.cache.division import PARTS, ByOwner, Division
-from manager.cache.event import CacheEvent, Change, note_own_write
-from manager.cache.following import RangeFollower
-from manager.cache.index import IndexFunction
-from manager.cache.intake import Intake
-from manager.cache.record import Meta, Record, RecordDecoder
+from manager.cache.record import CacheEvent, Change, Meta, Record, RecordDecoder, note_own_write
 from manager.cache.reflector import Reflector
+from manager.cache.sink import Sink, WatchFilter
 from manager.cache.spec import Selector, WatchSpec
-from manager.cache.store import Store
+from manager.cache.store import IndexFunction, Store
+from manager.kube.decoding import Decoder
+from manager.kube.errors import ProtocolError
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.logs import get_logger
 from manager.rate_limit import Repeats, TokenBucket
-from manager.shards.ranges import Ranges
 
 # Objects of which is remembered that lists leave them out: enough to tell of each once, and never much.
 LEFT_OUT = 1000
@@ -43,6 +41,31 @@ class Part(enum.Enum):
     HANDLER = "handler"
     INDEX = "index"
     DECODE = "decode"
+
+
+class ObjectFilter(Protocol):
+    """A choice among the objects that an informer selects; it may change at any time.
+
+    Attributes:
+        of_children: only children of some owners are held, so an object that is not held may be there.
+    """
+
+    of_children: bool
+
+    def attach(self, store: Store, publish: Callable[[Sequence[CacheEvent]], None]) -> None:
+        """Begin with `store`, and tell by `publish` of each object that leaves it for the filter."""
+
+    def of_watch(self, sink: Sink, reflector: Reflector) -> WatchFilter:
+        """Return the filter of the watch of one namespace."""
+
+    def is_complete(self) -> bool:
+        """Return whether all objects that the filter takes have been listed."""
+
+    def holds_children_of(self, uid: str) -> bool:
+        """Return whether children are held, and those of the owner with that UID are among them."""
+
+    def add_owner(self, owner: GroupVersionKind) -> None:
+        """Hold the children of that kind of objects, too."""
 
 
 class Informer:
@@ -61,14 +84,11 @@ class Informer:
         restarts: Counter,
         failures: Counter,
         rng: random.Random,
-        division: Division | None = None,
-        ranges: Ranges | None = None,
+        object_filter: ObjectFilter | None = None,
     ) -> None:
-        """With `division` and `ranges`, only objects of these are held. `restrict` changes the ranges."""
+        """With `object_filter`, only the objects are held that it takes."""
         self.spec = spec
-        self.division = division
-        self._ranges = ranges
-        self._learned: list[Callable[[], None]] = []
+        self.filter = object_filter
         self._decoder = decoder
         self._failures = {part: failures.labels(spec.resource, part.value).inc for part in Part}
         self._failures_told: dict[tuple[Part, str], Repeats] = {}
@@ -79,31 +99,20 @@ class Informer:
             filtered=bool(spec.field_selector),
             index_failed=self._index_failed,
         )
-        if division is not None:
-            self._store.add_index(PARTS, division.index)
+        self.get: Callable[[ObjectKey], Record | None] = self._store.records.get
+        """Returns the record of an object, or None."""
+        self.prepare = self._store.indexes.prepare
+        """To be awaited before the first `list` by labels or an owner, which else looks at all objects."""
         self._handlers: list[EventHandler] = []
-        self._intakes = [
-            Intake(
-                self._store,
-                decoder,
-                namespace,
-                publish=self._publish,
-                division=division,
-                ranges=None if ranges is None else ranges & Ranges.of(ranges.count, ()),
-                learned=self._has_learned,
-            )
-            for namespace in spec.namespaces
-        ]
+        self._sinks = [Sink(self._store, decoder, each, publish=self._publish) for each in spec.namespaces]
         self._reflectors = [
-            Reflector(spec, intake, transport=transport, mapper=mapper, restarts=restarts, rng=rng)
-            for intake in self._intakes
+            Reflector(spec, sink, transport=transport, mapper=mapper, restarts=restarts, rng=rng)
+            for sink in self._sinks
         ]
-        self._followers: list[RangeFollower] = []
-        if ranges is not None:
-            self._followers = [
-                RangeFollower(*each) for each in zip(self._intakes, self._reflectors, strict=True)
-            ]
-            self.restrict(ranges)
+        if object_filter is not None:
+            for sink, reflector in zip(self._sinks, self._reflectors, strict=True):
+                sink.filter = object_filter.of_watch(sink, reflector)
+            object_filter.attach(self._store, self._publish)
         self._log = get_logger("cache.informer", resource=spec.resource)
         self.changed_at: float | None = None
         """When its content has changed last, on the loop's clock."""
@@ -114,33 +123,22 @@ class Informer:
     async def run(self) -> None:
         """Follow the server until cancelled."""
         async with asyncio.TaskGroup() as watches:
-            running: Sequence[RangeFollower | Reflector] = self._followers or self._reflectors
-            for intake, each in zip(self._intakes, running, strict=True):
-                name = f"watch {self.spec.resource} {intake.namespace}".rstrip()
-                watches.create_task(each.run(), name=name)
+            for sink, reflector in zip(self._sinks, self._reflectors, strict=True):
+                name = f"watch {self.spec.resource} {sink.namespace}".rstrip()
+                watches.create_task((sink.filter or reflector).run(), name=name)
 
-    # Ranges, where it holds objects of some only.
-
-    @property
-    def is_restricted(self) -> bool:
-        """Whether it holds objects of some ranges only."""
-        return self._ranges is not None
+    # Where it does not hold all objects.
 
     @property
     def holds_children(self) -> bool:
-        """Whether it holds only children of the objects of some ranges."""
-        return isinstance(self.division, ByOwner)
+        """Whether it holds only children of some owners."""
+        return self.filter is not None and self.filter.of_children
 
-    def has_children_of(self, uid: str) -> bool:
-        """Whether it holds children, and those of the object with that UID too."""
-        return self.holds_children and self._ranges is not None and uid in self._ranges
-
-    def widen(self) -> None:
+    def drop_filter(self) -> None:
         """Hold all objects. Before it runs."""
-        self.division = self._ranges = None
-        self._followers = []
-        for intake, reflector in zip(self._intakes, self._reflectors, strict=True):
-            intake.division = intake.ranges = reflector.ranges = None
+        self.filter = None
+        for sink in self._sinks:
+            sink.filter = None
 
     # Others' objects, where only children have to be held whole.
 
@@ -151,8 +149,8 @@ class Informer:
 
     def add_owner(self, owner: GroupVersionKind) -> None:
         """Hold children of that kind of objects too."""
-        if isinstance(self.division, ByOwner):
-            self.division.add(owner)
+        if self.filter is not None:
+            self.filter.add_owner(owner)
         if self._decoder.owners is not None:
             self._decoder.owners.add((owner.group, owner.kind))
 
@@ -164,37 +162,14 @@ class Informer:
             )
         self._decoder.owners = None
 
-    def restrict(self, ranges: Ranges) -> None:
-        """Hold objects of these ranges only: let go of others at once, and list what is new.
-
-        Subscribers are told of what is let go of as `handed_over`, and are not told that it is gone.
-        """
-        before, self._ranges = self._ranges, ranges
-        assert before is not None
-        for each in self._followers:
-            each.want(ranges)
-        self._publish(self._store.hand_over(self.in_ranges(before - ranges)))
-
-    def in_ranges(self, ranges: Ranges) -> list[Record]:
-        """What is held of these ranges; the index `PARTS` has to be there."""
-        return [record for part in ranges.labels for record in self._store.select(index=(PARTS, part))]
+    def covers(self, namespace: str) -> bool:
+        """Return whether it watches the objects of a namespace."""
+        return self.spec.namespaces == ("",) or namespace in self.spec.namespaces
 
     def has_all_of(self, namespace: str) -> bool:
         """Whether what it does not hold of a namespace is not there: nothing is left out of it."""
-        selective = self.spec.label_selector or self.spec.field_selector or self.is_restricted
-        return self.synced and self.spec.covers(namespace) and not selective
-
-    def knows(self, number: int) -> bool:
-        """Whether all objects of a range have been listed."""
-        return all(number in intake.known for intake in self._intakes)
-
-    def when_learned(self, call: Callable[[], None]) -> None:
-        """Have it called whenever there are more ranges that it knows."""
-        self._learned.append(call)
-
-    def _has_learned(self) -> None:
-        for call in self._learned:
-            call()
+        selective = self.spec.label_selector or self.spec.field_selector or self.filter
+        return self.synced and self.covers(namespace) and not selective
 
     # Reading.
 
@@ -207,17 +182,17 @@ class Informer:
     def synced(self) -> bool:
         """True once everything that was on the server has been listed; stays true from then on.
 
-        Of one that is restricted, when it knows all of its ranges.
+        Of one with a filter, once everything was listed that the filter takes now.
         """
-        if self._ranges is not None:
-            return all(map(self.knows, self._ranges.numbers))
-        return all(intake.synced.is_set() for intake in self._intakes)
+        if self.filter is not None:
+            return self.filter.is_complete()
+        return all(sink.synced.is_set() for sink in self._sinks)
 
     async def wait_synced(self) -> None:
-        """Return once `synced` is true; at once for one that is restricted: see `knows`."""
-        if self._ranges is None:
-            for intake in self._intakes:
-                await intake.synced.wait()
+        """Return once `synced` is true; at once with a filter, which may take nothing for long."""
+        if self.filter is None:
+            for sink in self._sinks:
+                await sink.synced.wait()
 
     @property
     def problem(self) -> str | None:
@@ -229,10 +204,6 @@ class Informer:
         if problems:
             return "; ".join(problems)
         return None if self.synced else f"{self.spec.resource}: waiting for the first list"
-
-    def get(self, key: ObjectKey) -> Record | None:
-        """Return the record of an object, or None."""
-        return self._store.get(key)
 
     def list(
         self,
@@ -254,10 +225,6 @@ class Informer:
             namespace=namespace or None, labels=wanted, owner_uid=owner_uid, index=index
         )
 
-    async def prepare(self, *, labels: Mapping[str, str] | None = None, owner_uid: str | None = None) -> None:
-        """To be awaited before the first `list` by these, which looks at all objects otherwise."""
-        await self._store.prepare(labels=labels or (), owners=owner_uid is not None)
-
     def add_index(self, name: str, function: IndexFunction) -> None:
         """Find objects by a function of theirs: `list(index=(name, value))`.
 
@@ -266,7 +233,7 @@ class Informer:
         RuntimeError as from `keep_whole`: a function may look at all of an object.
         """
         self.keep_whole()
-        self._store.add_index(name, function)
+        self._store.indexes.add(name, function)
 
     # Listening.
 
@@ -299,11 +266,8 @@ class Informer:
         """
         self._handlers.append(handler)
         if replay:
-            received = clock.monotonic()
-            for record in list(self._store):
-                event = CacheEvent(None, record, initial=True)
-                event.received = received
-                self._tell(handler, event)
+            events = [CacheEvent(None, record, initial=True) for record in list(self._store)]
+            self._publish(events, (handler,))
 
         def cancel() -> None:
             with suppress(ValueError):
@@ -311,21 +275,21 @@ class Informer:
 
         return cancel
 
-    def _publish(self, events: Sequence[CacheEvent]) -> None:
+    def _publish(self, events: Sequence[CacheEvent], handlers: Sequence[EventHandler] | None = None) -> None:
+        """Tell the subscribers, or only these of what was there already."""
         if not events:
             return
-        received = self.changed_at = clock.monotonic()
+        received = clock.monotonic()
+        if handlers is None:
+            self.changed_at, handlers = received, tuple(self._handlers)
         for event in events:
             event.received = received
-            for handler in tuple(self._handlers):
-                self._tell(handler, event)
-
-    def _tell(self, handler: EventHandler, event: CacheEvent) -> None:
-        try:
-            handler(event)
-        except Exception as error:  # noqa: BLE001 - the subscriber's code may raise anything
-            # Its fault must not stop the watch, nor keep the event from the others.
-            self.failed(Part.HANDLER, event.key, error, change=event.type.value)
+            for handler in handlers:
+                try:
+                    handler(event)
+                except Exception as error:  # noqa: BLE001 - the subscriber's code may raise anything
+                    # Its fault must not stop the watch, nor keep the event from the others.
+                    self.failed(Part.HANDLER, event.key, error, change=event.type.value)
 
     def _index_failed(self, index: str, key: ObjectKey, error: Exception) -> None:
         self.failed(Part.INDEX, key, error, index=index)
@@ -338,19 +302,23 @@ class Informer:
         `before` is the version that the write replaced, 0 for a create; None when that is not known for sure.
         Raises ProtocolError when it is not an object of this kind.
         """
-        record, meta = self._decoder(raw)
+        record, meta = self._decoder.take(self._decoder.look(raw))
         if before is not None:
             note_own_write(Change(record.uid, before, record.version))
-        if not self.spec.covers(record.key.namespace) or not self._takes(record.key, meta):
+        if not self.covers(record.key.namespace):
             return
-        if is_removed(raw, meta):
+        if self.filter is not None and not self._takes(record.key, meta):
+            return
+        if meta.deletion_timestamp is not None and is_removed(raw, meta):
             self._publish(self._store.observe_deletion(record.key, record.uid, record.version))
         else:
             self._publish(self._store.observe_write(record, meta))
 
     def _takes(self, key: ObjectKey, meta: Meta) -> bool:
-        return self._ranges is None or any(
-            each.takes(meta) for each in self._intakes if each.namespace in {"", key.namespace}
+        return any(
+            each.filter is None or each.filter.takes(meta)
+            for each in self._sinks
+            if each.namespace in {"", key.namespace}
         )
 
     def observe_delete(self, key: ObjectKey, uid: str | None, raw: bytes) -> None:
@@ -359,7 +327,7 @@ class Informer:
         `uid` is that of the object that was to be deleted, where known. Raises ProtocolError when it is
         neither.
         """
-        if not self.spec.covers(key.namespace):
+        if not self.covers(key.namespace):
             return
         deleted = deleted_uid(raw)
         if deleted is None:
@@ -371,3 +339,50 @@ class Informer:
                 self.observe_write(raw)
         elif gone := deleted or uid:
             self._publish(self._store.observe_deletion(key, gone))
+
+
+class _Details(msgspec.Struct):
+    uid: str = ""
+
+
+class _Status(msgspec.Struct):
+    kind: str = ""
+    details: _Details | None = None
+
+
+class _Spec(msgspec.Struct):
+    finalizers: msgspec.Raw = msgspec.Raw()
+
+
+class _Object(msgspec.Struct):
+    spec: _Spec
+
+
+_decode_status = Decoder(_Status, "the answer to a delete")
+_decode_object = Decoder(_Object, "an object with a spec")
+
+
+def is_removed(raw: bytes, meta: Meta) -> bool:
+    """True when an object was being deleted and this write took away the last thing that kept it.
+
+    The server then removes it in the same step, and its answer is the object's last state.
+    """
+    if meta.deletion_timestamp is None or meta.finalizers or meta.deletion_grace_period_seconds:
+        return False
+    try:
+        # Namespaces keep finalizers of their own there.
+        finalizers = bytes(_decode_object(raw).spec.finalizers)
+    except ProtocolError:
+        return True  # no spec, or one of another shape
+    return finalizers in {b"", b"[]", b"null"}
+
+
+def deleted_uid(raw: bytes) -> str | None:
+    """The UID in an answer to a delete that is a Status, which means that the object is gone.
+
+    Empty when the Status does not name it; None when the answer is an object. Raises ProtocolError.
+    """
+    status = _decode_status(raw)
+    if status.kind != "Status":
+        return None
+    return status.details.uid if status.details else ""

@@ -1,21 +1,22 @@
-"""One object, as the cache keeps it, and the way to it from the bytes that the server sends."""
+"""Records of objects, their decoding from the server's bytes, and the events of their changes."""
 
 from __future__ import annotations
 
+import enum
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+from weakref import ref
 
 import msgspec
 
 from manager.api import GroupVersionKind, ObjectKey, Resource
 from manager.api.confidential import LAST_APPLIED
-from manager.cache.parts import Parts
 from manager.kube.decoding import MALFORMED, not_a, shallow_at_once
 from manager.kube.errors import ProtocolError
-from manager.nesting import is_too_deep
 
 R = TypeVar("R", bound=Resource)
 
@@ -148,12 +149,9 @@ class Arrival(NamedTuple):
     key: ObjectKey
     uid: str
     version: int
-    object: _Arriving
-
-    @property
-    def meta(self) -> Meta:
-        """All of its metadata."""
-        return self.object.metadata
+    meta: _ArrivingMeta
+    kind: str
+    """What the object says of its kind; items of a list say nothing."""
 
 
 class RecordDecoder:
@@ -206,22 +204,26 @@ class RecordDecoder:
             meta = arriving.metadata
             # Objects of a namespace share its name, which saves more than it costs to look up.
             key = ObjectKey(sys.intern(meta.namespace), meta.name)
-            return Arrival(raw, key, meta.uid, int(meta.resource_version), arriving)
+            return Arrival(raw, key, meta.uid, int(meta.resource_version), meta, arriving.kind)
         except MALFORMED as error:
             raise not_a(self._what, error, raw) from None
 
     def take(self, arrival: Arrival) -> tuple[Record, Meta]:
         """Return the record of what was looked at, and its metadata; raises as a call does."""
-        raw, key, uid, version, arriving = arrival
-        meta = arriving.metadata
-        managed = bytes(meta.managed_fields)
+        raw, key, uid, version, arriving, kind = arrival
+        meta: Meta = arriving
+        managed = bytes(arriving.managed_fields)
         try:
             others = self.owners is not None and self._is_others(meta, managed, self.owners)
             only_metadata = self._metadata_only or others
-            kept = self._project(bytes(raw), arriving.kind, only_metadata=only_metadata)
+            if kind in {self._kind, ""}:
+                kept = PARTIAL % bytes(_decode_metadata(raw).metadata) if only_metadata else bytes(raw)
+            elif only_metadata and kind == PARTIAL_KIND:
+                kept = bytes(raw)
+            else:
+                raise ProtocolError(f"not {self._what}: it is of another kind")
             kept = self._managed_fields.strip(kept, managed)
-            if is_too_deep(kept):
-                kept = shallow_at_once(kept)
+            kept = shallow_at_once(kept)
             if self._parts is not None and not only_metadata:
                 kept = self._parts.of(kept)
             if (only_metadata or self._parts) and (less := _limited(meta)):
@@ -237,16 +239,6 @@ class RecordDecoder:
             if (owner.api_version.rpartition("/")[0], owner.kind) in owners:
                 return False
         return not self._managed_fields.has_own(managed)
-
-    def _project(self, raw: bytes, kind: str, *, only_metadata: bool) -> bytes:
-        if only_metadata:
-            if kind == PARTIAL_KIND:
-                return raw
-            if kind in {self._kind, ""}:
-                return PARTIAL % bytes(_decode_metadata(raw).metadata)
-        elif kind in {self._kind, ""}:
-            return raw
-        raise ProtocolError(f"not {self._what}: it is of another kind")
 
 
 def metadata_of(raw: bytes, gvk: GroupVersionKind) -> bytes:
@@ -366,3 +358,205 @@ def _join(members: dict[str, msgspec.Raw]) -> bytes:
     return b"{%b}" % b",".join(
         b"%b:%b" % (msgspec.json.encode(name), value) for name, value in members.items()
     )
+
+
+# Parts of objects.
+
+# A name, in which a backslash takes the meaning from a dot, and whether each item of a list counts.
+_STEP = re.compile(r"(?P<name>(?:[^.\[\]\\]|\\.)+)(?P<each>\[\*\])?(?:\.(?=.)|$)")
+
+_Tree: TypeAlias = dict[str, "_Tree"]
+
+
+def steps_on(path: str) -> tuple[tuple[str, bool], ...]:
+    """Return the names on a path, and for each whether every item of a list counts (see `index_by`).
+
+    Raises ValueError for what is not a path.
+    """
+    steps: list[tuple[str, bool]] = []
+    position = 0
+    while position < len(path) or not steps:
+        match = _STEP.match(path, position)
+        if match is None:
+            raise ValueError(f"not a path: {path!r}, at {path[position:]!r}")
+        steps.append((re.sub(r"\\(.)", r"\1", match["name"]), match["each"] is not None))
+        position = match.end()
+    return tuple(steps)
+
+
+class Parts:
+    """The kept parts of an object: its metadata, and the values at some paths, such as `status.phase`.
+
+    Raises ValueError for what is not a path.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        whole: _Tree = {}
+        self._tree: _Tree = {"apiVersion": whole, "kind": whole, "metadata": whole}
+        # The shorter ones first: a part that is kept whole has no parts of its own.
+        for steps in sorted(map(steps_on, paths), key=len):
+            at = self._tree
+            for name, _ in steps[:-1]:
+                if name in at and not at[name]:
+                    break
+                at = at.setdefault(name, {})
+            else:
+                at.setdefault(steps[-1][0], {})
+
+    def of(self, raw: bytes) -> bytes:
+        """Return an object's JSON without the rest. A value of another shape than a path expects stays.
+
+        Raises msgspec.DecodeError for what is no JSON object.
+        """
+        return _prune(raw.strip(), self._tree)
+
+
+def _prune(raw: bytes, tree: _Tree) -> bytes:
+    """Keep the members of an object, or of each object in a list, that a tree names."""
+    if raw[:1] == b"[":
+        return b"[%b]" % b",".join([_prune(bytes(each), tree) for each in _decode_entries(raw)])
+    if raw[:1] != b"{":
+        return raw
+    members = _decode_object(raw)
+    return b"{%b}" % b",".join(
+        [
+            b"%b:%b"
+            % (msgspec.json.encode(name), _prune(bytes(members[name]), below) if below else members[name])
+            for name, below in tree.items()
+            if name in members
+        ]
+    )
+
+
+# Events for subscribers.
+
+
+class Change(NamedTuple):
+    """A step in the life of an object.
+
+    Attributes:
+        uid: the object's.
+        before: the version that it had; 0 when it was not there.
+        after: the version that it has now.
+    """
+
+    uid: str
+    before: int
+    after: int
+
+
+class EventType(enum.Enum):
+    """The kinds of events, named as in a watch."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+class CacheEvent:
+    """A change of the cache, told once, after the cache shows it.
+
+    Attributes:
+        old: the record before; None for ADDED.
+        new: the record after; None for DELETED.
+        record: the object as it is now, or as it was last when it is gone.
+        key: what names the object among those of its kind.
+        type: ADDED, MODIFIED or DELETED.
+        initial: the object was there before anyone watched: it comes from the first list, or is replayed
+            to a late subscriber.
+        handed_over: the object is there, and is not ours to know any more (see `ObjectFilter`).
+        received: the event loop's time at which the change reached this process.
+        reconciling: the controller that judges the event is reconciling the object, so the change may be its
+            own. Set by the source of the controller's own kind.
+    """
+
+    __slots__ = (
+        "_meta",
+        "_old_meta",
+        "handed_over",
+        "initial",
+        "key",
+        "new",
+        "old",
+        "received",
+        "reconciling",
+        "record",
+        "type",
+    )
+
+    def __init__(
+        self,
+        old: Record | None,
+        new: Record | None,
+        *,
+        meta: Meta | None = None,
+        old_meta: Meta | None = None,
+        initial: bool = False,
+        handed_over: bool = False,
+        received: float = 0.0,
+    ) -> None:
+        record = new or old
+        assert record is not None
+        self.old = old
+        self.new = new
+        self.record = record
+        self.key = record.key
+        self.type = EventType.ADDED if old is None else EventType.MODIFIED if new else EventType.DELETED
+        self.initial = initial
+        self.handed_over = handed_over
+        self.received = received
+        self.reconciling = False
+        self._meta = meta
+        self._old_meta = old_meta
+
+    @property
+    def change(self) -> Change | None:
+        """The name of this step of the object's life; None when the object is gone."""
+        new, old = self.new, self.old
+        return None if new is None else Change(new.uid, 0 if old is None else old.version, new.version)
+
+    @property
+    def meta(self) -> Meta:
+        """The metadata of `record`."""
+        if self._meta is None:
+            self._meta = self.record.meta()
+        return self._meta
+
+    @property
+    def old_meta(self) -> Meta | None:
+        """The metadata of `old`, decoded when it is first asked for; None for ADDED."""
+        if self._old_meta is None and self.old is not None:
+            self._old_meta = self.old.meta()
+        return self._old_meta
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether of the object, as it is or as it was, only metadata is known."""
+        return any(each is not None and each.is_cut for each in (self.old, self.new))
+
+    def __repr__(self) -> str:
+        return f"<{self.type.value} {self.key} {self.record.version}{' initial' if self.initial else ''}>"
+
+
+# Weakly: a task that a reconcile has started and left behind would add to it for as long as it runs.
+_current: ContextVar[ref[set[Change]] | None] = ContextVar("own_writes", default=None)
+
+
+def own_writes_from_here() -> set[Change]:
+    """Collect what the calling task writes from now on, and the tasks that it starts, in the set returned.
+
+    Only a write of which the server has said that there was nothing between `before` and `after` gets in: a
+    create, and one that demanded a version. Any other may have met a change of somebody else on its way,
+    which nobody here has seen before. It ends when the caller drops the set.
+    """
+    changes: set[Change] = set()
+    _current.set(ref(changes))
+    return changes
+
+
+def note_own_write(change: Change) -> None:
+    """Add to what the calling task collects, if it does."""
+    current = _current.get()
+    changes = None if current is None else current()
+    if changes is not None:
+        changes.add(change)

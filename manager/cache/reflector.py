@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 from prometheus_client import Counter
 
 from manager.api import ObjectKey
 from manager.backoff import Backoff
-from manager.cache.answers import decode_bookmark, version_of
 from manager.cache.failure import (
     EXPIRED,
     NO_STREAMING,
@@ -29,10 +29,9 @@ from manager.cache.failure import (
     WatchTimedOut,
     rule_for,
 )
-from manager.cache.intake import Intake
-from manager.cache.record import Record
+from manager.cache.sink import Sink
 from manager.cache.spec import WatchSpec
-from manager.kube.decoding import WatchEvent, watch_events
+from manager.kube.decoding import Decoder, WatchEvent, not_a, watch_events
 from manager.kube.errors import (
     ApiError,
     Forbidden,
@@ -51,7 +50,6 @@ from manager.kube.transport import Transport
 from manager.logs import get_logger
 from manager.loop import Portions
 from manager.rate_limit import Repeats
-from manager.shards.ranges import Ranges
 
 # Objects per page: few requests, and a body of a few megabytes.
 PAGE = 500
@@ -94,22 +92,64 @@ JSON = "application/json"
 PARTIAL = "application/json;as=PartialObjectMetadata{form};g=meta.k8s.io;v=v1"
 
 
+# Marks the bookmark after which a streaming list has given all there was.
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class Bookmark(NamedTuple):
+    """The version up to which a watch has told everything.
+
+    `ends_list` marks the end of the present content, which a streaming list sends first.
+    """
+
+    version: int
+    ends_list: bool
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    resource_version: str
+    annotations: dict[str, str] = {}
+
+
+class _Bookmark(msgspec.Struct):
+    metadata: _Metadata
+
+
+_decode_bookmark = Decoder(_Bookmark, "a bookmark")
+
+
+def decode_bookmark(raw: msgspec.Raw) -> Bookmark:
+    """Decode the object of a BOOKMARK event; raises ProtocolError."""
+    metadata = _decode_bookmark(raw).metadata
+    return Bookmark(
+        version_of(metadata.resource_version, "a bookmark"),
+        metadata.annotations.get(INITIAL_EVENTS_END) == "true",
+    )
+
+
+def version_of(text: str, what: str) -> int:
+    """The number that a resourceVersion is; raises ProtocolError, in which `what` has it."""
+    try:
+        return int(text)
+    except ValueError as error:
+        raise not_a(what, error) from None
+
+
 class Reflector:
-    """Lists and watches one kind, in one namespace or in all, into an intake, forever.
+    """Lists and watches one kind, in one namespace or in all, into a sink, forever.
 
     A state machine: `step` does what the present state says and moves to the next one. Every failure that
     talking to the server can have is answered by the table in `failure`; none ends the reflector.
 
     Attributes:
-        ranges: those of which it asks the server for objects, which may not heed it; None for all.
-        state: what it is doing.
+        state: the present step.
         problem: why it cannot follow the server, for people; None while it does, or when it failed but once.
     """
 
     def __init__(
         self,
         spec: WatchSpec,
-        intake: Intake,
+        sink: Sink,
         *,
         transport: Transport,
         mapper: RestMapper,
@@ -117,7 +157,7 @@ class Reflector:
         rng: random.Random,
     ) -> None:
         self._spec = spec
-        self._intake = intake
+        self._sink = sink
         self._transport = transport
         self._mapper = mapper
         self._restarts = restarts
@@ -140,8 +180,7 @@ class Reflector:
         self._doubts_since: float | None = None
         self._after_wait = State.RESOLVE
         self._told: defaultdict[str, Repeats] = defaultdict(Repeats)  # by the reason for not following
-        self._log = get_logger("cache.reflector", resource=spec.resource, namespace=intake.namespace or None)
-        self.ranges: Ranges | None = None
+        self._log = get_logger("cache.reflector", resource=spec.resource, namespace=sink.namespace or None)
         self.state = State.RESOLVE
         self.problem: str | None = None
 
@@ -160,22 +199,13 @@ class Reflector:
         """List anew. While it does not run."""
         self.state = State.STREAM if self._path else State.RESOLVE
 
-    async def list_more(self, ranges: Ranges) -> tuple[dict[ObjectKey, Record], int] | None:
-        """What there is of these ranges, and the version of that; None when it cannot be had at once.
+    async def list_beside(self, query: Mapping[str, str], take: Callable[[msgspec.Raw], None]) -> int | None:
+        """List what `query` selects, beside `run`, which knows nothing of it.
 
-        It may run beside `run`, which knows nothing of it.
+        Returns the version of the list; None when it cannot be had at once.
         """
-        found: dict[ObjectKey, Record] = {}
-        division = self._intake.division
-        assert division is not None
-
-        def take(item: msgspec.Raw) -> None:
-            arrival = self._intake.decoder.look(item)
-            if division.takes(arrival.meta, ranges):
-                found[arrival.key] = self._intake.decoder.take(arrival)[0]
-
-        seen = self._intake.seen
-        selection = {**self._selection(ranges), "limit": str(PAGE)}
+        seen = self._sink.seen
+        selection = {**self._selection(query), "limit": str(PAGE)}
         try:
             async with asyncio.timeout(LIST_MORE_WITHIN):
                 version = await self._pages(selection, take)
@@ -183,38 +213,30 @@ class Reflector:
             self._log.debug("could not list more", error=str(failure))
             return None
         # A server that is behind may show what another replica has deleted since, or changed.
-        return None if version < seen else (found, version)
+        return None if version < seen else version
 
     async def step(self) -> None:
         """Do what the state says, and move to the next one."""
         if self.state is not State.WAIT:
             self._attempt = _Attempt(asyncio.get_running_loop().time())
         try:
-            self.state = await self._act()
+            match self.state:
+                case State.RESOLVE:
+                    self.state = await self._resolve()
+                case State.STREAM:
+                    self.state = await self._stream()
+                case State.LIST:
+                    self.state = await self._list(PAGE)
+                case State.LIST_WHOLE:
+                    self.state = await self._list(None)
+                case State.WATCH:
+                    self.state = await self._watch()
+                case State.CHECK:
+                    self.state = await self._check()
+                case State.WAIT:
+                    self.state = await self._wait()
         except KubeError as failure:
             self.state = self._fail(failure)
-
-    async def _act(self) -> State:
-        match self.state:
-            case State.RESOLVE:
-                return await self._resolve()
-            case State.STREAM:
-                return await self._stream()
-            case State.LIST:
-                return await self._list(PAGE)
-            case State.LIST_WHOLE:
-                return await self._list(None)
-            case State.WATCH:
-                return await self._watch()
-            case State.CHECK:
-                return await self._check()
-            case State.WAIT:
-                if not self._outage.failures:
-                    await asyncio.sleep(self._delay)
-                elif await self._transport.is_back(within=self._delay):
-                    # Somebody has had an answer. All who wait do not come at once.
-                    await asyncio.sleep(self._rng.uniform(0, SPACING))
-                return self._after_wait
 
     # The states.
 
@@ -224,10 +246,10 @@ class Reflector:
         except NoMatch:
             self._found_at = None
             raise
-        if self._found_at is None and not self._intake.synced.is_set():
+        if self._found_at is None and not self._sink.synced.is_set():
             self._found_at = asyncio.get_running_loop().time()
         self._mapping = mapping
-        self._path = mapping.path(self._intake.namespace)
+        self._path = mapping.path(self._sink.namespace)
         # It may be another server by now, or a newer one.
         self._streaming = True
         return State.STREAM
@@ -235,16 +257,16 @@ class Reflector:
     async def _stream(self) -> State:
         if not self._streaming:
             return State.LIST
-        self._intake.begin_list()
+        self._sink.begin_list()
         query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", **self._not_older()}
         async with self._events(query) as events:
             async for event in events:
                 match event.type:
                     case "ADDED" | "MODIFIED":
-                        self._intake.list_item(event.object)
+                        self._sink.list_item(event.object)
                     case "DELETED":
                         # It went while the server was still sending.
-                        self._intake.unlist_item(event.object)
+                        self._sink.unlist_item(event.object)
                     case "BOOKMARK":
                         bookmark = decode_bookmark(event.object)
                         if not bookmark.ends_list:
@@ -260,8 +282,8 @@ class Reflector:
         selection = self._selection()
         if page is not None:
             selection["limit"] = str(page)
-        self._intake.begin_list()
-        self._finish_list(await self._pages(selection, self._intake.list_item, **self._not_older()))
+        self._sink.begin_list()
+        self._finish_list(await self._pages(selection, self._sink.list_item, **self._not_older()))
         return State.WATCH
 
     async def _pages(
@@ -282,7 +304,7 @@ class Reflector:
             page = await listing.page(selection, page.resume)
 
     async def _watch(self) -> State:
-        async with self._events({"resourceVersion": str(self._intake.version)}) as events:
+        async with self._events({"resourceVersion": str(self._sink.version)}) as events:
             self.problem = None
             # Nothing may happen for long; a watch that ends at once is none that anybody should be told of.
             lasts = asyncio.get_running_loop().call_later(SPACING, self._follows_again)
@@ -305,21 +327,19 @@ class Reflector:
         newest object proves everything up to its version, unless it has changed since: then the watch tells
         of it, and the next newest object proves the rest.
         """
-        reached, newest = self._intake.version, self._intake.newest(PROOFS)
+        reached, newest = self._sink.version, self._sink.newest(PROOFS)
         page = await self._peek(self._path)
         version = version_of(page.version, "a list")
         if version < reached:
             raise HistoryRestored(f"the server is at version {version}, after {reached}")
         count = None if page.resume and page.remaining is None else len(page.items) + (page.remaining or 0)
-        if count is not None and self._intake.count not in {None, count}:
-            raise HistoryDoubted(
-                f"the server has {count} objects, and the watch told of {self._intake.count}"
-            )
+        if count is not None and self._sink.count not in {None, count}:
+            raise HistoryDoubted(f"the server has {count} objects, and the watch told of {self._sink.count}")
         for key, held in newest:
             page = await self._peek(self._mapping.path(key.namespace), f"metadata.name={key.name}")
             if not page.items:
                 raise HistoryDoubted(f"the server has no {key}, and the watch told of it")
-            version = self._intake.decoder.look(page.items[0]).version
+            version = self._sink.decoder.look(page.items[0]).version
             if version == held:
                 return State.WATCH
             if version <= reached:
@@ -327,6 +347,14 @@ class Reflector:
         if newest:
             raise HistoryDoubted(f"the server has newer states of the {len(newest)} newest objects")
         return State.WATCH
+
+    async def _wait(self) -> State:
+        if not self._outage.failures:
+            await asyncio.sleep(self._delay)
+        elif await self._transport.is_back(within=self._delay):
+            # Another request had an answer. Not all reflectors come at once.
+            await asyncio.sleep(self._rng.uniform(0, SPACING))
+        return self._after_wait
 
     async def _peek(self, path: str, field: str = "") -> Page:
         """Get one object of a list, by the server's storage and not by its cache."""
@@ -340,31 +368,32 @@ class Reflector:
         async for event in events:
             if event.type == "BOOKMARK":
                 version = decode_bookmark(event.object).version
-                if not self._intake.bookmark(version):
-                    raise HistoryRestored(f"the server is at version {version}, after {self._intake.version}")
+                if not self._sink.bookmark(version):
+                    raise HistoryRestored(f"the server is at version {version}, after {self._sink.version}")
                 await self._ask_for_deleted()
             else:
-                self._intake.event(event.type, event.object)
+                self._sink.event(event.type, event.object)
             self._attempt.fruitful = True
-            self._follows_again()
+            if self._told:
+                self._follows_again()
 
     async def _ask_for_deleted(self) -> None:
         """Ask for what we have deleted and the server has told of since two bookmarks, but not its end.
 
         A watch that is behind tells that soon. Nobody does where a backup was restored that has the object.
         """
-        before, self._doubted = self._doubted, self._intake.doubted()
+        before, self._doubted = self._doubted, self._sink.doubted()
         for key, _ in sorted(before & self._doubted)[:ASKED_AT_ONCE]:
             path = self._mapping.path(key.namespace, key.name)
             try:
                 raw = await self._transport.request("GET", path, accept=self._accept(""))
             except NotFound:
-                self._intake.settle(key, None)
+                self._sink.settle(key, None)
             except KubeError as failure:
                 self._log.debug("could not ask for a deleted object", error=str(failure))
                 return
             else:
-                self._intake.settle(key, raw)
+                self._sink.settle(key, raw)
 
     def _follows_again(self) -> None:
         if self._told:
@@ -389,16 +418,16 @@ class Reflector:
             self._attempt.seconds = seconds
             yield events
 
-    def _selection(self, ranges: Ranges | None = None) -> dict[str, str]:
-        """What to ask for: all that is selected, but of `ranges` only, or of those that are followed."""
+    def _selection(self, further: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return the parameters that select the objects, with those of `further`, by default the filter's."""
         selection = {
             "labelSelector": self._spec.label_selector,
             "fieldSelector": self._spec.field_selector,
         }
-        ranges, division = ranges or self.ranges, self._intake.division
-        if ranges is not None and division is not None:
-            for name, value in division.query(ranges).items():
-                selection[name] = ",".join(filter(None, (selection.get(name), value)))
+        if further is None and self._sink.filter is not None:
+            further = self._sink.filter.query()
+        for name, value in (further or {}).items():
+            selection[name] = ",".join(filter(None, (selection.get(name), value)))
         return {name: value for name, value in selection.items() if value}
 
     def _accept(self, form: str) -> str:
@@ -409,7 +438,7 @@ class Reflector:
         """What demands a list that is no older than what was seen, while there is reason to."""
         if self._doubts_since is None or self._believes():
             return {}
-        return {"resourceVersion": str(self._intake.seen), "resourceVersionMatch": "NotOlderThan"}
+        return {"resourceVersion": str(self._sink.seen), "resourceVersionMatch": "NotOlderThan"}
 
     def _believes(self) -> bool:
         """Whether an older list has to be believed, because nothing else was answered for long enough."""
@@ -417,13 +446,13 @@ class Reflector:
         return self._doubts_since is not None and now - self._doubts_since >= RESTORED_AFTER
 
     def _finish_list(self, version: int) -> None:
-        if version < self._intake.seen and not self._believes():
+        if version < self._sink.seen and not self._believes():
             if self._doubts_since is None:
                 self._doubts_since = asyncio.get_running_loop().time()
-            raise OlderList(f"the server lists version {version}, after {self._intake.seen}")
+            raise OlderList(f"the server lists version {version}, after {self._sink.seen}")
         self._doubts_since = None
-        first = not self._intake.synced.is_set()
-        self._intake.finish_list(version)
+        first = not self._sink.synced.is_set()
+        self._sink.finish_list(version)
         self.problem = None
         self._attempt.fruitful = True
         self._told.clear()
@@ -438,7 +467,7 @@ class Reflector:
         if following is State.RESOLVE:
             self._mapper.forget(self._spec.gvk)
         if isinstance(failure, HistoryRestored):
-            self._intake.distrust()
+            self._sink.distrust()
         if rule.reason == NO_STREAMING:
             self._streaming = False
         if isinstance(failure, TransportError):
@@ -491,7 +520,7 @@ class Reflector:
         if rule.reason != EXPIRED:  # the list that follows tells whether there is a problem
             self._failures += 1
         # A watch that breaks once, and can be opened again soon, is nothing that anybody should be told of.
-        if self._failures > 1 or not self._intake.synced.is_set() or delay > UNNOTICED:
+        if self._failures > 1 or not self._sink.synced.is_set() or delay > UNNOTICED:
             self.problem = f"{self._spec.resource}: {_explain(failure)}"
         return delay
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self, TypedDict, Unpack
 
 from manager.api import GroupVersionKind, Resource
-from manager.cache.parts import Parts
+from manager.cache.record import Parts
 
 
 class Operator(enum.Enum):
@@ -242,7 +242,3 @@ class WatchSpec:
     def projection(self) -> str:
         """How much of each object is kept: `full`, `parts` or `metadata`."""
         return "metadata" if self.metadata_only else "parts" if self.keeps else "full"
-
-    def covers(self, namespace: str) -> bool:
-        """True when objects of that namespace are watched."""
-        return self.namespaces == ("",) or namespace in self.namespaces

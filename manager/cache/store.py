@@ -16,16 +16,294 @@ told or who follows the server has asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from heapq import nlargest
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from manager.api import ObjectKey
-from manager.cache.event import CacheEvent
-from manager.cache.index import Indexes, IndexFailed, IndexFunction
-from manager.cache.record import Meta, Record
+from manager.cache.record import CacheEvent, Meta, Record, steps_on
 from manager.cache.spec import Requirement, Selector
+from manager.loop import Portions
+
+# Indexes: which objects have a value, without looking at the others.
+
+IndexFunction = Callable[[Record, Meta], Iterable[str]]
+"""Answers the values under which an object is found. It must depend on nothing but its arguments."""
+
+IndexFailed = Callable[[str, ObjectKey, Exception], None]
+"""Is told what the function of an index raised, and on which object, which is then found under no value."""
+
+_STEPS = "steps"
+
+
+@cache
+def index_by(path: str) -> IndexFunction:
+    r"""An index function that finds an object by what stands at a path of its JSON.
+
+        cache.informer(Foo).add_index("friend", index_by("spec.name"))
+
+    The path has the names that the API uses, with `[*]` where every item of a list counts, and a backslash
+    before a dot within a name: `spec.template.spec.volumes[*].secret.secretName`,
+    `metadata.annotations.example\.com/site`. Numbers and booleans are written as in JSON. An object has no
+    value where the path leads nowhere, to null or to an empty string, and where anything on it is of another
+    shape. Decodes nothing but the path. Raises ValueError for what is not a path.
+
+    The same path answers the same function, so two controllers may register it under one name.
+    """
+    steps = steps_on(path)
+    shape: Any = str | int | bool | None
+    for name, each in reversed(steps):
+        shape = (list[shape] | None) if each else shape
+        fields = [("value", shape, None)]
+        shape = msgspec.defstruct("_Step", fields, rename={"value": name}, gc=False) | None
+    decode = msgspec.json.Decoder(shape).decode
+    lists = tuple(each for _, each in steps)
+    at_the_end = attrgetter(".".join(["value"] * len(steps)))
+
+    # Called twice for every change of the kind, so the common case has a way of its own.
+    def values_of_one(record: Record, _: Meta) -> Iterable[str]:
+        try:
+            value = at_the_end(decode(record.raw))
+        except (msgspec.DecodeError, AttributeError):
+            return ()  # stored under another schema (who reads it finds out what is wrong), or a null
+        return () if value is None or value == "" else (_text(value),)
+
+    def values_of_lists(record: Record, _: Meta) -> Iterable[str]:
+        try:
+            found = [decode(record.raw)]
+        except msgspec.DecodeError:
+            return ()
+        for is_list in lists:
+            found = [step.value for step in found if step is not None]
+            if is_list:
+                found = [item for items in found if items is not None for item in items]
+        return [_text(value) for value in found if value is not None and value != ""]
+
+    function = values_of_lists if any(lists) else values_of_one
+    setattr(function, _STEPS, steps)
+    return function
+
+
+def steps_of(function: IndexFunction) -> tuple[tuple[str, bool], ...]:
+    """The names on the path of an `index_by`, and whether each item of a list counts; of others none."""
+    steps: tuple[tuple[str, bool], ...] = getattr(function, _STEPS, ())
+    return steps
+
+
+def _text(value: str | int) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+class KeyGroups:
+    """Keys by value.
+
+    Most values have one object only, and then its key stands alone; a set costs five times as much.
+    """
+
+    def __init__(self) -> None:
+        self._groups: dict[str, ObjectKey | set[ObjectKey]] = {}
+
+    def keys(self, value: str) -> Collection[ObjectKey]:
+        """The keys that have the value; not to be changed, nor kept."""
+        found = self._groups.get(value)
+        if found is None:
+            return ()
+        return found if isinstance(found, set) else (found,)
+
+    def add(self, value: str, key: ObjectKey) -> None:
+        """Note that a key has the value."""
+        held = self._groups.get(value)
+        if held is None:
+            self._groups[value] = key
+        elif isinstance(held, set):
+            held.add(key)
+        elif held != key:
+            self._groups[value] = {held, key}
+
+    def discard(self, value: str, key: ObjectKey) -> None:
+        """Forget that a key has the value, if it was known."""
+        held = self._groups.get(value)
+        if isinstance(held, set):
+            held.discard(key)
+            if len(held) == 1:
+                self._groups[value] = held.pop()
+        elif held == key:
+            del self._groups[value]
+
+
+class Index(KeyGroups):
+    """Keys by what a function says of the objects."""
+
+    def __init__(self, name: str, function: IndexFunction, failed: IndexFailed) -> None:
+        super().__init__()
+        self._name = name
+        self._function = function
+        self._failed = failed
+
+    @property
+    def function(self) -> IndexFunction:
+        """The function that the index was made with."""
+        return self._function
+
+    def insert(self, record: Record, meta: Meta) -> None:
+        """Take in an object that was not there."""
+        for value in self._values(record, meta):
+            self.add(value, record.key)
+
+    def remove(self, record: Record, meta: Meta) -> None:
+        """Forget an object."""
+        for value in self._values(record, meta):
+            self.discard(value, record.key)
+
+    def update(self, old: Record, old_meta: Meta, new: Record, new_meta: Meta) -> None:
+        """Replace an object's values."""
+        before, after = self._values(old, old_meta), self._values(new, new_meta)
+        if before == after:
+            return
+        for value in before - after:
+            self.discard(value, old.key)
+        for value in after - before:
+            self.add(value, old.key)
+
+    def _values(self, record: Record, meta: Meta) -> frozenset[str]:
+        try:
+            return frozenset(self._function(record, meta))
+        except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
+            # It must not stop the watch of a kind that others use too.
+            self._failed(self._name, record.key, error)
+            return frozenset()
+
+
+class Indexes:
+    """Finds keys by namespace, owner, label, or an operator's own function.
+
+    An index is built when it is first asked for, at the cost of one pass over the store, and kept current
+    from then on: an index without a reader costs nothing. `prepare` builds it with turns for others.
+    """
+
+    def __init__(self, records: Mapping[ObjectKey, Record], failed: IndexFailed) -> None:
+        """`failed` is told what an operator's function raised, and on which object."""
+        self._records = records
+        self._failed = failed
+        self._indexes: dict[str, Index] = {}
+        # Apart from the others, because it needs no look at the object: the namespace is in the key.
+        self._namespaces: KeyGroups | None = None
+        # Those that are being built, and cannot be asked yet.
+        self._growing: dict[str, Index] = {}
+        self._grows = asyncio.Lock()
+
+    def add(self, name: str, function: IndexFunction) -> None:
+        """Register an index; again with the same function is no change.
+
+        Raises ValueError when the name is taken by another function.
+        """
+        known = self._indexes.get(f"own {name}")
+        if known is None:
+            self._build(f"own {name}", function)
+        elif known.function != function:
+            raise ValueError(f"there is already an index {name!r} with another function")
+
+    def narrow(
+        self,
+        *,
+        namespace: str | None,
+        labels: Mapping[str, str] | None,
+        owner_uid: str | None,
+        index: tuple[str, str] | None,
+    ) -> list[Collection[ObjectKey]]:
+        """For each condition that an index answers, the keys that meet it.
+
+        Raises KeyError when no index of that name is registered.
+        """
+        found = []
+        if index is not None:
+            name, value = index
+            if f"own {name}" not in self._indexes:
+                raise KeyError(f"no index {name!r} is registered")
+            found.append(self._indexes[f"own {name}"].keys(value))
+        if owner_uid is not None:
+            owners = self._indexes.get("owner") or self._build("owner", _owners)
+            found.append(owners.keys(owner_uid))
+        for label, value in (labels or {}).items():
+            name = f"label {label}"
+            known = self._indexes.get(name) or self._build(name, partial(_label, label))
+            found.append(known.keys(value))
+        if namespace is not None:
+            found.append(self._in_namespace(namespace))
+        return found
+
+    async def prepare(self, *, labels: Mapping[str, str] | None = None, owner_uid: str | None = None) -> None:
+        """Build what these conditions need, so that others have their turn meanwhile.
+
+        Whoever fills many objects decides how long that takes; in one go it could be seconds.
+        """
+        for label in labels or ():
+            if (name := f"label {label}") not in self._indexes:
+                await self._grow(name, partial(_label, label))
+        if owner_uid is not None and "owner" not in self._indexes:
+            await self._grow("owner", _owners)
+
+    async def _grow(self, name: str, function: IndexFunction) -> None:
+        async with self._grows:
+            if name in self._indexes:
+                return
+            index = self._growing[name] = Index(name, function, self._failed)
+            try:
+                portions = Portions()
+                for key in list(self._records):
+                    if (record := self._records.get(key)) is not None:
+                        await portions.begin(len(record.raw))
+                    if (record := self._records.get(key)) is not None:  # it may have changed, or gone
+                        index.insert(record, record.meta())
+            finally:
+                del self._growing[name]
+            self._indexes.setdefault(name, index)
+
+    def changed(self, event: CacheEvent) -> None:
+        """Follow a change of the store."""
+        if self._namespaces is not None and event.old is None:
+            self._namespaces.add(event.key.namespace, event.key)
+        elif self._namespaces is not None and event.new is None:
+            self._namespaces.discard(event.key.namespace, event.key)
+        for index in (*self._indexes.values(), *self._growing.values()):
+            match event.old, event.new:
+                case None, Record() as new:
+                    index.insert(new, event.meta)
+                case Record() as old, None:
+                    index.remove(old, event.meta)
+                case Record() as old, Record() as new:
+                    assert event.old_meta is not None
+                    index.update(old, event.old_meta, new, event.meta)
+
+    def _in_namespace(self, namespace: str) -> Collection[ObjectKey]:
+        if self._namespaces is None:
+            self._namespaces = KeyGroups()
+            for key in self._records:
+                self._namespaces.add(key.namespace, key)
+        return self._namespaces.keys(namespace)
+
+    def _build(self, name: str, function: IndexFunction) -> Index:
+        index = self._indexes[name] = Index(name.removeprefix("own "), function, self._failed)
+        for record in self._records.values():
+            index.insert(record, record.meta())
+        return index
+
+
+def _owners(_: Record, meta: Meta) -> Iterable[str]:
+    return [owner.uid for owner in meta.owner_references]
+
+
+def _label(key: str, _: Record, meta: Meta) -> Iterable[str]:
+    value = meta.labels.get(key)
+    return () if value is None else (value,)
+
+
+# The store.
 
 # Names of which old news is refused. More than a watch can lag behind; forgetting one too early shows an
 # object for a moment that we have deleted.
@@ -57,8 +335,9 @@ class Store:
         index_failed: IndexFailed = lambda *_: None,
     ) -> None:
         """`index_failed` is told what an index function raised, and on which object."""
-        self._records: dict[ObjectKey, Record] = {}
-        self._indexes = Indexes(self._records, index_failed)
+        self.records: dict[ObjectKey, Record] = {}
+        """All of them, by key; not to be changed from outside."""
+        self.indexes = Indexes(self.records, index_failed)
         self._selector = selector or Selector()
         self._filtered = filtered
         self._bytes = 0
@@ -69,36 +348,24 @@ class Store:
         self._doubted: dict[ObjectKey, str] = {}
 
     def __len__(self) -> int:
-        return len(self._records)
+        return len(self.records)
 
     def __iter__(self) -> Iterator[Record]:
-        return iter(self._records.values())
+        return iter(self.records.values())
 
     @property
     def bytes(self) -> int:
         """Bytes of JSON held."""
         return self._bytes
 
-    def get(self, key: ObjectKey) -> Record | None:
-        """Return the record of an object, or None."""
-        return self._records.get(key)
-
     def count(self, namespace: str) -> int:
         """Return the number of objects in a namespace, or in all for ""."""
-        return len(self.select(namespace=namespace)) if namespace else len(self._records)
+        return len(self.select(namespace=namespace)) if namespace else len(self.records)
 
     def newest(self, namespace: str, most: int) -> list[tuple[ObjectKey, int]]:
         """Return keys and versions of the `most` newest objects of a namespace ("" for all), newest first."""
-        records = self.select(namespace=namespace) if namespace else self._records.values()
+        records = self.select(namespace=namespace) if namespace else self.records.values()
         return [(each.key, each.version) for each in nlargest(most, records, key=attrgetter("version"))]
-
-    def add_index(self, name: str, function: IndexFunction) -> None:
-        """Register an index for `select`; see `Indexes.add`."""
-        self._indexes.add(name, function)
-
-    async def prepare(self, *, labels: Iterable[str] = (), owners: bool = False) -> None:
-        """Have `select` by these cost no pass over all records; others have their turn meanwhile."""
-        await self._indexes.prepare(labels=labels, owners=owners)
 
     def select(
         self,
@@ -117,16 +384,18 @@ class Store:
         rest: tuple[Requirement, ...] = ()
         if isinstance(labels, Selector):
             labels, rest = labels.split()
-        narrowed = self._indexes.narrow(namespace=namespace, labels=labels, owner_uid=owner_uid, index=index)
+        narrowed = self.indexes.narrow(namespace=namespace, labels=labels, owner_uid=owner_uid, index=index)
         if narrowed:
             if not all(narrowed):
                 return []
             fewest, *others = sorted(narrowed, key=len)
-            keys = sorted(key for key in fewest if all(key in other for other in others))
+            for other in others:
+                fewest = [key for key in fewest if key in other]
+            keys = sorted(fewest)
         else:
-            keys = sorted(self._records)
+            keys = sorted(self.records)
         # An index function that fails on an object now and then may leave a key behind.
-        records = [record for key in keys if (record := self._records.get(key)) is not None]
+        records = [record for key in keys if (record := self.records.get(key)) is not None]
         if not rest:
             return records
         others_of_labels = Selector(rest)
@@ -146,18 +415,18 @@ class Store:
         """Take in a state of an object, unless it is no news."""
         if not self.is_news(record.key, record.uid, record.version):
             return ()
-        return self._exchange(self._records.get(record.key), record, meta, initial=initial)
+        return self.accept(record, meta, initial=initial)
 
     def is_news(self, key: ObjectKey, uid: str, version: int) -> bool:
         """Whether `put` would take in this state of an object."""
-        if self._refuses(key, uid, version):
+        if key in self._floors and self._refuses(key, uid, version):
             return False
-        held = self._records.get(key)
+        held = self.records.get(key)
         return held is None or version > held.version
 
     def remove(self, record: Record) -> Sequence[CacheEvent]:
         """Take in that an object went, or left the selection, in this last state."""
-        held = self._records.get(record.key)
+        held = self.records.get(record.key)
         if held is None:
             floor = self._floors.get(record.key)
             # It went for good, so no more news of it will come. (Where things are selected, it may only have
@@ -188,10 +457,10 @@ class Store:
         events: list[CacheEvent] = []
         restored = restored or version < self.progress(namespace)
         # Most of a list is held already when it ends, and nobody has a turn while it is gone through.
-        news = [record for key, record in listed.items() if self._records.get(key) is not record]
+        news = [record for key, record in listed.items() if self.records.get(key) is not record]
         gone: Sequence[Record] = ()
-        if len(self._records) > len(listed) - len(news):
-            gone = [held for key, held in self._records.items() if key not in listed]
+        if len(self.records) > len(listed) - len(news):
+            gone = [held for key, held in self.records.items() if key not in listed]
         for held in gone:
             if namespace and held.key.namespace != namespace:
                 continue
@@ -201,7 +470,7 @@ class Store:
             self._floors.clear()
             self._doubted.clear()
         for record in news:
-            known = self._records.get(record.key)
+            known = self.records.get(record.key)
             floor = self._floors.get(record.key)
             if floor is not None and record.uid != floor.deleted and floor.version < version:
                 del self._floors[record.key]
@@ -211,7 +480,7 @@ class Store:
                 and known.raw != record.raw
                 and (restored or record.version < known.version <= version)
             ):
-                events += self._exchange(known, record, None, initial=initial)
+                events += self.accept(record, initial=initial)
             else:
                 events += self.put(record, initial=initial)
         self._progress[namespace] = version
@@ -238,23 +507,23 @@ class Store:
 
     def observe_write(self, record: Record, meta: Meta) -> Sequence[CacheEvent]:
         """Take in the state that a write of ours led to."""
-        if self._refuses(record.key, record.uid, record.version):
+        if not self.is_news(record.key, record.uid, record.version):
             return ()
-        if not self._selector.matches(meta.labels):
+        if self._selector.requirements and not self._selector.matches(meta.labels):
             return self._leave(record)
-        held = self._records.get(record.key)
+        held = self.records.get(record.key)
         if held is None and record.version <= self._reached(record.key):
             return ()
         if self._filtered and (held is None or held.uid != record.uid):
             return ()
-        return self.put(record, meta)
+        return self.accept(record, meta)
 
     def observe_deletion(self, key: ObjectKey, uid: str, version: int = 0) -> Sequence[CacheEvent]:
         """Take in that a write of ours removed an object; nothing that arrives late brings it back.
 
         `version` is one that the object had, where that is known.
         """
-        held = self._records.get(key)
+        held = self.records.get(key)
         if held is not None and held.uid != uid and held.version > version:
             return ()  # another one has the name by now
         self._raise_floor(key, _Floor(max(version, held.version if held else 0), uid))
@@ -262,7 +531,7 @@ class Store:
 
     def _leave(self, record: Record) -> Sequence[CacheEvent]:
         """Take in that a write of ours took an object out of the selection."""
-        held = self._records.get(record.key)
+        held = self.records.get(record.key)
         if held is not None and held.version >= record.version:
             return ()
         if record.version > self._reached(record.key):
@@ -305,9 +574,11 @@ class Store:
 
     # The only places where records change.
 
-    def _exchange(
-        self, held: Record | None, record: Record, meta: Meta | None, *, initial: bool
+    def accept(
+        self, record: Record, meta: Meta | None = None, *, initial: bool = False
     ) -> Sequence[CacheEvent]:
+        """Take in a state of an object that is known to be news."""
+        held = self.records.get(record.key)
         if held is None or held.uid == record.uid:
             return (self._change(held, record, meta, initial=initial),)
         # Another object under the same name: nobody should take the one for a change of the other.
@@ -330,8 +601,8 @@ class Store:
                 # The store and its indexes hold on to these already.
                 new.key, new.uid = old.key, old.uid
             self._bytes += len(new.raw)
-            self._records[new.key] = new
+            self.records[new.key] = new
         elif old is not None:
-            del self._records[old.key]
-        self._indexes.changed(event)
+            del self.records[old.key]
+        self.indexes.changed(event)
         return event

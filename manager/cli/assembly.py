@@ -5,42 +5,43 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from manager.access.access import Access
 from manager.address import BindAddress, in_pod, is_loopback
 from manager.cli.failure import ServerWait
 from manager.cli.operators import owned_by, shared_out_by
 from manager.cli.settings import Settings
 from manager.cli.webhooks import add_webhooks
 from manager.controller import ControllerOptions
+from manager.election.config import ElectionConfig, host_clock, new_identity
+from manager.election.coordinator import Coordinator
+from manager.election.elector import LeaderElector
 from manager.garbage import settle
-from manager.http.guard import guarded
-from manager.http.pages import health_pages, metrics_page
-from manager.http.routes import Page
-from manager.http.server import serve
 from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
-from manager.leader.elector import LeaderElector
-from manager.leader.lease import host_clock, new_identity
-from manager.leader.sharing import Sharing
-from manager.leader.terms import Terms
 from manager.logs import get_logger
 from manager.loop import count_tasks, observe_lag
-from manager.manager import Manager, Runnable
+from manager.manager import Lifespan, Manager, Runnable
 from manager.metrics import Metrics
 from manager.open_files import tell_when_none_is_left
 from manager.operator import AnyOperator, add_controller
 from manager.operator.definitions import Definitions
 from manager.program import Program
+from manager.server.access import Access
 from manager.settings import Setting, SettingValues
+from manager.shards.coordinator import ShardCoordinator
+from manager.shards.owned import OwnedShards
 from manager.tls.served import CertificateFiles, CertificateSource, SelfSigned, ServedCertificate
 from manager.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from manager.console.owners import Owners
+    from manager.server.server import Routes, Server
 
 _log = get_logger("start")
 
@@ -81,36 +82,23 @@ async def assembled(
         stack.push_async_callback(transport.aclose)
         stack.push_async_callback(lane.aclose)
         identity = new_identity(rng)
-        elector: LeaderElector | Sharing | None = None
-        terms = None
-        timing = replace(settings.lease_timing, clock=await asyncio.to_thread(host_clock))
-        namespace = settings.leader_election_namespace or config.namespace or "default"
-        name = settings.leader_election_id or program.name
+        election = ElectionConfig(
+            transport=lane,
+            namespace=settings.leader_election_namespace or config.namespace or "default",
+            name=settings.leader_election_id or program.name,
+            identity=identity,
+            rng=rng,
+            metrics=metrics,
+            timing=replace(settings.lease_timing, clock=await asyncio.to_thread(host_clock)),
+            watchdog=watchdog or Watchdog(),
+        )
+        coordinator: Coordinator | None = None
+        owned = None
         if settings.shards:
-            terms = Terms(settings.shards, grace=settings.graceful_shutdown_timeout)
-            elector = Sharing(
-                lane,
-                terms,
-                namespace=namespace,
-                name=name,
-                count=settings.shards,
-                identity=identity,
-                rng=rng,
-                metrics=metrics,
-                timing=timing,
-                watchdog=watchdog,
-            )
+            owned = OwnedShards(settings.shards, metrics, grace=settings.graceful_shutdown_timeout)
+            coordinator = ShardCoordinator(election, owned, count=settings.shards)
         elif settings.leader_elect:
-            elector = LeaderElector(
-                lane,
-                namespace=namespace,
-                name=name,
-                identity=identity,
-                rng=rng,
-                metrics=metrics,
-                timing=timing,
-                watchdog=watchdog,
-            )
+            coordinator = LeaderElector(election)
         manager = Manager(
             transport,
             program=program,
@@ -119,8 +107,7 @@ async def assembled(
             identity=identity,
             settings=declared,
             namespaces=settings.namespaces,
-            elector=elector,
-            terms=terms,
+            coordinator=coordinator,
             watchdog=watchdog,
             graceful_shutdown_timeout=settings.graceful_shutdown_timeout,
             shutdown_delay=settings.shutdown_delay,
@@ -128,11 +115,10 @@ async def assembled(
         server = ServerWait(transport, config, rng)
         manager.health.readiness.add("start", lambda: server.problem)
         # First of all: a port in use ends the process, and probes are answered while it waits.
-        await _serve_metrics(stack, manager, settings, Access(transport, rng=rng))
-        pages = health_pages(manager.health)
-        await stack.enter_async_context(
-            _served("health", manager, settings, Settings.health_probe_bind_address, pages)
+        metrics_server = await stack.enter_async_context(
+            _metrics_served(manager, settings, Access(transport, rng=rng))
         )
+        await stack.enter_async_context(_health_served(manager, settings))
         kubernetes = await server.version()
         _log.info(
             "starting",
@@ -146,17 +132,24 @@ async def assembled(
         )
         # Before what operators keep, for the same reason.
         own = _has_own_certificate(settings)
+        owners = None
+        if owned is not None and settings.console_bind_address is not None:
+            from manager.console.owners import Leases, Owners  # noqa: PLC0415 - only where it is on
+
+            leases = Leases(transport, namespace=election.namespace, name=election.name)
+            owners = Owners(leases, owned, shared_out_by(operators))
         if own:
-            _keep_console(manager, settings, operators, transport, lease=(namespace, name))
+            _keep_console(manager, settings, operators, transport, owners)
         definitions = Definitions(transport, manager.mapper, metrics, rng)
         manager.health.readiness.add("definitions", definitions.problem, detail=definitions.detail)
         manager.add(Runnable("definitions", definitions.run))
         made = {operator: operator(manager) for operator in dict.fromkeys((*operators, *known))}
         for operator in operators:
             add_controller(made[operator], _options(settings, operator), definitions)
+        await _add_routes(manager, metrics_server)
         await add_webhooks(manager, settings, [made[operator] for operator in known], transport, config)
         if not own:
-            _keep_console(manager, settings, operators, transport, lease=(namespace, name))
+            _keep_console(manager, settings, operators, transport, owners)
         metrics.loop_tasks.set_function(count_tasks)
         manager.add(Runnable("loop-lag", lambda: observe_lag(metrics.loop_lag)))
         manager.add(Runnable("open-files", tell_when_none_is_left))
@@ -177,16 +170,32 @@ def _options(settings: Settings, operator: AnyOperator) -> ControllerOptions:
     return replace(operator.options, **given)
 
 
-async def _serve_metrics(stack: AsyncExitStack, manager: Manager, settings: Settings, access: Access) -> None:
-    page = metrics_page(manager.metrics)
-    certificate = None
-    if settings.metrics_secure:
-        page = guarded(page, access)
-        certificate = ServedCertificate(_metrics_certificate(settings))
+def _metrics_served(
+    manager: Manager, settings: Settings, access: Access
+) -> AbstractAsyncContextManager[Server | None]:
+    from manager.server.pages import metrics_routes  # noqa: PLC0415 - as in `_served`
+
+    certificate = ServedCertificate(_metrics_certificate(settings)) if settings.metrics_secure else None
+    routes = metrics_routes(manager.metrics)
     where = Settings.metrics_bind_address
-    await stack.enter_async_context(
-        _served("metrics", manager, settings, where, {"/metrics": page}, certificate)
+    return _served(
+        "metrics", manager, settings, where, routes, certificate, access if settings.metrics_secure else None
     )
+
+
+def _health_served(manager: Manager, settings: Settings) -> AbstractAsyncContextManager[Server | None]:
+    from manager.server.pages import health_routes  # noqa: PLC0415 - as in `_served`
+
+    where = Settings.health_probe_bind_address
+    return _served("health", manager, settings, where, health_routes(manager.health))
+
+
+async def _add_routes(manager: Manager, server: Server | None) -> None:
+    """Serve the routes of operators beside `/metrics`."""
+    if server is not None:
+        await server.add_routes(manager.routes)
+    elif manager.routes:
+        _log.warning("routes of operators are not served: --metrics-bind-address is 0")
 
 
 def _has_own_certificate(settings: Settings) -> bool:
@@ -204,24 +213,17 @@ def _keep_console(
     settings: Settings,
     operators: Sequence[AnyOperator],
     transport: Transport,
-    *,
-    lease: tuple[str, str],
+    owners: Owners | None,
 ) -> None:
     address = settings.console_bind_address
     if address is None:
         return
-    from manager.console.owners import Leases, Owners  # noqa: PLC0415 - only where it is on
-    from manager.console.pages import Console  # noqa: PLC0415
+    from manager.console.pages import Console  # noqa: PLC0415 - only where it is on
     from manager.console.reaching import audience_of  # noqa: PLC0415
+    from manager.server.server import routes_of, serve  # noqa: PLC0415
 
     access = Access(transport, rng=manager.rng, audience=audience_of(manager.program))
     local = _is_local(settings)
-    owners = None
-    if manager.terms is not None:
-        namespace, name = lease
-        owners = Owners(
-            Leases(transport, namespace=namespace, name=name), manager.terms, shared_out_by(operators)
-        )
     console = Console(
         manager,
         transport,
@@ -232,21 +234,19 @@ def _keep_console(
         with_conditions=(each.kind.gvk for each in operators if each.has_conditions),
     )
     manager.add(Runnable("console", console.changes.run))
-    pages, posts = console.pages(), console.posts()
+    routes = list(routes_of(console.pages(), console.posts()))
     webhooks = manager.certificates.get("webhooks")
     if webhooks is None or _has_own_certificate(settings):
         certificate = None if local else ServedCertificate(_metrics_certificate(settings))
         where = Settings.console_bind_address
-        manager.keep(lambda: _served("console", manager, settings, where, pages, certificate, posts))
+        manager.add(Lifespan(lambda: _served("console", manager, settings, where, routes, certificate)))
         return
     # The one certificate of which a person can find out from the API server who vouches for it.
     served = manager.certificates["console"] = ServedCertificate(webhooks.source)
 
     async def run() -> None:
         await served.obtained()
-        async with serve(
-            "console", address, pages, posts=posts, certificate=served, flag="--console-bind-address"
-        ):
+        async with serve("console", address, routes, certificate=served, flag="--console-bind-address"):
             await asyncio.Event().wait()
 
     manager.add(Runnable("console-pages", run))
@@ -266,11 +266,13 @@ def _served(
     manager: Manager,
     settings: Settings,
     where: Setting[BindAddress | None],
-    pages: Mapping[str, Page],
+    routes: Routes,
     certificate: ServedCertificate | None = None,
-    posts: Mapping[str, Page] | None = None,
-) -> AbstractAsyncContextManager[BindAddress | None]:
-    """Serve pages at the address that the setting `where` has, if it is not off."""
+    access: Access | None = None,
+) -> AbstractAsyncContextManager[Server | None]:
+    """Serve routes at the address that the setting `where` has, if it is not off."""
+    from manager.server.server import serve  # noqa: PLC0415 - aiohttp.web takes a tenth of a second
+
     address = where.__get__(settings, Settings)
     if address is None:
         return nullcontext()
@@ -279,7 +281,7 @@ def _served(
     # A second manager on a person's machine has no use for the default port. In a pod, probes have.
     any_port = not settings.is_given(where) and not in_pod(os.environ)
     flag = f"--{where.name}"
-    return serve(name, address, pages, posts=posts, certificate=certificate, flag=flag, any_port=any_port)
+    return serve(name, address, routes, certificate=certificate, access=access, flag=flag, any_port=any_port)
 
 
 async def _settle_when_synced(manager: Manager) -> None:

@@ -17,7 +17,6 @@ from typing import NoReturn
 
 from yarl import URL
 
-from manager.access.reviews import account_of, is_for
 from manager.address import BindAddress, is_loopback, parse_bind_address
 from manager.cli.arguments import ArgumentParser, CannotRun, UsageError, whole
 from manager.cli.explain import manager_url
@@ -25,7 +24,6 @@ from manager.cli.failure import connected, ended_in_one_line, in_one_line
 from manager.cli.signals import StopSignals
 from manager.console.proxy import Authorization, Proxy
 from manager.console.reaching import AccountToken, Installed, audience_of
-from manager.http.server import serve
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import Credentials, TokenFile
 from manager.kube.errors import ApiError, ConfigError
@@ -35,6 +33,8 @@ from manager.logs import configured
 from manager.loop import loop_factory
 from manager.operator import AnyOperator
 from manager.program import Program
+from manager.server.reviews import account_of, is_for
+from manager.server.server import routes_of, serve
 from manager.watchdog import Watchdog
 
 _COMMAND = "console"
@@ -198,9 +198,9 @@ async def _show(program: Program, arguments: ConsoleArguments) -> None:
             target, lines, manager = arguments.manager, None, URL(arguments.manager)
         proxy = Proxy(manager, authorization, await asyncio.to_thread(tls.build), named=named)
         stack.push_async_callback(proxy.aclose)
-        pages = proxy.pages()
-        serving = serve("the console", arguments.bind_address, pages, posts=pages, flag="--bind-address")
-        own = proxy.address(f"{await stack.enter_async_context(serving)}")
+        routes = routes_of(proxy.pages(), proxy.pages())
+        serving = serve("the console", arguments.bind_address, routes, flag="--bind-address")
+        own = proxy.address(f"{(await stack.enter_async_context(serving)).address}")
         sys.stdout.write(f"The console of {target}, until interrupted: {own}\n")
         if is_own:
             sys.stdout.write("It gets your token; --service-account gives it one for the console alone.\n")

@@ -14,6 +14,7 @@ import orjson
 from manager import clock
 from manager.backoff import Backoff
 from manager.cli.arguments import CannotRun
+from manager.election.guard import LeadershipLost
 from manager.kube.config import ClusterConfig, load_config
 from manager.kube.errors import (
     ApiError,
@@ -26,11 +27,10 @@ from manager.kube.errors import (
 )
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
-from manager.leader.lease import LeadershipLost
 from manager.logs import get_logger, on_one_line
-from manager.manager import CannotStart
 from manager.metrics import Metrics
 from manager.program import Program
+from manager.runnables import CannotStart
 from manager.settings import SettingsError
 
 _ANSWER_TIMEOUT = 5.0

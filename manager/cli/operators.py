@@ -17,7 +17,7 @@ from manager.cli.arguments import OperatorUnusable, UsageError
 from manager.cli.commands import origin_of
 from manager.cli.settings import OWN, SERVICE_LINK
 from manager.operator import AnyOperator, Operator, Owns
-from manager.operator.running import check_work
+from manager.operator.reconciler import check_work
 from manager.program import Program
 from manager.settings import Setting, SettingsError
 from manager.webhook.methods import webhooks_of

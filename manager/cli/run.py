@@ -48,7 +48,7 @@ def run(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program)
 def settings_of(
     given: Mapping[str, str], operators: Sequence[AnyOperator], program: Program
 ) -> tuple[Settings, Sequence[AnyOperator], SettingValues]:
-    """The manager's settings, the operators to run, and the values of what these have declared.
+    """Return the manager's settings, the operators to run, and the values of the settings that these declare.
 
     `given` are flags by the names of the settings. Raises `SettingsError`.
     """
@@ -91,7 +91,7 @@ def _run(
             except (SettingsError, ConfigError):
                 raise
             except BaseException as error:  # noqa: BLE001 - an operator called `sys.exit`, or stopped the loop
-                _tell(error)
+                _log_error(error)
                 return 1
 
 
@@ -112,15 +112,15 @@ async def _manage(
         except (SettingsError, ConfigError):
             raise
         except Exception as error:  # noqa: BLE001 - whatever it was, it ends here, in one line
-            _tell(error)
+            _log_error(error)
             return 1
         finally:
-            # However it ended: what is left to be closed is waited for only so long.
+            # However it ended: all that is still open has only so long to close.
             watchdog.stopping()
     return 0
 
 
-def _tell(error: BaseException) -> None:
+def _log_error(error: BaseException) -> None:
     """Say in one line what ended the process; with the traceback only for what should not happen."""
     cause, log = cause_of(error), get_logger("manager")
     if is_expected(cause):

@@ -13,7 +13,7 @@ from manager.address import parse_bind_address
 from manager.cli.arguments import one_of
 from manager.controller import ControllerOptions
 from manager.duration import parse_duration, parse_wait
-from manager.leader.lease import LeaseTiming
+from manager.election.config import LeaseTiming
 from manager.logs.setup import LogFormat, LogLevel
 from manager.program import Program
 from manager.settings import Setting, SettingsError, Sources, parse_truth

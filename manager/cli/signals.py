@@ -41,7 +41,7 @@ class StopSignals:
             # Not by the loop's own way, which waits until the loop has time. This only has them caught.
             before = signal.signal(number, self._caught)
             self._left.callback(signal.signal, number, before)
-        self._left.enter_context(self._watchdog.hearing_signals(self._received))
+        self._left.enter_context(self._watchdog.on_signals(self._received))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -63,7 +63,7 @@ class StopSignals:
     def _caught(self, number: int, frame: FrameType | None) -> None:
         """Called in the main thread when that has time, which may be too late."""
         del frame
-        self._watchdog.make_sure_of(number)
+        self._watchdog.ensure_heard(number)
 
     def _received(self, number: int) -> LastWords | None:
         """Called in the watchdog's thread."""

@@ -127,7 +127,8 @@ class _Served:
     def runnables(self, way: Way, address: BindAddress, url: str | None) -> list[Runnable]:
         """Build the server and its certificate, and return what has to run for them."""
         # Imported here: a process without webhooks does not need these modules.
-        from manager.webhook.server import WebhookServer, endpoints_of  # noqa: PLC0415
+        from manager.webhook.endpoints import endpoints_of  # noqa: PLC0415
+        from manager.webhook.server import WebhookServer  # noqa: PLC0415
 
         manager = self.manager
         _tell_who_reaches(self.settings, address, url)

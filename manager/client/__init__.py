@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from manager.client.applier import Applied, Outcome
+from manager.client.applier import Applied, ChildLabel, Outcome
 from manager.client.client import Client, Propagation
 from manager.client.connect import connect
 from manager.client.errors import ApplyConflict, FieldConflict, NotCached, OwnedByOther, Undecodable
-from manager.client.live import LiveList
-from manager.client.reader import ObjectList
+from manager.client.pod_streams import ContainerStreams, ExecResult, Output, PortConnection
+from manager.client.reader import LiveList, ObjectList
 
 __all__ = [
     "Applied",
     "ApplyConflict",
+    "ChildLabel",
     "Client",
+    "ContainerStreams",
+    "ExecResult",
     "FieldConflict",
     "LiveList",
     "NotCached",
     "ObjectList",
     "Outcome",
+    "Output",
     "OwnedByOther",
+    "PortConnection",
     "Propagation",
     "Undecodable",
     "connect",

@@ -6,6 +6,7 @@ import enum
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -25,7 +26,6 @@ from manager.client.ownership import (
     field_name,
     field_path,
     holds,
-    holds_exactly,
     may_repeat_keys,
     own_entries,
     setters,
@@ -37,12 +37,30 @@ from manager.client.ownership import (
 )
 from manager.client.reader import decode_at_once
 from manager.client.repair import RefusedRepairs, Repair, refused_lists, repair_patch
-from manager.client.write import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRICT, Writer, booked, sent_fields
+from manager.client.write import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRICT,
+    Query,
+    Writer,
+    booked,
+    sent_fields,
+)
 from manager.kube.decoding import json_object, not_a
-from manager.kube.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, NotFound
+from manager.kube.errors import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    ServerError,
+)
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
 from manager.loop import own_turn
 from manager.runs import current_run
-from manager.shards.ranges import label_of
 
 R = TypeVar("R", bound=Resource)
 
@@ -51,6 +69,8 @@ SETTLED_OBJECTS = 10_000
 
 # Of items that are in a refused list, for how many it is tried whether they can stay.
 _MOST_KEPT = 16
+
+_UNTYPED = "failed to create typed patch object"
 
 # How often the record of our create is renamed while others change the object in between.
 TAKEOVER_ATTEMPTS = 3
@@ -89,19 +109,39 @@ class Applied(NamedTuple, Generic[R]):
     conflicts: tuple[FieldConflict, ...] = ()
 
 
-class Applier:
+@dataclass(slots=True)
+class ChildLabel:
+    """A label that children have of their owner's UID, so that a selector finds those of some owners.
+
+    While `is_set`, each apply sets it. Else it stays where it is and is true: to remove it would be a write
+    for each child.
+    """
+
+    key: str
+    value_of: Callable[[str], str]
+    is_set: bool = False
+
+
+class Applier(Writer):
     """Applies the fields of one object, and leaves all other fields to others."""
 
     def __init__(
-        self, writer: Writer, cache: Cache, *, field_manager: str, former_managers: Sequence[str] = ()
+        self,
+        transport: Transport,
+        mapper: RestMapper,
+        cache: Cache,
+        *,
+        field_manager: str,
+        former_managers: Sequence[str] = (),
+        child_label: ChildLabel | None = None,
     ) -> None:
-        self._writer = writer
-        self._cache = cache
-        self._field_manager = field_manager
-        self._former_managers = tuple(former_managers)
+        Writer.__init__(self, transport, mapper, cache)
+        self.field_manager = field_manager
+        self.former_managers = tuple(former_managers)
+        self.child_label = child_label
         cache.managers.add(former_managers)
         self._settled = _Settled()
-        self._correct: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._corrected: OrderedDict[str, dict[str, Any]] = OrderedDict()
         """By UID: the metadata that `correct` was last called with."""
         self._refused = RefusedRepairs(SETTLED_OBJECTS)
 
@@ -116,90 +156,105 @@ class Applier:
         force: bool = True,
         dry_run: bool = False,
     ) -> Applied[R]:
-        """Create or change the object so that it holds every field set in `obj`; see `Client.apply`."""
+        """Set the fields of the object that `obj` has, creating it if it is missing.
+
+        This is a forced server-side apply: changes of these fields by others are reverted, fields that were
+        applied before and are no longer in `obj` are removed, and other fields stay. Sends nothing if the
+        cached object already matches. The outcome is RESTORED if the same was wanted at the last apply, so
+        that somebody else has changed the object, and UPDATED otherwise.
+
+        If others have set these fields to something else, the result names them and the fields. With
+        `force=False`, ApplyConflict is raised instead, which does so, too.
+
+        `initial` are paths, such as `.spec.replicas`, of fields that are set when the object is created, and
+        left to others from then on. If the client owns them already, it gives them up, and their values stay.
+
+        `may_update` is called before an update: not before the object is created or restored. If it returns
+        False, nothing is sent.
+
+        With `owner`, the object gets a controller reference to it. An object with another controller, or
+        none, is left alone: raises OwnedByOther, which says whether this client created it. With `adopt`, one
+        without a controller that this client created becomes the owner's. Raises ValueError for an owner in
+        another namespace, or for a namespaced owner of a cluster-scoped object.
+
+        A refused apply changes nothing. Where it is refused only for lists of ours into which others have put
+        items, one patch sets the same fields and removes these items, if the server accepts it as a dry run.
+
+        A dry run of an object that this client has created, and not changed since, cannot show conflicts.
+        """
         kind, key = type(obj), obj.key
         given_up = tuple(map(field_path, initial))
-        wanted = _wanted(obj, owner)
-        if owner is not None and self._cache.shares_out:
-            _add({self._cache.shard_label: label_of(owner.metadata.uid)}, wanted)
-        await self._writer.check_owners(obj, kind)
-        found = await (self._read(kind, key) if adopt else self._live(kind, key, owner))
+        wanted = _wanted(obj, owner, self.child_label)
+        if not kind.namespaced:
+            await self._check_owners(obj, kind)
+        found = await (self._find_stored(kind, key) if adopt else self._find_known(kind, key, owner))
         if found is None:
             try:
                 return await self._create(obj, wanted, given_up, dry_run=dry_run)
             except AlreadyExists:
-                # Not in the cache yet, or made by somebody else a moment ago: look before touching it.
-                found = await self._writer.read(kind, key)
+                # Not in the cache yet, or made by another client a moment ago: look before touching it.
+                found = await self._read_stored(kind, key)
         await own_turn(len(found))
         live = _decoded(kind, found)
         adopted = False
         if owner is not None:
             adopted = self._refuse_foreign(kind, key, live, owner, adopt=adopt)
-            label = (live["metadata"].get("labels") or {}).get(self._cache.shard_label)
-            if label is not None and not self._cache.shares_out and label == label_of(owner.metadata.uid):
-                # It stays, since it is true: to take it away would be a write for each child.
-                _add({self._cache.shard_label: label}, wanted)
-        wanted, encoded = _without_given_up(wanted, obj, given_up)
-        own = self._own_entries(live)
-        uid = live["metadata"]["uid"]
+            self._keep_label(wanted, owner, live)
+        encoded = _encoded(wanted, obj)
+        if given_up:
+            wanted = without_fields(orjson.loads(encoded), given_up)
+            encoded = orjson.dumps(wanted)
+        own = own_entries(live["metadata"].get("managedFields", ()), self.field_manager, self.former_managers)
         # The entry of our create is only taken over before something is changed.
-        taken_over = own.former or (own.applied is not None and own.owns(given_up))
+        taken_over = own.former or bool(given_up and own.applied is not None and own.owns(given_up))
         if not taken_over and (
             self._settled.knows(encoded, live, own) or self._holds(wanted, encoded, live, own)
         ):
-            self._settled.note(uid, encoded)
+            self._settled.note(live["metadata"]["uid"], encoded)
             if (run := current_run()) is not None:
                 run.spares("apply", kind, key)
             return Applied(decode_at_once(found, kind, key, parsed=live), None, Outcome.UNCHANGED)
         if may_update is not None and not self._wants_the_same(encoded, live, own, ()) and not may_update():
             return Applied(decode_at_once(found, kind, key, parsed=live), None, Outcome.UNCHANGED)
         # The uid makes the apply one of this very object: one that was replaced meanwhile is refused.
-        body = orjson.dumps({**orjson.loads(encoded), "metadata": {**wanted["metadata"], "uid": uid}})
-        raw, conflicts = await self._update_or_repair(
-            kind,
-            key,
-            encoded,
-            live,
-            partial(self._update, kind, key, body, given_up=given_up, force=force, dry_run=dry_run),
-            taken_over=taken_over or own.created is not None,
-            given_up=given_up,
-            force=force,
-            dry_run=dry_run,
-        )
-        await own_turn(len(raw))
-        restores = adopted or self._wants_the_same(encoded, live, own, conflicts)
-        after = _decoded(kind, raw) if dry_run else self._settle(kind, encoded, raw)
-        changed = _content(after) != _content(live)
-        now = decode_at_once(raw, kind, key, parsed=after)
-        if not changed:
-            return Applied(now, None, Outcome.UNCHANGED)  # only ownership was to be written down
-        outcome = Outcome.RESTORED if restores else Outcome.UPDATED
-        return Applied(now, decode_at_once(found, kind, key, parsed=live), outcome, conflicts)
-
-    async def _update_or_repair(
-        self,
-        kind: type[Resource],
-        key: ObjectKey,
-        encoded: bytes,
-        live: dict[str, Any],
-        update: Callable[..., Awaitable[Written]],
-        *,
-        taken_over: bool,
-        given_up: Sequence[Path],
-        force: bool,
-        dry_run: bool,
-    ) -> Written:
-        """Update an object that is there, although others may have put items into our lists."""
+        named = {**wanted["metadata"], "uid": live["metadata"]["uid"]}
+        body = orjson.dumps({**orjson.loads(encoded), "metadata": named})
+        update = partial(self._update, kind, key, body, given_up=given_up, force=force, dry_run=dry_run)
         try:
-            return await update(taken_over=taken_over)
+            raw, conflicts = await update(taken_over=taken_over or own.created is not None)
         except Invalid as refusal:
+            # Others may have put items into our lists.
             if not force:
                 raise
             raw, conflicts = await self._repair(kind, key, encoded, live, refusal, given_up, dry_run=dry_run)
+            if not dry_run:
+                # The object is as it is wanted. This writes down that it is ours.
+                raw, _ = await update(taken_over=True)
+        await own_turn(len(raw))
+        restores = adopted or self._wants_the_same(encoded, live, own, conflicts)
+        return self._applied(obj, encoded, (found, live), raw, conflicts, restores=restores, dry_run=dry_run)
+
+    def _applied(
+        self,
+        obj: R,
+        encoded: bytes,
+        before: tuple[bytes, dict[str, Any]],
+        raw: bytes,
+        conflicts: tuple[FieldConflict, ...],
+        *,
+        restores: bool,
+        dry_run: bool,
+    ) -> Applied[R]:
+        """Compare the object before with the stored one, and note how the server spells that."""
+        kind, key, (found, live) = type(obj), obj.key, before
+        after = _decoded(kind, raw)
         if not dry_run:
-            # The object is as it is wanted. This writes down that it is ours.
-            raw, _ = await update(taken_over=True)
-        return raw, conflicts
+            self._settle(after, encoded)
+        now = decode_at_once(raw, kind, key, parsed=after)
+        if _content(after) == _content(live):
+            return Applied(now, None, Outcome.UNCHANGED)  # only ownership was to be written down
+        outcome = Outcome.RESTORED if restores else Outcome.UPDATED
+        return Applied(now, decode_at_once(found, kind, key, parsed=live), outcome, conflicts)
 
     async def _update(
         self,
@@ -212,14 +267,23 @@ class Applier:
         force: bool,
         dry_run: bool,
     ) -> Written:
-        """Apply over an object that is there; with `taken_over`, entries of managedFields join ours first."""
+        """Apply over an object that is there; with `taken_over`, entries of managedFields join ours first.
+
+        It is sent with `force` a second time if others have set the fields: only a refusal says who.
+        """
         if taken_over:
-            found = await self._writer.read(kind, key)
+            found = await self._read_stored(kind, key)
             raw = await self._try(kind, key, _decoded(kind, found), orjson.loads(body), given_up)
             if dry_run:
                 return raw, ()
             await self._take_over(kind, key, given_up, body, found)
-        return await self._send_unforced(kind, key, body, force=force, dry_run=dry_run)
+        try:
+            return await self._send_apply(kind, key, body, force=False, dry_run=dry_run), ()
+        except ApplyConflict as conflict:
+            if not force:
+                raise
+            raw = await self._send_apply(kind, key, body, force=True, dry_run=dry_run)
+            return raw, conflict.conflicts
 
     async def _try(
         self,
@@ -237,7 +301,7 @@ class Applier:
         ours, others = self._shares(kind, there, given_up)
         patch, _, releases, _ = repair_patch(there, wanted, ours, others)
         try:
-            raw = await self._send(kind, key, orjson.dumps(wanted), force=True, dry_run=True)
+            raw = await self._send_apply(kind, key, orjson.dumps(wanted), force=True, dry_run=True)
         except Invalid:
             if not releases:
                 raise
@@ -245,14 +309,14 @@ class Applier:
             if not releases:
                 return raw
         patch.setdefault("metadata", {})["uid"] = wanted["metadata"]["uid"]
-        query = booked(self._field_manager, dry_run=True)
-        return await self._writer.send(kind, key, MERGE_PATCH, orjson.dumps(patch), query)
+        query = booked(self.field_manager, dry_run=True)
+        return await self._send(kind, key, MERGE_PATCH, orjson.dumps(patch), query)
 
     def _shares(
         self, kind: type[Resource], there: dict[str, Any], given_up: Sequence[Path]
     ) -> tuple[Mapping[str, Any], list[tuple[str, Mapping[str, Any]]]]:
         entries, version = there["metadata"].get("managedFields", ()), kind.gvk.api_version
-        return shares(entries, self._field_manager, self._former_managers, given_up, version)
+        return shares(entries, self.field_manager, self.former_managers, given_up, version)
 
     async def _repair(
         self,
@@ -278,9 +342,9 @@ class Applier:
             raise type(known)(known.status, known.reason, known.message, known.details)
         wanted, conflict = orjson.loads(encoded), None
         # The next apply takes over what is booked under this name.
-        manager = creator_name(self._field_manager, encoded)
+        manager = creator_name(self.field_manager, encoded)
         for _ in range(TAKEOVER_ATTEMPTS):
-            found = await self._read(kind, key)
+            found = await self._find_stored(kind, key)
             there = None if found is None else _decoded(kind, found)
             if there is None or there["metadata"]["uid"] != uid:
                 raise refusal
@@ -296,7 +360,7 @@ class Applier:
             def sending(repair: Repair, version: str = version) -> Callable[..., Awaitable[bytes]]:
                 patch = repair.patch
                 patch.setdefault("metadata", {}).update(uid=uid, resourceVersion=version)
-                return partial(self._writer.send, kind, key, MERGE_PATCH, orjson.dumps(patch))
+                return partial(self._send, kind, key, MERGE_PATCH, orjson.dumps(patch))
 
             try:
                 raw = await sending(repair)(booked(manager, dry_run=True))
@@ -315,37 +379,37 @@ class Applier:
                 conflict = error  # it has changed since, if only in its status
         raise conflict or refusal
 
-    async def _read(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
+    async def _find_stored(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
         try:
-            return await self._writer.read(kind, key)
+            return await self._read_stored(kind, key)
         except NotFound:
             return None
 
     async def refuse_foreign(self, kind: type[Resource], key: ObjectKey, owner: Resource) -> None:
-        """Raise as `apply` for the object of that name, if it is there and is not the owner's."""
-        found = await self._live(kind, key, owner)
+        """Raise OwnedByOther as `apply` would for the object of that name; nothing is written."""
+        found = await self._find_known(kind, key, owner)
         if found is not None:
             await own_turn(len(found))
             self._refuse_foreign(kind, key, _decoded(kind, found), owner)
 
-    async def correct(self, obj: R, patch: Callable[[], Awaitable[R]]) -> Applied[R]:
+    async def _correct(self, obj: R, patch: Callable[[], Awaitable[R]]) -> Applied[R]:
         """Have `patch` write the metadata that was changed in an object; see `Client.correct`."""
         assert obj.origin is not None
         kind, key, uid = type(obj), obj.key, obj.metadata.uid
-        wanted = _wanted(obj, None)["metadata"]
-        last = self._correct.get(uid, {})
+        wanted = _wanted(obj, None, None)["metadata"]
+        last = self._corrected.get(uid, {})
         changes = list(_metadata_changes(_decoded(kind, obj.origin)["metadata"], wanted))
         if not changes:
-            self._remember_correct(uid, wanted)
+            self._remember(uid, wanted)
             return Applied(obj, None, Outcome.UNCHANGED)
-        raw = await self._writer.read(kind, key)  # the cache has no entries of other managers
+        raw = await self._read_stored(kind, key)  # the cache has no entries of other managers
         live = _decoded(kind, raw)
         stored = await patch()
-        self._remember_correct(uid, wanted)
+        self._remember(uid, wanted)
         removed, conflicts = False, []
         for steps, value in changes:
             entries = live["metadata"].get("managedFields", ())
-            others = setters(entries, steps, self._field_manager, self._former_managers)
+            others = setters(entries, steps, self.field_manager, self.former_managers)
             name, field = steps[1].removeprefix("f:"), steps[2].removeprefix("f:")
             path = f".metadata.{name}" + (f".{field}" if isinstance(value, str) else "")
             conflicts += [FieldConflict(other, path) for other in others or ()]
@@ -354,25 +418,13 @@ class Applier:
         before = decode_at_once(raw, kind, key, parsed=live)
         return Applied(stored, before, outcome, tuple(dict.fromkeys(conflicts)))
 
-    def _remember_correct(self, uid: str, wanted: dict[str, Any]) -> None:
-        self._correct[uid] = wanted
-        self._correct.move_to_end(uid)
-        if len(self._correct) > SETTLED_OBJECTS:
-            self._correct.popitem(last=False)
+    def _remember(self, uid: str, wanted: dict[str, Any]) -> None:
+        self._corrected[uid] = wanted
+        self._corrected.move_to_end(uid)
+        if len(self._corrected) > SETTLED_OBJECTS:
+            self._corrected.popitem(last=False)
 
-    async def _send_unforced(
-        self, kind: type[Resource], key: ObjectKey, body: bytes, *, force: bool, dry_run: bool
-    ) -> Written:
-        """Apply, with `force` a second time if others have set the fields: only a refusal says who."""
-        try:
-            return await self._send(kind, key, body, force=False, dry_run=dry_run), ()
-        except ApplyConflict as conflict:
-            if not force:
-                raise
-            raw = await self._send(kind, key, body, force=True, dry_run=dry_run)
-            return raw, conflict.conflicts
-
-    async def _send(
+    async def _send_apply(
         self,
         kind: type[Resource],
         key: ObjectKey,
@@ -381,15 +433,45 @@ class Applier:
         force: bool,
         dry_run: bool,
         field_manager: str = "",
+        creates: bool = False,
     ) -> bytes:
+        """PATCH the object by server-side apply; the object as stored.
+
+        `creates` says that the body cannot change an object that is there. Raises ApplyConflict, and
+        BadRequest for what does not fit the schema.
+        """
+        mapping = await self._mapper.resolve(kind.gvk)
         query = {
-            **booked(field_manager or self._field_manager, dry_run=dry_run),
+            **booked(field_manager or self.field_manager, dry_run=dry_run),
             "force": "true" if force else "false",
         }
+        path = mapping.path(key.namespace, key.name)
         try:
-            return await self._writer.send(kind, key, APPLY_PATCH, body, query)
+            raw = await self._transport.request(
+                "PATCH", path, query=query, body=body, content_type=APPLY_PATCH
+            )
         except Conflict as error:
             raise ApplyConflict.of(error) or error from None
+        except ServerError as error:
+            # The server says 500 of an apply with a field it does not know, or with one key twice.
+            if error.message.startswith(_UNTYPED):
+                what = error.message.partition("): ")[2] or error.message
+                raise BadRequest(400, "BadRequest", f"{kind.gvk.kind} {key}: {what}") from error
+            raise
+        if not dry_run:
+            self._cache.observe_write(kind, raw, before=0 if creates else None)
+        return raw
+
+    async def _send_create(self, kind: type[Resource], key: ObjectKey, body: bytes, query: Query) -> bytes:
+        """POST to the collection; the object as stored. Raises ValueError for a missing namespace."""
+        mapping = await self._mapper.resolve(kind.gvk)
+        if mapping.namespaced and not key.namespace:
+            raise ValueError(f"{kind.gvk} is namespaced: {key.name!r} needs a metadata.namespace")
+        path = mapping.path(key.namespace)
+        raw = await self._transport.request("POST", path, query=query, body=body, name=key.name)
+        if "dryRun" not in query:
+            self._cache.observe_write(kind, raw, before=0)
+        return raw
 
     def _wants_the_same(
         self, encoded: bytes, live: dict[str, Any], own: OwnEntries, conflicts: Sequence[FieldConflict]
@@ -406,25 +488,25 @@ class Applier:
             # Another process of ours may have applied something else since; no client has changed it then.
             return not wants_otherwise(_fields(orjson.loads(encoded)), live, own.applied)
         if own.created is not None:
-            return own.created_by == creator_name(self._field_manager, encoded)
+            return own.created_by == creator_name(self.field_manager, encoded)
         if own.applied is None or not conflicts:
             return False
         return not wants_otherwise(_fields(orjson.loads(encoded)), live, own.applied)
 
-    async def _live(self, kind: type[Resource], key: ObjectKey, owner: Resource | None) -> bytes | None:
+    async def _find_known(self, kind: type[Resource], key: ObjectKey, owner: Resource | None) -> bytes | None:
         """The object as it is known; only metadata of what is certainly not the owner's."""
         informer = self._cache.lookup(kind, metadata_only=False)
-        if informer is not None and informer.spec.covers(key.namespace):
+        if informer is not None and informer.covers(key.namespace):
             record = informer.get(key)
             if record is not None and (not record.is_cut or _is_foreign(record, owner)):
                 return record.raw
-            if record is None and not informer.is_restricted:
+            if record is None and informer.filter is None:
                 return None
         # A selection says nothing about what is not in it, and neither does a replica's part.
         selected = self._cache.held(kind, key)
         if selected is not None:
             return selected.raw
-        return await self._read(kind, key)
+        return await self._find_stored(kind, key)
 
     async def _create(
         self, obj: R, wanted: dict[str, Any], given_up: Sequence[Path], *, dry_run: bool
@@ -440,16 +522,17 @@ class Applier:
             # POST takes two items with one key, and no apply does, now or later. So an apply creates it. Of
             # an object that is there it demands a version that no object has.
             named = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": "1"}}
-            query = {**booked(self._field_manager, dry_run=dry_run), "force": "true"}
             body = _encoded(named, obj)
             try:
-                raw = await self._writer.send(kind, key, APPLY_PATCH, body, query, creates=True)
+                raw = await self._send_apply(kind, key, body, force=True, dry_run=dry_run, creates=True)
             except Conflict as error:
                 raise AlreadyExists(409, "AlreadyExists", str(error)) from error
         else:
-            query = {**booked(creator_name(self._field_manager, kept), dry_run=dry_run), **STRICT}
-            raw = await self._writer.send_create(kind, key, encoded, query)
-        after = _decoded(kind, raw) if dry_run else self._settle(kind, kept, raw)
+            query = {**booked(creator_name(self.field_manager, kept), dry_run=dry_run), **STRICT}
+            raw = await self._send_create(kind, key, encoded, query)
+        after = _decoded(kind, raw)
+        if not dry_run:
+            self._settle(after, kept)
         return Applied(decode_at_once(raw, kind, key, parsed=after), None, Outcome.CREATED)
 
     def _refuse_foreign(
@@ -463,9 +546,12 @@ class Applier:
     ) -> bool:
         """Raise OwnedByOther unless the owner is the controller; return True for one without, if `adopt`."""
         references = live["metadata"].get("ownerReferences", ())
-        controller = next((each for each in references if each.get("controller")), None)
+        controllers = [each for each in references if each.get("controller")]
+        controller = controllers[0] if controllers else None
         if controller is None:
-            own = self._own_entries(live)
+            own = own_entries(
+                live["metadata"].get("managedFields", ()), self.field_manager, self.former_managers
+            )
             made_here = own.created is not None or own.applied is not None or own.former
             if adopt and made_here:
                 return True
@@ -480,32 +566,40 @@ class Applier:
             raise OwnedByOther(kind.gvk.kind, key, other, finalizers=finalizers)
         return False
 
-    def _own_entries(self, live: dict[str, Any]) -> OwnEntries:
-        entries = live["metadata"].get("managedFields", ())
-        return own_entries(entries, self._field_manager, self._former_managers)
+    def _keep_label(self, wanted: dict[str, Any], owner: Resource, live: dict[str, Any]) -> None:
+        """Want the label of the owner that a child has, though none is set any more (see `ChildLabel`)."""
+        label = self.child_label
+        if label is None or label.is_set:
+            return
+        value = (live["metadata"].get("labels") or {}).get(label.key)
+        if value is not None and value == label.value_of(owner.metadata.uid):
+            wanted["metadata"].setdefault("labels", {})[label.key] = value
 
     def _holds(
         self, wanted: dict[str, Any], encoded: bytes, live: dict[str, Any], entries: OwnEntries
     ) -> bool:
         """Whether the object has all that is wanted, under our name."""
         if entries.created is not None:
-            if entries.created_by != creator_name(self._field_manager, encoded):
+            if entries.created_by != creator_name(self.field_manager, encoded):
                 return False
-            compare, owned = holds, entries.created
+            owned = entries.created
         elif entries.applied is not None:
-            compare, owned = holds_exactly, entries.applied
+            owned = entries.applied
         else:
             return False
+        # Of what was created the server owns its defaults under our name, too.
+        exact = entries.created is None
         # As it is first: that is nearly always plain. In JSON a tuple, say, is a list.
-        if compare(_fields(wanted), live, owned):
+        if holds(_fields(wanted), live, owned, exact=exact):
             return True
-        return compare(_fields(orjson.loads(encoded)), live, owned)
+        return holds(_fields(orjson.loads(encoded)), live, owned, exact=exact)
 
-    def _settle(self, kind: type[Resource], encoded: bytes, raw: bytes) -> dict[str, Any]:
-        """Take note of how the server spells what we have just written; return it decoded."""
-        after = _decoded(kind, raw)
-        self._settled.remember(encoded, after, self._own_entries(after))
-        return after
+    def _settle(self, after: dict[str, Any], encoded: bytes) -> None:
+        """Take note of how the server spells what we have just written."""
+        own = own_entries(
+            after["metadata"].get("managedFields", ()), self.field_manager, self.former_managers
+        )
+        self._settled.note(after["metadata"]["uid"], encoded, _state(after, own))
 
     async def _take_over(
         self, kind: type[Resource], key: ObjectKey, given_up: Sequence[Path], body: bytes, found: bytes
@@ -516,7 +610,7 @@ class Applier:
         position among all.
         """
         resource_version, refusal, attempts = None, None, 0
-        known = self._field_manager, self._former_managers
+        known = self.field_manager, self.former_managers
         while attempts < TAKEOVER_ATTEMPTS:
             metadata = _decoded(kind, found)["metadata"]
             entries = metadata.get("managedFields", ())
@@ -529,16 +623,16 @@ class Applier:
             resource_version = metadata.get("resourceVersion")
             try:
                 if patch:
-                    query = booked(self._field_manager)
-                    await self._writer.send(kind, key, JSON_PATCH, orjson.dumps(patch), query)
+                    query = booked(self.field_manager)
+                    await self._send(kind, key, JSON_PATCH, orjson.dumps(patch), query)
             except Invalid as error:
                 refusal, attempts = error, attempts + 1
             else:
                 if translated is None:
                     return
                 name = translated[0]
-                await self._send(kind, key, body, force=True, dry_run=False, field_manager=name)
-            found = await self._writer.read(kind, key)
+                await self._send_apply(kind, key, body, force=True, dry_run=False, field_manager=name)
+            found = await self._read_stored(kind, key)
         raise Conflict(409, "Conflict", f"{kind.gvk.kind} {key} keeps being changed by others")
 
 
@@ -554,13 +648,16 @@ class _Settled:
     def __init__(self) -> None:
         self._known: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
-    def remember(self, wanted: bytes, live: dict[str, Any], own: OwnEntries) -> None:
-        self._keep(live["metadata"]["uid"], _state(wanted, live, own))
-
-    def note(self, uid: str, wanted: bytes) -> None:
-        """Note what is wanted of an object that has it, in whatever state."""
-        if self.wanted(uid) != hash(wanted):
-            self._keep(uid, (hash(wanted), _UNKNOWN))
+    def note(self, uid: str, wanted: bytes, state: int | None = None) -> None:
+        """Note what is wanted of an object that has it now, and its state; None is whatever state."""
+        if state is None:
+            if self.wanted(uid) == hash(wanted):
+                return
+            state = _UNKNOWN
+        self._known[uid] = hash(wanted), state
+        self._known.move_to_end(uid)
+        if len(self._known) > SETTLED_OBJECTS:
+            self._known.popitem(last=False)
 
     def wanted(self, uid: str) -> int | None:
         """The hash of what was wanted last of an object, if that is known."""
@@ -568,25 +665,20 @@ class _Settled:
         return None if known is None else known[0]
 
     def knows(self, wanted: bytes, live: dict[str, Any], own: OwnEntries) -> bool:
+        """Whether the object is as it was when it had what is wanted."""
         known = self._known.get(live["metadata"]["uid"])
         if known is None or known[1] == _UNKNOWN or known[0] != hash(wanted):
             return False
-        return known == _state(wanted, live, own)
-
-    def _keep(self, uid: str, state: tuple[int, int]) -> None:
-        self._known[uid] = state
-        self._known.move_to_end(uid)
-        if len(self._known) > SETTLED_OBJECTS:
-            self._known.popitem(last=False)
+        return known[1] == _state(live, own)
 
 
 _UNKNOWN = -1
 """In place of the hash of a state, which Python never makes it."""
 
 
-def _state(wanted: bytes, live: dict[str, Any], own: OwnEntries) -> tuple[int, int]:
+def _state(live: dict[str, Any], own: OwnEntries) -> int:
     # Python's own hashes: their key is another one in each process, and nobody outside knows it.
-    return hash(wanted), hash((_content(live), orjson.dumps((own.created or own.applied, own.created_by))))
+    return hash((_content(live), orjson.dumps((own.created or own.applied, own.created_by))))
 
 
 def _decoded(kind: type[Resource], raw: bytes) -> dict[str, Any]:
@@ -598,7 +690,7 @@ def _decoded(kind: type[Resource], raw: bytes) -> dict[str, Any]:
         raise not_a(what)
     for name in ("managedFields", "ownerReferences"):
         entries = metadata.get(name, ())
-        if not isinstance(entries, list | tuple) or not all(isinstance(entry, dict) for entry in entries):
+        if not isinstance(entries, list | tuple) or not {*map(type, entries)} <= {dict}:
             raise not_a(what)
     return live
 
@@ -634,7 +726,7 @@ def _by_step(values: Any) -> dict[str, Any]:
     return found
 
 
-def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:
+def _wanted(obj: Resource, owner: Resource | None, child_label: ChildLabel | None) -> dict[str, Any]:
     """What is applied of an object; fields that need not be written out are as they are (see `_encoded`)."""
     meta = obj.metadata
     references = [each.to_wire() for each in meta.owner_references]
@@ -648,7 +740,10 @@ def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:
         "ownerReferences": references,
         "finalizers": meta.finalizers,
     }
-    metadata = {name: value for name, value in named.items() if value}
+    metadata: dict[str, Any] = {name: value for name, value in named.items() if value}
+    if owner is not None and child_label is not None and child_label.is_set:
+        # Last, as `_keep_label` does it: the order counts for the record of our create.
+        metadata.setdefault("labels", {})[child_label.key] = child_label.value_of(owner.metadata.uid)
     plain = _plain_fields(type(obj))
     if plain is None or obj.gvk == Secret.gvk:
         wire = sent_fields(obj)
@@ -657,22 +752,11 @@ def _wanted(obj: Resource, owner: Resource | None) -> dict[str, Any]:
             wire = without_defaults(obj, wire)
         return {**wire, "apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata}
     wire = {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata}
-    values = ((name, getattr(obj, field)) for field, name in plain.items())
-    wire |= {name: value for name, value in values if value is not None}
+    values = {name: getattr(obj, field) for field, name in plain.items()}
+    wire |= {name: value for name, value in values.items() if value is not None}
     if obj.model_extra:
         wire |= obj.to_wire(only={*obj.model_extra} - {"status"})
     return wire
-
-
-def _without_given_up(
-    wanted: dict[str, Any], obj: Resource, given_up: Sequence[Path]
-) -> tuple[dict[str, Any], bytes]:
-    """Return what is wanted of an object that is there, also in JSON."""
-    encoded = _encoded(wanted, obj)
-    if not given_up:
-        return wanted, encoded
-    kept: dict[str, Any] = without_fields(orjson.loads(encoded), given_up)
-    return kept, orjson.dumps(kept)
 
 
 def _fields(wanted: dict[str, Any]) -> dict[str, Any]:
@@ -715,7 +799,3 @@ def _plain_fields(kind: type[Resource]) -> dict[str, str] | None:
 
 
 _OF_ALL_KINDS = {"api_version", "kind", "metadata", "status"}
-
-
-def _add(labels: dict[str, str], wanted: dict[str, Any]) -> None:
-    wanted["metadata"].setdefault("labels", {}).update(labels)

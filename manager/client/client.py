@@ -4,32 +4,36 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import orjson
 
-from manager.api import GroupVersionKind, ObjectKey, PartialObjectMetadata, Resource, Unstructured
+from manager.api import GroupVersionKind, PartialObjectMetadata, Resource, Unstructured
 from manager.cache import Cache, metadata_of
 from manager.cache.record import CUT, MOST_KEPT
-from manager.client.applier import Applied, Applier
-from manager.client.live import LiveList, LiveReader, followed
-from manager.client.reader import CachedReader, MetadataReader, decode_object
-from manager.client.subresource import StatusClient, SubresourceClient
+from manager.client.applier import Applied, Applier, ChildLabel
+from manager.client.kubernetes_models import KubernetesModel, resource_of
+from manager.client.pod_streams import PodStreams
+from manager.client.reader import CachedReader, LiveList, LiveReader, MetadataReader, decode_object, followed
 from manager.client.write import (
     JSON,
     MERGE_PATCH,
     STRICT,
-    Writer,
+    StatusClient,
+    SubresourceClient,
     booked,
     merge_diff,
     sent_fields,
     whole_object,
 )
-from manager.kube.errors import Conflict, Invalid, NotFound
+from manager.kube.errors import ConfigError, Conflict, Invalid, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.loop import own_turn
 from manager.runs import current_run
+
+if TYPE_CHECKING:
+    from manager.client.kubernetes_client import TransportApiClient
 
 R = TypeVar("R", bound=Resource)
 
@@ -39,19 +43,22 @@ Propagation = Literal["Background", "Foreground", "Orphan"]
 SHARED_LISTS = frozenset({"finalizers", "ownerReferences"})
 
 
-class Client(CachedReader):
+class Client(CachedReader, Applier):
     """Reads come from the cache and cost no request. Writes are requests, and the next read sees them.
 
     Every write uses the client's field manager. Writes raise the ApiError tree: Conflict, Invalid, Forbidden
     and so on. A reconciler does not catch them; the controller retries. Reads of a kind that no controller
     declared raise NotCached. So do reads of a kind that is declared with a selector only (see `selecting`).
 
+    `create`, `update`, `apply` and `delete` also take models of kubernetes-asyncio, such as `V1Deployment`,
+    and return objects of `manager.api`.
+
     With `dry_run=True` a write is validated, defaulted and admitted, but not stored. It returns the result,
     and no read shows it.
 
     Attributes: `metadata` reads kinds that are watched as metadata only; `uncached` reads from the server;
-    `status` writes the status subresource; `shard_label` is the key of the label by which replicas share
-    children (`--shards`).
+    `status` writes the status subresource; `pod_streams` leads into pods; `child_label` is a label that
+    `apply` gives to children.
     """
 
     def __init__(
@@ -62,20 +69,47 @@ class Client(CachedReader):
         *,
         field_manager: str,
         former_managers: Sequence[str] = (),
+        child_label: ChildLabel | None = None,
     ) -> None:
-        self._transport = transport
-        self._mapper = mapper
-        self._writer = Writer(transport, mapper, cache)
         self.uncached = LiveReader(transport, mapper)
-        super().__init__(cache, live=self.uncached)
-        self._applier = Applier(
-            self._writer, cache, field_manager=field_manager, former_managers=former_managers
+        CachedReader.__init__(self, cache, live=self.uncached)
+        Applier.__init__(
+            self,
+            transport,
+            mapper,
+            cache,
+            field_manager=field_manager,
+            former_managers=former_managers,
+            child_label=child_label,
         )
-        self.field_manager = field_manager
-        self.former_managers = tuple(former_managers)
-        self.shard_label = cache.shard_label
         self.metadata = MetadataReader(cache, live=self.uncached)
-        self.status = StatusClient(self._writer, field_manager=field_manager)
+        self.status = StatusClient(transport, mapper, cache, field_manager=field_manager)
+        self.pod_streams = PodStreams(transport)
+        self._kubernetes_client: TransportApiClient | None = None
+
+    def kubernetes_client(self) -> TransportApiClient:
+        """Return an `ApiClient` of kubernetes-asyncio on this client's transport.
+
+            pods = await CoreV1Api(client.kubernetes_client()).list_namespaced_pod("default")
+
+        It has the transport's credentials, TLS, proxy, retries, metrics, traces and fence. Reads are
+        requests. Writes raise Fenced when the lease is lost, and the next cached read sees their answers.
+        Errors of the server are `ApiException`, and `ApiError` too. Writes are booked under the client's
+        field manager.
+
+        Raises ConfigError if the package is not installed.
+        """
+        if self._kubernetes_client is None:
+            try:
+                from manager.client.kubernetes_client import TransportApiClient  # noqa: PLC0415 - 43 MB, 0.3 s
+            except ModuleNotFoundError as error:
+                raise ConfigError(
+                    f"kubernetes_client needs {error.name}: install operator-manager[kubernetes-asyncio]"
+                ) from error
+            self._kubernetes_client = TransportApiClient(
+                self._transport, self._cache, field_manager=self.field_manager
+            )
+        return self._kubernetes_client
 
     def named(self, controller: str, *, former_managers: Sequence[str] = ()) -> Client:
         """A client with a field manager of its own, so that controllers do not share fields by accident.
@@ -85,26 +119,43 @@ class Client(CachedReader):
         """
         former = (*(f"{each}-{controller}" for each in self.former_managers), *former_managers)
         name = f"{self.field_manager}-{controller}"
-        return Client(self._transport, self._mapper, self._cache, field_manager=name, former_managers=former)
+        return Client(
+            self._transport,
+            self._mapper,
+            self._cache,
+            field_manager=name,
+            former_managers=former,
+            child_label=self.child_label,
+        )
 
-    async def create(self, obj: R, *, dry_run: bool = False) -> R:
+    @overload
+    async def create(self, obj: R, *, dry_run: bool = False) -> R: ...
+    @overload
+    async def create(self, obj: KubernetesModel, *, dry_run: bool = False) -> Any: ...
+    async def create(self, obj: Resource | KubernetesModel, *, dry_run: bool = False) -> Resource:
         """Create the object; raises AlreadyExists, and BadRequest if it has a field that the server does not
         know. Returns it as stored.
         """
-        await self._writer.check_owners(obj, type(obj))
+        obj = resource_of(obj)
+        if not obj.namespaced:
+            await self._check_owners(obj, type(obj))
         body = orjson.dumps(whole_object(obj))
         query = {**booked(self.field_manager, dry_run=dry_run), **STRICT}
-        raw = await self._writer.send_create(type(obj), obj.key, body, query)
+        raw = await self._send_create(type(obj), obj.key, body, query)
         return await decode_object(raw, type(obj), obj.key)
 
-    async def update(self, obj: R, *, dry_run: bool = False) -> R:
+    @overload
+    async def update(self, obj: R, *, dry_run: bool = False) -> R: ...
+    @overload
+    async def update(self, obj: KubernetesModel, *, dry_run: bool = False) -> Any: ...
+    async def update(self, obj: Resource | KubernetesModel, *, dry_run: bool = False) -> Resource:
         """Replace the object; raises Conflict when it changed since it was read. Returns it as stored."""
-        await self._writer.check_owners(obj, type(obj))
+        obj = resource_of(obj)
+        if not obj.namespaced:
+            await self._check_owners(obj, type(obj))
         body = orjson.dumps(whole_object(obj))
         query = booked(self.field_manager, dry_run=dry_run)
-        raw = await self._writer.send(
-            type(obj), obj.key, JSON, body, query, replaces=obj.metadata.resource_version
-        )
+        raw = await self._send(type(obj), obj.key, JSON, body, query, replaces=obj.metadata.resource_version)
         return await decode_object(raw, type(obj), obj.key)
 
     async def patch(
@@ -148,14 +199,14 @@ class Client(CachedReader):
                     f"{kind.gvk.kind} {obj.key} has more {name} than the {MOST_KEPT} that are cached: "
                     "to change them, read it with client.uncached"
                 )
-        if "ownerReferences" in metadata:
-            await self._writer.check_owners(obj, kind)
+        if "ownerReferences" in metadata and not kind.namespaced:
+            await self._check_owners(obj, kind)
         if optimistic_lock or SHARED_LISTS & metadata.keys():
             replaces = metadata["resourceVersion"] = obj.metadata.resource_version
         metadata["uid"] = obj.metadata.uid
         query = booked(self.field_manager, dry_run=dry_run)
         try:
-            raw = await self._writer.send(
+            raw = await self._send(
                 kind, obj.key, MERGE_PATCH, orjson.dumps(changes), query, replaces=replaces
             )
         except Invalid as error:
@@ -175,8 +226,9 @@ class Client(CachedReader):
         if another client had set or removed what is changed now. Call it also when nothing has to be changed:
         whoever removes a label leaves no name, so that only this tells a label that was there.
         """
-        return await self._applier.correct(obj, lambda: self.patch(obj))
+        return await self._correct(obj, lambda: self.patch(obj))
 
+    @overload
     async def apply(
         self,
         obj: R,
@@ -187,7 +239,30 @@ class Client(CachedReader):
         adopt: bool = False,
         force: bool = True,
         dry_run: bool = False,
-    ) -> Applied[R]:
+    ) -> Applied[R]: ...
+    @overload
+    async def apply(
+        self,
+        obj: KubernetesModel,
+        *,
+        owner: Resource | None = None,
+        initial: Sequence[str] = (),
+        may_update: Callable[[], bool] | None = None,
+        adopt: bool = False,
+        force: bool = True,
+        dry_run: bool = False,
+    ) -> Applied[Any]: ...
+    async def apply(
+        self,
+        obj: Resource | KubernetesModel,
+        *,
+        owner: Resource | None = None,
+        initial: Sequence[str] = (),
+        may_update: Callable[[], bool] | None = None,
+        adopt: bool = False,
+        force: bool = True,
+        dry_run: bool = False,
+    ) -> Applied[Any]:
         """Set the fields of the object that `obj` has, creating it if it is missing.
 
         This is a forced server-side apply: changes of these fields by others are reverted, fields that were
@@ -214,8 +289,8 @@ class Client(CachedReader):
 
         A dry run of an object that this client has created, and not changed since, cannot show conflicts.
         """
-        return await self._applier.apply(
-            obj,
+        return await super().apply(
+            resource_of(obj),
             owner=owner,
             initial=initial,
             may_update=may_update,
@@ -224,13 +299,9 @@ class Client(CachedReader):
             dry_run=dry_run,
         )
 
-    async def refuse_foreign(self, kind: type[Resource], key: ObjectKey, owner: Resource) -> None:
-        """Raise OwnedByOther as `apply` would for the object of that name; nothing is written."""
-        await self._applier.refuse_foreign(kind, key, owner)
-
     async def delete(
         self,
-        obj: Resource,
+        obj: Resource | KubernetesModel,
         *,
         kind: type[Resource] | None = None,
         propagation: Propagation = "Background",
@@ -243,10 +314,16 @@ class Client(CachedReader):
         stay, and lose their owner reference. It replaces what an earlier delete has said, if the object waits
         for finalizers. `kind` is needed for an object of which only the metadata was read.
         """
+        obj = resource_of(obj)
+        kind, key, uid = kind or type(obj), obj.key, obj.metadata.uid
         options = _delete_options(propagation, dry_run=dry_run)
-        if obj.metadata.uid:
-            options["preconditions"] = {"uid": obj.metadata.uid}
-        await self._writer.send_delete(kind or type(obj), obj.key, obj.metadata.uid, options)
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        mapping = await self._mapper.resolve(kind.gvk)
+        path = mapping.path(key.namespace, key.name)
+        raw = await self._transport.request("DELETE", path, body=orjson.dumps(options))
+        if not dry_run:
+            self._cache.observe_delete(kind, key, uid, raw)
 
     async def delete_collection(
         self,
@@ -266,11 +343,18 @@ class Client(CachedReader):
         """
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
         query = {name: value for name, value in selectors.items() if value}
-        options = _delete_options(propagation, dry_run=dry_run)
-        await self._writer.send_delete_collection(kind, namespace, query, options)
+        mapping = await self._mapper.resolve(kind.gvk)
+        if mapping.namespaced and not namespace:
+            raise ValueError(f"{kind.gvk} is namespaced: its objects are deleted in one namespace at a time")
+        body = orjson.dumps(_delete_options(propagation, dry_run=dry_run))
+        await self._transport.request("DELETE", mapping.path(namespace), query=query, body=body)
 
     async def delete_if_there(
-        self, obj: Resource, *, kind: type[Resource] | None = None, propagation: Propagation = "Background"
+        self,
+        obj: Resource | KubernetesModel,
+        *,
+        kind: type[Resource] | None = None,
+        propagation: Propagation = "Background",
     ) -> bool:
         """Delete this very object as `delete` does; False, without an error, if it is gone, or another one
         has its name.
@@ -312,7 +396,7 @@ class Client(CachedReader):
 
     def subresource(self, name: str) -> SubresourceClient:
         """A subresource other than status, such as `scale`."""
-        return SubresourceClient(self._writer, name)
+        return SubresourceClient(self._transport, self._mapper, self._cache, name)
 
 
 def _delete_options(propagation: Propagation, *, dry_run: bool) -> dict[str, Any]:

@@ -329,24 +329,6 @@ def _without(record: dict[str, Any], path: Path) -> dict[str, Any]:
     return {**kept, step: left} if left else kept
 
 
-def holds_exactly(wanted: Mapping[str, Any], live: Mapping[str, Any], owned: Mapping[str, Any]) -> bool:
-    """True when applying `wanted` over `live` would change nothing, ownership included.
-
-    `owned` is the FieldsV1 record of the applying manager. A field it owns that is not wanted any more
-    means that an apply would remove it; a wanted field it does not own means that an apply would take it.
-    """
-    return _map_matches(wanted, live, owned, exact=True)
-
-
-def holds(wanted: Mapping[str, Any], live: Mapping[str, Any], owned: Mapping[str, Any]) -> bool:
-    """True when `live` has every wanted field with the wanted value; what else is owned does not matter.
-
-    For objects we created: the server books its defaults under the creator's name too, so the record owns
-    more than was wanted.
-    """
-    return _map_matches(wanted, live, owned, exact=False)
-
-
 KEYS = frozenset(
     (
         *("containerPort", "devicePath", "driver", "ip", "mountPath", "name"),
@@ -381,9 +363,15 @@ _MISSING = object()
 """In place of a field that is not there: nothing that is wanted equals it."""
 
 
-def _map_matches(
+def holds(
     wanted: Mapping[str, Any], live: Mapping[str, Any], owned: Mapping[str, Any], *, exact: bool
 ) -> bool:
+    """Return whether `live` has every wanted field with the wanted value, under the record `owned`.
+
+    With `exact`, an apply of `wanted` would change nothing, ownership included: a field that is owned and no
+    longer wanted would be removed. For an object that we created it may be owned: the server books its
+    defaults under the creator's name, too. A wanted field that is not owned would be taken by an apply.
+    """
     for name, value in wanted.items():
         record = owned.get("f:" + name)
         if record is None:
@@ -412,7 +400,7 @@ def _matches(wanted: Any, live: Any, owned: Mapping[str, Any], *, exact: bool) -
         # Owned as one piece: a scalar, an atomic map or list, or an empty map.
         return _equal(wanted, live)
     if isinstance(wanted, dict):
-        return isinstance(live, dict) and _map_matches(wanted, live, owned, exact=exact)
+        return isinstance(live, dict) and holds(wanted, live, owned, exact=exact)
     if isinstance(wanted, list):
         return isinstance(live, list) and _list_matches(wanted, live, owned, exact=exact)
     return _equal(wanted, live)

@@ -9,9 +9,8 @@ import pstats
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from manager.http.request import Request
-from manager.http.response import Response
-from manager.http.routes import Page
+from aiohttp import web
+from aiohttp.typedefs import Handler
 
 TASKS, PROFILE = "/debug/tasks", "/debug/profile"
 
@@ -24,23 +23,23 @@ _LINES = 60
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
 
-def debug_pages() -> Mapping[str, Page]:
+def debug_pages() -> Mapping[str, Handler]:
     """The debug pages by path: tasks with their stacks, and a profile of the event loop's thread."""
     profiling = asyncio.Lock()
 
-    async def tasks(_: Request) -> Response:
-        return Response(text="\n".join(_tasks()), headers=_HEADERS)
+    async def tasks(_: web.Request) -> web.StreamResponse:
+        return web.Response(text="\n".join(_tasks()), headers=_HEADERS)
 
-    async def profile(request: Request) -> Response:
+    async def profile(request: web.Request) -> web.StreamResponse:
         try:
             seconds = float(request.query.get("seconds", "5"))
         except ValueError:
             seconds = 0.0
         if not 0 < seconds <= _LONGEST:
             text = f"?seconds=SECONDS is expected, at most {_LONGEST:g}\n"
-            return Response(status=_BAD_REQUEST, text=text, headers=_HEADERS)
+            return web.Response(status=_BAD_REQUEST, text=text, headers=_HEADERS)
         if profiling.locked():
-            return Response(status=_CONFLICT, text="there is a profile under way\n", headers=_HEADERS)
+            return web.Response(status=_CONFLICT, text="there is a profile under way\n", headers=_HEADERS)
         async with profiling:
             profiler = cProfile.Profile()
             profiler.enable()
@@ -49,7 +48,7 @@ def debug_pages() -> Mapping[str, Page]:
             finally:
                 profiler.disable()
         text = await asyncio.to_thread(_printed, profiler)
-        return Response(text=text, headers=_HEADERS)
+        return web.Response(text=text, headers=_HEADERS)
 
     return {TASKS: tasks, PROFILE: profile}
 

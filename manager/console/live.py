@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
-from manager.access.answers import TooManyQuestions
+from manager.server.answers import TooManyQuestions
 
 T = TypeVar("T")
 

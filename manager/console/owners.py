@@ -7,16 +7,17 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from manager import clock
-from manager.access.answers import Answers
-from manager.access.reviews import Place
+from manager.election.config import LeaseTiming
+from manager.election.lease import Lease
+from manager.election.lease_client import LeaseGroup
+from manager.election.shard_count import SHARD, lease_of_shard, number_of_shards
 from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
-from manager.leader.lease import Lease, LeaseTiming
-from manager.leader.lease_client import LeaseGroup
-from manager.leader.membership import MEMBER
-from manager.leader.mode import RANGE, lease_of_range, number_of_ranges
-from manager.leader.terms import Terms
+from manager.server.answers import Answers
+from manager.server.reviews import Place
+from manager.shards.owned import OwnedShards
 from manager.shards.ranges import Ranges, parse_count
+from manager.shards.registry import MEMBER
 
 _WITHIN = 2.0
 """Time limit for reading the Leases, in seconds."""
@@ -67,20 +68,20 @@ class Leases:
 
     def of(self, number: int) -> str:
         """The name of the Lease of a range."""
-        return lease_of_range(self._name, number)
+        return lease_of_shard(self._name, number)
 
     async def read(self) -> Shares | None:
         """Read them; None if replicas do not share the work. Raises `KubeError`."""
         found = {lease.name: lease for lease in await self._group.read_all(timeout=_WITHIN)}
         first = found.get(self._name)
         try:
-            count = parse_count((first and number_of_ranges(first, self._name)) or "")
+            count = parse_count((first and number_of_shards(first, self._name)) or "")
         except ValueError:
             return None
         named = [found.get(self.of(number)) for number in range(count)]
         label = self._group.label
         ranges = [
-            _NOBODY if lease is None or lease.labels.get(label) != RANGE else _held(lease) for lease in named
+            _NOBODY if lease is None or lease.labels.get(label) != SHARD else _held(lease) for lease in named
         ]
         kind = f"{MEMBER}-{count}"
         members = [_held(lease) for lease in found.values() if lease.labels.get(label) == kind]
@@ -129,10 +130,10 @@ def owner_told(
 class Owners:
     """Tells which replica works on an object: from memory if it is this one, else by the Leases."""
 
-    def __init__(self, leases: Leases, terms: Terms, controllers: Mapping[str, bool]) -> None:
+    def __init__(self, leases: Leases, shards: OwnedShards, controllers: Mapping[str, bool]) -> None:
         """`controllers` as in `owners_told`."""
         self._leases = leases
-        self._terms = terms
+        self._owned = shards
         self._controllers = controllers
         self._read: Answers[str, Shares | str] = Answers(limit=1, keep_yes=_FRESH, keep_no=_FRESH)
 
@@ -146,15 +147,15 @@ class Owners:
         shared_out = self._controllers.get(controller)
         if shared_out is None:
             return None
-        return self._terms.number_of(uid) if shared_out else 0
+        return self._owned.number_of(uid) if shared_out else 0
 
     def is_ours(self, controller: str, uid: str | None) -> bool:
         """Whether this replica works on an object; it does not know the UID of one that another works on."""
         shared_out = self._controllers.get(controller)
         if shared_out is None:
             return True
-        number = 0 if not shared_out else None if uid is None else self._terms.number_of(uid)
-        return number is not None and self._terms.of(number) is not None
+        number = 0 if not shared_out else None if uid is None else self._owned.number_of(uid)
+        return number is not None and self._owned.find(number) is not None
 
     async def told(self, controller: str, number: int, *, may: bool) -> dict[str, Any]:
         """Which replica holds a range, as JSON; the holder only if the user `may` know it."""
@@ -162,8 +163,8 @@ class Owners:
         if may:
             shares = await self._shares()
             held, problem = (None, shares) if isinstance(shares, str) else (shares.ranges[number], "")
-        here = self._terms.of(number) is not None
-        return owner_told(controller, number, self._terms.count, held, here=here, problem=problem)
+        here = self._owned.find(number) is not None
+        return owner_told(controller, number, self._owned.count, held, here=here, problem=problem)
 
     async def replicas(self) -> dict[str, Any]:
         """All replicas, and the ranges of each."""
@@ -197,8 +198,8 @@ class Owners:
             shares = await self._leases.read()
         except KubeError as error:
             return f"the leases cannot be read: {error}"
-        if shares is None or len(shares.ranges) != self._terms.count:
-            return f"the leases do not say that there are {self._terms.count} ranges"
+        if shares is None or len(shares.ranges) != self._owned.count:
+            return f"the leases do not say that there are {self._owned.count} ranges"
         return shares
 
 

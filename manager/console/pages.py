@@ -14,10 +14,9 @@ from urllib.parse import quote
 from weakref import WeakValueDictionary
 
 import orjson
+from aiohttp import web
+from aiohttp.typedefs import Handler
 
-from manager.access.access import Access
-from manager.access.answers import Answers
-from manager.access.reviews import Place, User
 from manager.address import is_loopback, split_address
 from manager.api import GroupVersionKind, ObjectKey
 from manager.cache import CacheEvent
@@ -37,15 +36,15 @@ from manager.duration import format_duration, parse_wait
 from manager.events import ObjectReference
 from manager.explain.looking import Found, Looker, bad_leaves, listed_alone
 from manager.explain.telling import ago, explanation, next_run, said, whose
-from manager.http.guard import guarded, path_itself, who_asks
-from manager.http.request import Request
-from manager.http.response import Response, Stream
-from manager.http.routes import Page
 from manager.kube.errors import KubeError, NotFound
 from manager.kube.transport import Transport
 from manager.logs import get_logger, on_one_line, shortened
 from manager.manager import Manager
 from manager.runs import Run
+from manager.server.access import Access
+from manager.server.answers import Answers
+from manager.server.guard import guarded, path_itself, who_asks
+from manager.server.reviews import Place, User
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -85,7 +84,6 @@ _POLICY = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_HTML = "text/html; charset=utf-8"
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 _LIVE = "live"
@@ -125,10 +123,10 @@ class _View(NamedTuple):
     part: str
     """The template's block that is sent after a change."""
 
-    look: Callable[[Request], Coroutine[Any, Any, dict[str, Any]]]
+    look: Callable[[web.Request], Coroutine[Any, Any, dict[str, Any]]]
     """Returns the template's values when the page is opened."""
 
-    subject: Callable[[Request], Awaitable[Subject]]
+    subject: Callable[[web.Request], Awaitable[Subject]]
     """What is rendered again after changes."""
 
 
@@ -173,7 +171,7 @@ class Console:
         """By user, who waits to read an object: one user may have many tokens."""
         self._shared: Answers[object, Any] = Answers(limit=_REMEMBERED, keep_yes=_FRESH, keep_no=_FRESH)
 
-    def pages(self) -> Mapping[str, Page]:
+    def pages(self) -> Mapping[str, Handler]:
         """By path. An object's is for those who may `get` it, the others for those who may `get` `OVERVIEW`.
 
         `/api/objects/RESOURCE/NAMESPACE/NAME`, or without a namespace for what is in none, has what the
@@ -193,10 +191,10 @@ class Console:
             found |= {path: self._for(path_itself)(page) for path, page in debug_pages().items()}
         for path in "/{resource}/{name}", "/{resource}/{namespace}/{name}":
             found[f"/objects{path}"] = seen
-            found[f"/api/objects{path}"] = by_object(self._told)
+            found[f"/api/objects{path}"] = by_object(self._report)
         return found
 
-    def posts(self) -> Mapping[str, Page]:
+    def posts(self) -> Mapping[str, Handler]:
         """The actions by path, for those who may `update` the object, or all of its kind."""
         return {
             "/objects/{resource}/{name}/{action}": self._for(_update_the_object)(_from_here(self._act)),
@@ -206,10 +204,12 @@ class Console:
             "/controllers/{resource}/{action}": self._for(_update_the_kind)(_from_here(self._act)),
         }
 
-    def _for(self, asks: Callable[[Request], tuple[str, str | Place]] | None) -> Callable[[Page], Page]:
+    def _for(
+        self, asks: Callable[[web.Request], tuple[str, str | Place]] | None
+    ) -> Callable[[Handler], Handler]:
         """Show a page only to those who have the right that it asks for; None is for everybody."""
 
-        def keep(page: Page) -> Page:
+        def keep(page: Handler) -> Handler:
             if self._access is None:
                 return _for_this_machine(page)
             return page if asks is None else guarded(page, self._access, asks)
@@ -218,15 +218,15 @@ class Console:
 
     # What is on the pages.
 
-    async def _told(self, request: Request) -> Response:
+    async def _report(self, request: web.Request) -> web.StreamResponse:
         key, controllers = _key(request), await self._controllers(request)
         if key is None or not controllers:
-            return Response(status=_NOT_FOUND, text="no controller of this kind\n", headers=_HEADERS)
+            return web.Response(status=_NOT_FOUND, text="no controller of this kind\n", headers=_HEADERS)
         told = {"controllers": [told_of(self._manager, each, key) for each in controllers]}
         # Of an object that another replica works on, this one may know nothing, not even the UID.
         uid = uid_of(self._manager, controllers[0].primary, key) or request.query.get("uid", "")
         body = orjson.dumps({**told, "owners": await self._owned_by(controllers, uid)})
-        return Response(body=body, content_type="application/json", headers=_HEADERS)
+        return web.Response(body=body, content_type="application/json", headers=_HEADERS)
 
     async def _owned_by(self, controllers: Iterable[Controller], uid: str) -> list[dict[str, Any]]:
         """Which replica works on the object, for those who may know it."""
@@ -242,30 +242,30 @@ class Console:
         uid = uid_of(self._manager, controller.primary, key)
         return self._owners is None or self._owners.is_ours(controller.name, uid)
 
-    async def _controllers(self, request: Request) -> list[Controller]:
+    async def _controllers(self, request: web.Request) -> list[Controller]:
         wanted = request.match_info["resource"]
         return [each for each in self._manager.controllers if await _resource(self._manager, each) == wanted]
 
-    async def _act(self, request: Request) -> Response:
+    async def _act(self, request: web.Request) -> web.StreamResponse:
         found = request.match_info
         action = found["action"]
         key = _key(request)
         controllers = await self._controllers(request)
         if not controllers or action not in _ACTIONS or (key is None and action == "reconcile"):
-            return Response(status=_NOT_FOUND, text="there is no such action\n", headers=_HEADERS)
+            return web.Response(status=_NOT_FOUND, text="there is no such action\n", headers=_HEADERS)
         if key is not None and not all(self._is_ours(each, key) for each in controllers):
             text = (
                 "this replica does not work on such an object: if there is one, ask the replica that does\n"
             )
-            return Response(status=_CONFLICT, text=text, headers=_HEADERS)
+            return web.Response(status=_CONFLICT, text=text, headers=_HEADERS)
         if key is not None and not any(_is_there(self._manager, each, key) for each in controllers):
-            return Response(status=_NOT_FOUND, text="there is no such object\n", headers=_HEADERS)
+            return web.Response(status=_NOT_FOUND, text="there is no such object\n", headers=_HEADERS)
         user = who_asks()
         by = _SOMEBODY if user is None else user.name
         for controller in controllers:
             if controller.queue is None or controller.queue.is_shut_down:
                 text = f"the controller {controller.name} does not run in this replica\n"
-                return Response(status=_CONFLICT, text=text, headers=_HEADERS)
+                return web.Response(status=_CONFLICT, text=text, headers=_HEADERS)
             match action:
                 case "reconcile" if key is not None:
                     controller.ask(key, by)
@@ -277,7 +277,7 @@ class Console:
                     controller.queue.halted = action == "pause"
             self._note(controller, found["resource"], key, action, by)
         where = "/" if key is None else _address(key, found["resource"])
-        return Response(status=_SEE_OTHER, headers={**_HEADERS, "Location": where})
+        return web.Response(status=_SEE_OTHER, headers={**_HEADERS, "Location": where})
 
     def _pause(self, controller: Controller, queue: WorkQueue[ObjectKey], key: ObjectKey) -> None:
         """Until it is resumed, or gone: another one of its name has nothing to do with that."""
@@ -318,7 +318,7 @@ class Console:
         text = f"{by} {did} in the console of {controller.name}"
         self._manager.events.event(about, "Normal", reason, text)
 
-    async def _look_around(self, _: Request) -> dict[str, Any]:
+    async def _look_around(self, _: web.Request) -> dict[str, Any]:
         told_whose = await self._may_know_whose()
         look = partial(self._numbers, told_whose)
         shown: dict[str, Any] = await self._shared.get((OVERVIEW, told_whose), look)
@@ -337,7 +337,7 @@ class Console:
             shown = overview(self._manager, self._rates, self._census, known)
         return {**shown, "replicas": replicas}
 
-    async def _overview(self, _: Request) -> Subject:
+    async def _overview(self, _: web.Request) -> Subject:
         manager, told_whose = self._manager, await self._may_know_whose()
 
         def glance() -> Hashable:
@@ -358,7 +358,7 @@ class Console:
         look = partial(self._numbers, told_whose)
         return Subject((OVERVIEW, told_whose), _OVERVIEW_TICK, look, glance, kept)
 
-    async def _find(self, request: Request) -> dict[str, Any]:
+    async def _find(self, request: web.Request) -> dict[str, Any]:
         wanted, problem = _wanted(request)
         return {
             "longer": request.query.get("longer", "") or "1m",
@@ -381,7 +381,7 @@ class Console:
             "ranges": self._manager.ranges,
         }
 
-    async def _search(self, request: Request) -> Subject:
+    async def _search(self, request: web.Request) -> Subject:
         wanted, _ = _wanted(request)
         search = Search(self._manager, wanted)
 
@@ -410,7 +410,7 @@ class Console:
         looker = Looker(self._transport, mapper, self._owned, may_get=may_get, known=known)
         return await looker.look(gvk, key)
 
-    async def _object(self, request: Request) -> Subject:
+    async def _object(self, request: web.Request) -> Subject:
         manager, key, resource = self._manager, _key(request), request.match_info["resource"]
         following = Following(self._watches, sharer(who_asks()))
         controllers = await self._controllers(request)
@@ -436,7 +436,9 @@ class Console:
         look = partial(self._look_at_object, request, following)
         return Subject((_who_sees(), resource, key), _OBJECT_TICK, look, glance, kept)
 
-    async def _look_at_object(self, request: Request, following: Following | None = None) -> dict[str, Any]:
+    async def _look_at_object(
+        self, request: web.Request, following: Following | None = None
+    ) -> dict[str, Any]:
         key, controllers = _key(request), await self._controllers(request)
         resource = request.match_info["resource"]
         shown: dict[str, Any] = {
@@ -496,8 +498,8 @@ class Console:
 
     # How they are shown.
 
-    def _page(self, view: _View) -> Page:
-        async def show(request: Request) -> Response:
+    def _page(self, view: _View) -> Handler:
+        async def show(request: web.Request) -> web.StreamResponse:
             template = self._templates.get(view.template) or await self._compiled(view.template)
             if _LIVE in request.query:
                 subject = await view.subject(request)
@@ -510,13 +512,13 @@ class Console:
             with self._feeds.allowance.spending():
                 text = template.render(version=self._version, **shown)
             status = shown.get("status", _OK)
-            return Response(status=status, text=text, content_type=_HTML, headers=_POLICY)
+            return web.Response(status=status, text=text, content_type="text/html", headers=_POLICY)
 
         return show
 
-    async def _stream(self, request: Request, feed: Feed) -> Response:
+    async def _stream(self, request: web.Request, feed: Feed) -> web.StreamResponse:
         loop = asyncio.get_running_loop()
-        response = Stream(content_type="text/event-stream", headers=_HEADERS)
+        response = web.StreamResponse(headers={**_HEADERS, "Content-Type": "text/event-stream"})
         number, ends = 0, loop.time() + _STREAM
         work = asyncio.create_task(feed.work(), name="console-feed")
         news = asyncio.create_task(feed.after(number), name="console-news")
@@ -528,10 +530,10 @@ class Console:
                 if news.done():
                     number, text = news.result()
                     news = asyncio.create_task(feed.after(number), name="console-news")
-                    if request.answer is None:
-                        await response.begin(request)
-                        await response.write(request, b"retry: 500\n\n")
-                    await response.write(request, _event(text))
+                    if not response.prepared:
+                        await response.prepare(request)
+                        await response.write(b"retry: 500\n\n")
+                    await response.write(_event(text))
         finally:
             work.cancel()
             news.cancel()
@@ -552,14 +554,14 @@ class Console:
             self._files, self._environment = files, environment
         return self._environment
 
-    async def _file(self, request: Request) -> Response:
+    async def _file(self, request: web.Request) -> web.StreamResponse:
         await self._opened()
         name = request.match_info["name"]
         if name not in self._files:
-            return Response(status=_NOT_FOUND, text="no such file\n", headers=_HEADERS)
+            return web.Response(status=_NOT_FOUND, text="no such file\n", headers=_HEADERS)
         headers = {**_POLICY, "Cache-Control": "public, max-age=86400"}  # its address has a version
         kind = _TYPES[Path(name).suffix]
-        return Response(body=self._files[name], content_type=f"{kind}; charset=utf-8", headers=headers)
+        return web.Response(body=self._files[name], content_type=kind, charset="utf-8", headers=headers)
 
 
 def _who_sees() -> User | None:
@@ -568,7 +570,7 @@ def _who_sees() -> User | None:
     return None if user is None else user.by_any_token
 
 
-def _wanted(request: Request) -> tuple[Wanted, str]:
+def _wanted(request: web.Request) -> tuple[Wanted, str]:
     """The search in a query, and what is wrong with it."""
     query, problem = request.query, ""
     try:
@@ -617,18 +619,18 @@ def _is_there(manager: Manager, controller: Controller, key: ObjectKey) -> bool:
     return controller.primary is not None and uid_of(manager, controller.primary, key) is not None
 
 
-def _key(request: Request) -> ObjectKey | None:
+def _key(request: web.Request) -> ObjectKey | None:
     """The object that a path names, if it names one."""
     found = request.match_info
     return ObjectKey(found.get("namespace", ""), found["name"]) if "name" in found else None
 
 
-def _get_the_object(request: Request) -> tuple[str, Place]:
+def _get_the_object(request: web.Request) -> tuple[str, Place]:
     found = request.match_info
     return "get", _place(found["resource"], found.get("namespace", ""), found["name"])
 
 
-def _get_the_overview(_: Request) -> tuple[str, str]:
+def _get_the_overview(_: web.Request) -> tuple[str, str]:
     return "get", OVERVIEW
 
 
@@ -637,37 +639,37 @@ def _place(resource: str, namespace: str, name: str = "") -> Place:
     return Place(group, plural, namespace, name)
 
 
-def _for_this_machine(page: Page) -> Page:
+def _for_this_machine(page: Handler) -> Handler:
     """The same page, only for requests with a host name of this machine.
 
     Else any page in a browser on this machine could read it, by a name that it lets point here.
     """
 
-    async def show(request: Request) -> Response:
+    async def show(request: web.Request) -> web.StreamResponse:
         host = request.headers.get("Host", "")
         named = split_address(host) or split_address(f"{host}:0")
         if named is None or not is_loopback(named[0]):
-            return Response(status=_MISDIRECTED, text="not a name of this machine\n", headers=_HEADERS)
+            return web.Response(status=_MISDIRECTED, text="not a name of this machine\n", headers=_HEADERS)
         return await page(request)
 
     return show
 
 
-def _update_the_object(request: Request) -> tuple[str, Place]:
+def _update_the_object(request: web.Request) -> tuple[str, Place]:
     return "update", _get_the_object(request)[1]
 
 
-def _update_the_kind(request: Request) -> tuple[str, Place]:
+def _update_the_kind(request: web.Request) -> tuple[str, Place]:
     return "update", _place(request.match_info["resource"], "")
 
 
-def _from_here(page: Page) -> Page:
+def _from_here(page: Handler) -> Handler:
     """The same, only for requests from our own pages: other sites cannot make a browser send them."""
 
-    async def act(request: Request) -> Response:
+    async def act(request: web.Request) -> web.StreamResponse:
         _, _, origin = request.headers.get("Origin", "").partition("://")
         if not origin or origin != request.headers.get("Host"):
-            return Response(status=_FORBIDDEN, text="not from a page of this console\n", headers=_HEADERS)
+            return web.Response(status=_FORBIDDEN, text="not from a page of this console\n", headers=_HEADERS)
         return await page(request)
 
     return act

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 
-from manager.access.reviews import User
 from manager.rate_limit import Lines
+from manager.server.reviews import User
 
 _MINUTE = 60.0
 

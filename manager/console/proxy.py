@@ -6,17 +6,12 @@ import hmac
 import secrets
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
 
+from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector, web
+from aiohttp.typedefs import Handler
 from yarl import URL
 
-from manager.http.request import Request
-from manager.http.response import Response, Stream
-from manager.http.routes import Page
 from manager.kube.errors import ConfigError
-
-if TYPE_CHECKING:
-    from aiohttp import ClientSession
 
 ANY_PATH = "/{path:.*}"
 
@@ -80,7 +75,7 @@ class Proxy:
         self._host = f"{secrets.token_hex(16)}.localhost:{own.rpartition(':')[2]}"
         return f"http://{self._host}/?{_KEY}={self._key}"
 
-    def pages(self) -> Mapping[str, Page]:
+    def pages(self) -> Mapping[str, Handler]:
         """By path, for GET and for POST alike."""
         return {ANY_PATH: self._page}
 
@@ -89,16 +84,14 @@ class Proxy:
         if self._session is not None:
             await self._session.close()
 
-    async def _page(self, request: Request) -> Response:
-        from aiohttp import ClientError  # noqa: PLC0415 - only the command `console` is a client of it
-
+    async def _page(self, request: web.Request) -> web.StreamResponse:
         if not _same(request.headers.get("Host", ""), self._host):
             return _refusal(_MISDIRECTED, _OPEN)
         if self._key is not None and _same(request.query.get(_KEY, ""), self._key):
             self._key = None
             cookie = f"{_COOKIE}={self._cookie}; HttpOnly; Path=/; SameSite=Strict"
             headers = {"Location": "/", "Cache-Control": "no-store", "Set-Cookie": cookie}
-            return Response(status=_SEE_OTHER, headers=headers)
+            return web.Response(status=_SEE_OTHER, headers=headers)
         if not any(_same(each, f"{_COOKIE}={self._cookie}") for each in _cookies(request)):
             return _refusal(_FORBIDDEN, _OPEN)
         if request.method == "POST" and request.headers.get("Origin") != f"http://{self._host}":
@@ -110,13 +103,13 @@ class Proxy:
         except (ClientError, TimeoutError) as error:
             return _refusal(_BAD_GATEWAY, f"the manager at {self._manager} does not answer: {error}")
 
-    async def _sent_on(self, request: Request) -> Response:
+    async def _sent_on(self, request: web.Request) -> web.StreamResponse:
         rejected: str | None = None
         while True:
             header = await self._authorization(rejected)
             async with self._opened().request(
                 request.method,
-                URL(f"{self._manager}{request.target}", encoded=True),
+                URL(f"{self._manager}{request.rel_url.raw_path_qs}", encoded=True),
                 headers={"Authorization": header, "Origin": f"{self._manager}"},
                 allow_redirects=False,
                 server_hostname=self._named,
@@ -125,15 +118,13 @@ class Proxy:
                     rejected = header
                     continue
                 told = {name: answer.headers[name] for name in _TOLD if name in answer.headers}
-                response = Stream(status=answer.status, headers=told)
-                await response.begin(request)
+                response = web.StreamResponse(status=answer.status, headers=told)
+                await response.prepare(request)
                 async for piece in answer.content.iter_any():
-                    await response.write(request, piece)
+                    await response.write(piece)
                 return response
 
     def _opened(self) -> ClientSession:
-        from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector  # noqa: PLC0415 - as above
-
         if self._session is None:
             self._session = ClientSession(
                 connector=TCPConnector(ssl=self._tls or True, limit=0),
@@ -143,7 +134,7 @@ class Proxy:
         return self._session
 
 
-def _cookies(request: Request) -> list[str]:
+def _cookies(request: web.Request) -> list[str]:
     return [each.strip() for header in request.headers.getall("Cookie", ()) for each in header.split(";")]
 
 
@@ -151,5 +142,5 @@ def _same(text: str, secret: str) -> bool:
     return hmac.compare_digest(text.encode(errors="surrogateescape"), secret.encode())
 
 
-def _refusal(status: int, text: str) -> Response:
-    return Response(status=status, text=f"{text}\n", headers={"X-Content-Type-Options": "nosniff"})
+def _refusal(status: int, text: str) -> web.StreamResponse:
+    return web.Response(status=status, text=f"{text}\n", headers={"X-Content-Type-Options": "nosniff"})

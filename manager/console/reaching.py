@@ -12,11 +12,11 @@ import orjson
 
 from manager.api.shapes import fields, objects
 from manager.certificates.targets import bundle_of, hosts_of
+from manager.election.lease import Lease
 from manager.kube.credentials import Credentials, Obtained, one_line
 from manager.kube.decoding import Decoder, json_object, not_a
 from manager.kube.errors import ApiError, ConfigError, NotFound
 from manager.kube.transport import Transport
-from manager.leader.lease import Lease
 from manager.logs import on_one_line
 from manager.program import Program
 from manager.webhook.configurations import MUTATING, VALIDATING

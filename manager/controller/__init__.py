@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from manager.controller.controller import Controller, ControllerState
-from manager.controller.options import ControllerOptions, KeyBackoff, RateLimiter, RetryBackoff
+from manager.controller.options import ControllerOptions, RateLimiter
 from manager.controller.predicate import (
     Predicate,
     all_of,
@@ -25,7 +25,7 @@ from manager.controller.predicate import (
     status_changed,
     termination_started,
 )
-from manager.controller.queue import QueueItem, WorkQueue
+from manager.controller.queue import KeyBackoff, QueueItem, RetryBackoff, WorkQueue
 from manager.controller.reconciler import Priority, Reconciler, Request, Result, TerminalError
 from manager.controller.source import (
     ChannelSource,

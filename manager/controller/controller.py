@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable
-from contextlib import AbstractAsyncContextManager, nullcontext
 from enum import Enum
-from typing import Protocol
 
 from manager.api import GroupVersionKind
-from manager.controller.options import ControllerOptions, KeyBackoff, RateLimiter
-from manager.controller.queue import QueueItem, WorkQueue
+from manager.controller.options import ControllerOptions, RateLimiter
+from manager.controller.queue import KeyBackoff, QueueItem, WorkQueue
 from manager.controller.reconciler import Priority, Reconciler, Request
-from manager.controller.runner import ControllerMetrics, ReconcileRunner
 from manager.controller.source import Source, TickerSource
+from manager.controller.worker import ControllerMetrics, Workers
+from manager.election.coordinator import Share
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.rate_limit import TokenBucket
@@ -22,13 +21,6 @@ from manager.runs import History, Run, Trigger
 
 # Seconds past its time limit after which a reconcile, which is cancelled by then, is taken for stuck.
 _STUCK = 60.0
-
-
-class Share(Protocol):
-    """What this replica has to do with the controller's objects, where several replicas share them."""
-
-    def work_on(self, key: Request) -> AbstractAsyncContextManager[bool]:
-        """Within this the object is ours; False when it is not. It is cancelled when that has to end."""
 
 
 class ControllerState(Enum):
@@ -94,9 +86,11 @@ class Controller:
         self._share = share
         self._state = ControllerState.STANDBY
         self._queue: WorkQueue[Request] | None = None
-        self._runner: ReconcileRunner | None = None
+        self._running: dict[Request, Run] = {}
+        self.is_running = self._running.__contains__
+        """Whether an object has a run under way."""
+        self._workers: Workers | None = None
         self._syncing: asyncio.Task[None] | None = None
-        self._workers: list[asyncio.Task[None]] = []
         self._idle = asyncio.Event()
         self._stopped = asyncio.Event()
         self._log = get_logger("controller")
@@ -131,7 +125,7 @@ class Controller:
         A reconcile that goes on for a minute after it ran out of time ignores its cancellation, or waits for
         something that does not end. It keeps its worker for good.
         """
-        stuck = [] if self._runner is None else self._runner.overdue(_STUCK)
+        stuck = [] if self._workers is None else self._workers.overdue(_STUCK)
         if len(stuck) < self.options.max_concurrent_reconciles:
             return None
         return f"no worker is left: {len(stuck)} reconciles do not end, that of {stuck[0]} among them"
@@ -149,7 +143,7 @@ class Controller:
     @property
     def failing(self) -> int:
         """How many objects there are whose last reconcile failed."""
-        return 0 if self._runner is None else self._runner.failing
+        return 0 if self._workers is None else self._workers.failing
 
     @property
     def reconciler(self) -> Reconciler:
@@ -163,7 +157,7 @@ class Controller:
 
     def running(self, key: Request) -> Run | None:
         """The run of an object that is under way."""
-        return None if self._runner is None else self._runner.running(key)
+        return self._running.get(key)
 
     def waiting(self, key: Request) -> QueueItem[Request] | None:
         """The next run of an object, if one has been asked for."""
@@ -242,8 +236,8 @@ class Controller:
         except TimeoutError:
             self._log.warning("reconciles cancelled", count=self._active(), grace=grace)
         # Also without a reconcile one may be waiting for the rate limit.
-        for worker in self._workers:
-            worker.cancel()
+        if self._workers is not None:
+            self._workers.cancel()
         await self._stopped.wait()
 
     async def _wait_synced(self) -> None:
@@ -252,7 +246,7 @@ class Controller:
 
     async def _work(self, queue: WorkQueue[Request]) -> None:
         self._state = ControllerState.RUNNING
-        runner = self._runner = ReconcileRunner(
+        self._workers = Workers(
             self._reconciler,
             queue,
             timeout=self.options.reconcile_timeout,
@@ -262,64 +256,22 @@ class Controller:
             runs=self.runs,
             primary=self._primary,
             skips_own_writes=self._skips_own_writes,
+            running=self._running,
+            pace=self._new_pace(),
+            share=self._share,
+            done=self._tell_if_idle,
         )
-        pace = self._new_pace()
         workers = self.options.max_concurrent_reconciles
         self._log.info("controller started", workers=workers)
-        try:
-            async with asyncio.TaskGroup() as group:
-                self._workers = [
-                    group.create_task(
-                        self._run_worker(queue, runner, pace), name=f"{self.name}-worker-{number}"
-                    )
-                    for number in range(workers)
-                ]
-        finally:
-            runner.close()
+        await self._workers.run(self.name, workers)
         self._log.info("controller stopped")
 
-    async def _run_worker(
-        self, queue: WorkQueue[Request], runner: ReconcileRunner, pace: RateLimiter | None
-    ) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        name = task.get_name()
-        # A reconciler may swallow a cancellation, but it does not get to go on.
-        while not task.cancelling() and (item := await queue.get()) is not None:
-            try:
-                # For who looks at what a process does, above all when it does not end.
-                task.set_name(f"{name} {item.key}")
-                await self._run_item(item, queue, runner, pace)
-            finally:
-                task.set_name(name)
-                queue.done(item.key)
-                self._tell_if_idle()
-            # A reconcile that had nothing to wait for has not let anyone else run; a backlog of them would
-            # hold up the loop, and with it the renewal of the lease.
-            await asyncio.sleep(0)
-
-    async def _run_item(
-        self,
-        item: QueueItem[Request],
-        queue: WorkQueue[Request],
-        runner: ReconcileRunner,
-        pace: RateLimiter | None,
-    ) -> None:
-        async with nullcontext(True) if self._share is None else self._share.work_on(item.key) as ours:
-            if not ours:
-                runner.leave(item.key)
-                return
-            if pace is not None:
-                await pace.acquire()
-            if not queue.is_shut_down:
-                await runner.run(item)
-
     def _tell_if_idle(self) -> None:
-        if self._state is ControllerState.STOPPING and self._active() == 0:
+        if self._state is ControllerState.STOPPING and not self._running:
             self._idle.set()
 
     def _active(self) -> int:
-        return 0 if self._runner is None else self._runner.active
+        return len(self._running)
 
     def _new_queue(self) -> WorkQueue[Request]:
         options = self.options

@@ -4,20 +4,84 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
 from heapq import heapify, heappop, heappush
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from manager.controller.options import RetryBackoff
+from manager.backoff import ExponentialDelay
 from manager.controller.reconciler import Priority
 from manager.metrics import Metrics, counting, observing
 from manager.runs import MOST_TRIGGERS, Trigger
 
 K = TypeVar("K", bound=Hashable)
+C_contra = TypeVar("C_contra", bound=Hashable, contravariant=True)
+
+
+class RetryBackoff(Protocol[C_contra]):
+    """Says how long a key waits after a failure. `KeyBackoff` is one.
+
+    Its methods are called in the event loop, and must be quick. If they raise, or return a delay that is not
+    a number of seconds, the process ends.
+    """
+
+    def __len__(self) -> int:
+        """How many keys have failed and not been forgotten."""
+
+    def next_delay(self, key: C_contra, *, now: float) -> float:
+        """Note a failure of `key` at the loop's time `now`; answers the seconds until it is tried again.
+
+        It may be tried before they are over, because something has changed, and fail again.
+        """
+
+    def retries(self, key: C_contra) -> int:
+        """How many waits of `key` have begun since it was last forgotten."""
+
+    def forget(self, key: C_contra) -> None:
+        """`key` has succeeded. Called after every reconcile that did, of keys without a failure too."""
+
+
+class KeyBackoff(Generic[K]):
+    """Counts each key's failures, and returns the wait after each.
+
+    The wait grows only after it has been waited out. A failure before that, of an attempt with another cause,
+    does not change the time of the next one. Otherwise an object that changes often during an outage of
+    seconds would wait for a quarter of an hour after it. It keeps an entry only for keys that have failed and
+    not been forgotten since.
+    """
+
+    def __init__(
+        self, *, base: float = 0.005, cap: float = 1000.0, jitter: float = 0.1, rng: random.Random
+    ) -> None:
+        """The delays are in seconds; `manager.backoff.ExponentialDelay` describes them."""
+        self._delay = ExponentialDelay(base=base, cap=cap, jitter=jitter, rng=rng)
+        # How often each key has failed, and until when it waits.
+        self._failures: dict[K, tuple[int, float]] = {}
+
+    def __len__(self) -> int:
+        """How many keys have failed and not been forgotten."""
+        return len(self._failures)
+
+    def next_delay(self, key: K, *, now: float) -> float:
+        """Note a failure of `key` at the time `now`; answers the seconds to wait before it is tried again."""
+        failures, due = self._failures.get(key, (0, now))
+        if now < due:
+            return due - now
+        delay = self._delay(failures)
+        self._failures[key] = (failures + 1, now + delay)
+        return delay
+
+    def retries(self, key: K) -> int:
+        """How many waits of `key` have begun since it was last forgotten."""
+        return self._failures.get(key, (0, 0.0))[0]
+
+    def forget(self, key: K) -> None:
+        """Start afresh with `key`."""
+        self._failures.pop(key, None)
 
 
 class QueueItem(Generic[K]):
@@ -158,12 +222,9 @@ class ReadyItems(Generic[K]):
         self._levels: dict[int, _Level[K]] = {
             priority: OrderedDict() for priority in sorted(Priority, reverse=True)
         }
-        self._length = 0
-        self._passed_over = 0
-
-    def __len__(self) -> int:
+        self.length = 0
         """How many items wait."""
-        return self._length
+        self._passed_over = 0
 
     def depth(self, priority: Priority) -> int:
         """How many items of this priority wait."""
@@ -176,7 +237,7 @@ class ReadyItems(Generic[K]):
     def push(self, item: QueueItem[K]) -> None:
         """Put `item` last among those of its priority."""
         self._levels[item.priority][item.key] = item
-        self._length += 1
+        self.length += 1
 
     def raise_priority(self, item: QueueItem[K], priority: int) -> None:
         """Move an item that waits here up to the end of a higher priority."""
@@ -187,7 +248,7 @@ class ReadyItems(Generic[K]):
     def remove(self, item: QueueItem[K]) -> None:
         """Take an item out that waits here."""
         del self._levels[item.priority][item.key]
-        self._length -= 1
+        self.length -= 1
 
     def pop(self, now: float) -> QueueItem[K]:
         """Take the item whose turn it is. Raises `KeyError` when there is none."""
@@ -195,12 +256,12 @@ class ReadyItems(Generic[K]):
         if not waiting:
             raise KeyError("no item is ready")
         level = waiting[0] if len(waiting) == 1 else self._choose(waiting, now)
-        self._length -= 1
+        self.length -= 1
         return level.popitem(last=False)[1]
 
     def clear(self) -> None:
         """Let all items go."""
-        self._length = 0
+        self.length = 0
         for level in self._levels.values():
             level.clear()
 
@@ -271,6 +332,10 @@ class WorkQueue(Generic[K]):
         self._loop = asyncio.get_running_loop()
         self._metrics = QueueMetrics(metrics, name)
         self._backoff = backoff
+        self.forget: Callable[[K], None] = backoff.forget
+        """Starts the back-off of a key afresh."""
+        self.retries: Callable[[K], int] = backoff.retries
+        """How many back-offs of a key have begun since it was last forgotten."""
         # Every key that wants to run is in here, and besides in one of: the delayed ones, the ready ones,
         # or (added while it is worked on) among the keys in progress.
         self._items: dict[K, QueueItem[K]] = {}
@@ -285,7 +350,7 @@ class WorkQueue(Generic[K]):
 
     def __len__(self) -> int:
         """How many keys could be handed out now."""
-        return len(self._ready)
+        return self._ready.length
 
     def add(
         self,
@@ -298,8 +363,8 @@ class WorkQueue(Generic[K]):
     ) -> None:
         """Ask for `key` to be worked on, `after` seconds from now.
 
-        `trigger` is what asks for it, for the record of its run, and `cause` what `disregard` would know it
-        by. Does nothing once the queue is shut down.
+        `trigger` is what asks for it, for the record of its run, and `cause` what `discard_if_only` would
+        know it by. Does nothing once the queue is shut down.
         """
         if self._closed:
             return
@@ -338,7 +403,7 @@ class WorkQueue(Generic[K]):
         self.add(key, priority=priority, after=delay, trigger=Trigger("back-off", now))
         return delay
 
-    def disregard(self, key: K, causes: AbstractSet[Hashable]) -> bool:
+    def discard_if_only(self, key: K, causes: AbstractSet[Hashable]) -> bool:
         """Not run `key` again, which is being worked on, if nothing but `causes` has asked for that since.
 
         Answers whether that was so. What was asked for at a later time stays.
@@ -357,20 +422,12 @@ class WorkQueue(Generic[K]):
         """Those that wait, or are worked on."""
         return {*self._items, *self._in_progress}
 
-    def forget(self, key: K) -> None:
-        """Start the back-off of `key` afresh."""
-        self._backoff.forget(key)
-
-    def retries(self, key: K) -> int:
-        """How many back-offs of `key` have begun since it was last forgotten."""
-        return self._backoff.retries(key)
-
     async def get(self) -> QueueItem[K] | None:
         """The next key to work on, waiting for one; the caller owes a `done` for it.
 
         None once the queue is shut down.
         """
-        while not self._ready or self._halted:
+        while not self._ready.length or self._halted:
             if self._closed:
                 return None
             await self._wait()
@@ -417,7 +474,7 @@ class WorkQueue(Generic[K]):
     @halted.setter
     def halted(self, halted: bool) -> None:
         self._halted = halted
-        for _ in range(0 if halted else len(self._ready)):
+        for _ in range(0 if halted else self._ready.length):
             self._wake_one()
 
     def _free(self, key: K) -> QueueItem[K] | None:

@@ -104,11 +104,8 @@ class KindSource(Source):
         *,
         predicates: Sequence[Predicate] = (),
         relation: str = "",
-        reconciling: Callable[[ObjectKey], bool] | None = None,
     ) -> None:
         """Every one of `predicates` has to let an event pass. `relation` is a `Trigger.source`.
-
-        `reconciling` says of the kind that the controller is for whether an object is being reconciled.
 
         Without a handler nothing is asked for; the controller only waits until the kind is in sync, because
         its reconciler reads it.
@@ -117,7 +114,8 @@ class KindSource(Source):
         self._handler = handler
         self._predicates = tuple(predicates)
         self._relation = relation
-        self._reconciling = reconciling
+        self.reconciling: Callable[[ObjectKey], bool] | None = None
+        """Says of the kind that the controller is for whether an object is being reconciled."""
 
     @property
     def problem(self) -> str | None:  # type: ignore[override] # it is only ever read
@@ -133,7 +131,7 @@ class KindSource(Source):
         if self._handler is None:
             return
         deliver = _Delivery(
-            self._informer, self._predicates, self._handler, queue, self._relation, self._reconciling
+            self._informer, self._predicates, self._handler, queue, self._relation, self.reconciling
         )
         cancel = self._informer.subscribe(deliver, replay=False)
         try:
@@ -211,8 +209,13 @@ class _Delivery:
         self._undelivered.clear()
 
     def _deliver(self, event: CacheEvent, *, attempts: int) -> None:
-        if not self._passes(event):
-            return
+        event.reconciling = self._reconciling is not None and self._reconciling(event.key)
+        for predicate in self._predicates:
+            try:
+                if not predicate(event):
+                    return
+            except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
+                self._informer.failed(Part.PREDICATE, event.key, error, change=event.type.value)
         try:
             if event.initial:
                 for request in self._handler(event):
@@ -223,16 +226,6 @@ class _Delivery:
                     self._queue.add(request, trigger=trigger, cause=cause)
         except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
             self._put_off(event, error, attempts + 1)
-
-    def _passes(self, event: CacheEvent) -> bool:
-        event.reconciling = self._reconciling is not None and self._reconciling(event.key)
-        for predicate in self._predicates:
-            try:
-                if not predicate(event):
-                    return False
-            except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
-                self._informer.failed(Part.PREDICATE, event.key, error, change=event.type.value)
-        return True
 
     def _put_off(self, event: CacheEvent, error: Exception, attempts: int) -> None:
         delay = min(_RETRY_BASE * 2 ** (attempts - 1), _RETRY_CAP) if attempts <= _RETRIES else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from manager.events.correlator import EventType, ObjectReference
 from manager.events.recorder import EventRecorder
-from manager.events.series import EventType, ObjectReference
 
 __all__ = ["EventRecorder", "EventType", "ObjectReference"]

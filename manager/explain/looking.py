@@ -13,7 +13,6 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from manager import clock
-from manager.access.reviews import Place
 from manager.api import GroupVersionKind, ObjectKey
 from manager.api.pod_health import FAILED_SCHEDULING, PodHealth, one_line
 from manager.api.shapes import event_time, fields, number, objects, text
@@ -25,6 +24,7 @@ from manager.kube.rest_mapping import RestMapper, RestMapping
 from manager.kube.transport import Transport
 from manager.logs import shortened
 from manager.loop import Portions, own_turn
+from manager.server.reviews import Place
 
 PATIENCE = 20.0
 """Time limit for everything, in seconds. What is not read by then is listed as missing."""

@@ -6,6 +6,7 @@ Credentials are for servers over TLS only: to any other they would go in the cle
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import ssl
 from collections.abc import Mapping, Sequence
@@ -16,9 +17,16 @@ from yarl import URL
 from manager.address import in_pod
 from manager.kube.credentials import Credentials, TokenFile
 from manager.kube.errors import ConfigError
-from manager.kube.kubeconfig import Choice, Entry, read_kubeconfig
+from manager.kube.kubeconfig import (
+    Choice,
+    Entry,
+    credentials_of,
+    impersonation_of,
+    names_credentials,
+    pem_of,
+    read_kubeconfig,
+)
 from manager.kube.tls import Pem, Tls, TlsFiles
-from manager.kube.user import credentials_of, impersonation_of, names_credentials, pem_of
 from manager.logs import get_logger
 from manager.proxy_address import NotAProxy, proxy_for, proxy_url
 from manager.small_file import read_small_file
@@ -42,6 +50,7 @@ class ClusterConfig:
         proxy: the proxy to go through, or None.
         tls_server_name: the name that the server's certificate has to have, None for its host's.
         headers: further headers for every request.
+        at_hand: what `identity` returned last; it counts before the loop time `at_hand_until`.
     """
 
     def __init__(
@@ -66,6 +75,9 @@ class ClusterConfig:
         self._tls = tls
         self._presented: tuple[Pem, Pem] | None = None
         self._is_secure = server.scheme == "https"
+        self.at_hand: tuple[str | None, ssl.SSLContext | None] = (None, None)
+        self.at_hand_until = 0.0
+        self._obtaining: object | None = None
 
     async def authorization(self, *, rejected: str | None = None) -> str | None:
         """The Authorization header to send now, or None to send none, as over plain HTTP always.
@@ -80,6 +92,7 @@ class ClusterConfig:
         if not self._is_secure:
             return None
         obtained = await self._credentials.current(rejected=rejected)
+        self.at_hand_until, self._obtaining = 0.0, None
         if obtained.certificate is not self._presented and self._tls is not None:
             self._presented = obtained.certificate
             self._tls.present(obtained.certificate)
@@ -93,23 +106,20 @@ class ClusterConfig:
         """
         return None if self._tls is None else await self._tls.context()
 
-    def at_hand(self) -> tuple[str | None, ssl.SSLContext | None] | None:
-        """What `authorization` and `ssl_context` would answer, or None if they might have to wait for it."""
-        now = asyncio.get_running_loop().time()
-        header = context = None
-        if self._is_secure:
-            obtained = self._credentials.at_hand(now)
-            if obtained is None or obtained.certificate is not self._presented:
-                return None
-            header = obtained.header
-        if self._tls is not None:
-            context = self._tls.at_hand(now)
-            if context is None:
-                return None
+    async def identity(self) -> tuple[str | None, ssl.SSLContext | None]:
+        """Return what `authorization` and `ssl_context` do, and keep it `at_hand` until either may change."""
+        header = await self.authorization()
+        obtaining = self._obtaining = object()
+        context = await self.ssl_context()
+        if self._obtaining is obtaining:  # no other request needed new ones meanwhile
+            until = self._credentials.renew_at if self._is_secure else math.inf
+            self.at_hand = header, context
+            self.at_hand_until = until if self._tls is None else min(until, self._tls.check_at)
         return header, context
 
     def tls_failed(self) -> None:
         """A connection failed for reasons of certificates: look soon whether they were replaced."""
+        self.at_hand_until, self._obtaining = 0.0, None
         if self._tls is not None:
             self._tls.check_soon()
 

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import suppress
 from http import HTTPStatus
-from typing import cast
+from typing import Any, cast
 
 import httptools
+from multidict import CIMultiDict
 
-from manager.kube.answer import Answer
-from manager.kube.errors import ConnectionLost
+from manager.kube.errors import ConnectionLost, ProtocolError
+from manager.kube.wire import LONGEST
 
 PIECE = 256 * 1024
 """Bytes handed to the socket at once: what takes longer to encrypt would hold up the event loop."""
+
+READ_AHEAD = 256 * 1024
+"""Bytes of a stream that may wait for its reader, before no more is read from the connection."""
 
 HEAD_LIMIT = 256 * 1024
 """Bytes of an answer before its body, between two parts of it, or after it.
@@ -26,8 +31,153 @@ HEAD_LIMIT = 256 * 1024
 The warnings of admission policies can be long.
 """
 
-_OK = 200
 _WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+
+
+class Headers(Mapping[str, str]):
+    """The headers of an answer; of those that came several times, one with all values, separated by commas.
+
+    They are parsed when one is looked up that may be there; of most answers none is.
+    """
+
+    __slots__ = ("_head", "_parsed")
+
+    def __init__(self, head: bytes) -> None:
+        """`head` is the head of an answer, or of several; then the last one counts."""
+        # With one head only, as nearly always, what came with it need not be kept.
+        end = head.find(b"\r\n\r\n") if head.startswith(b"HTTP/1.1 2") else -1
+        self._head = head if end < 0 else head[: end + 4]
+        self._parsed: CIMultiDict[str] | None = None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a header, or the default."""
+        if self._parsed is None and name.lower().encode() not in self._head.lower():
+            return default
+        return self._all().get(name, default)
+
+    def __getitem__(self, name: str) -> str:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def _all(self) -> CIMultiDict[str]:
+        if self._parsed is None:
+            self._parsed = _HeadReader(self._head).headers
+            self._head = b""
+        return self._parsed
+
+
+class _HeadReader:
+    """Called by a parser that reads a head once more, for its headers."""
+
+    def __init__(self, head: bytes) -> None:
+        self.headers: CIMultiDict[str] = CIMultiDict()
+        self._complete = False
+        self._parser = httptools.HttpResponseParser(self)
+        with suppress(httptools.HttpParserError, httptools.HttpParserUpgrade):  # of what follows
+            self._parser.feed_data(head)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._complete:  # else it follows a body in chunks and is of no interest
+            key, text = name.decode("latin-1"), value.decode("utf-8", "replace")
+            before = self.headers.get(key)
+            self.headers[key] = text if before is None else f"{before}, {text}"
+
+    def on_headers_complete(self) -> None:
+        self._complete = self._parser.get_status_code() >= HTTPStatus.OK
+        if not self._complete:
+            self.headers.clear()  # the answer proper is still to come
+
+
+class Answer:
+    """Implements `manager.kube.wire.WireResponse`: its connection fills it in, and the caller reads it.
+
+    Attributes:
+        status: the HTTP status code; 0 until the whole head is there.
+        headers: see `Headers`.
+        parts: the body as far as it has come and was not read.
+        held: how many bytes that is.
+        limit: how many may be held before the connection reads no more.
+        whole: whether the caller waits for all of the body.
+        paused: whether the connection reads no more.
+        complete: whether all of the body has come.
+        error: why no more of it will come.
+        waiter: done when there is something new, if the caller waits for that.
+    """
+
+    __slots__ = (
+        "complete",
+        "error",
+        "headers",
+        "held",
+        "limit",
+        "parts",
+        "paused",
+        "status",
+        "transport",
+        "waiter",
+        "whole",
+    )
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        """`transport` is what it comes over."""
+        self.transport = transport
+        self.status = 0
+        self.headers = Headers(b"")
+        self.parts: list[bytes] = []
+        self.held = 0
+        self.limit = READ_AHEAD
+        self.whole = self.paused = self.complete = False
+        self.error: ConnectionLost | None = None
+        self.waiter: asyncio.Future[None] | None = None
+
+    def wake(self) -> None:
+        """Wake the caller for news."""
+        waiter, self.waiter = self.waiter, None
+        if waiter is not None and not waiter.done():  # as it is of a caller that was cancelled
+            waiter.set_result(None)
+
+    def resume(self) -> None:
+        """Let the connection read on."""
+        self.paused = False
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    async def read(self, limit: int = LONGEST) -> bytes:
+        """See `WireResponse.read`."""
+        self.whole, self.limit = True, limit
+        if self.paused:
+            self.resume()
+        while self.held <= limit:
+            if self.complete:
+                parts, self.parts, self.held = self.parts, [], 0
+                return parts[0] if len(parts) == 1 else b"".join(parts)
+            if self.error is not None:
+                raise self.error
+            self.waiter = asyncio.get_running_loop().create_future()
+            await self.waiter
+        self.parts, self.held = [], 0
+        raise ProtocolError(f"the answer is longer than {limit} bytes")
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """See `WireResponse.chunks`."""
+        while True:
+            if self.parts:
+                parts, self.parts, self.held = self.parts, [], 0
+                if self.paused:
+                    self.resume()
+                yield parts[0] if len(parts) == 1 else b"".join(parts)
+            elif self.error is not None:
+                raise self.error
+            elif self.complete:
+                return
+            else:
+                self.waiter = asyncio.get_running_loop().create_future()
+                await self.waiter
 
 
 class Connection(asyncio.Protocol):
@@ -84,7 +234,11 @@ class Connection(asyncio.Protocol):
             self._sending = True
             # Of a request that stays incomplete the server would take the next one for the rest.
             self._sending = not await self._send_rest(transport, answer, body, permit)
-        await answer.begun()
+        while not answer.status:
+            if answer.error is not None:
+                raise answer.error
+            answer.waiter = asyncio.get_running_loop().create_future()
+            await answer.waiter
         return answer
 
     def abort(self) -> None:
@@ -92,6 +246,14 @@ class Connection(asyncio.Protocol):
         self._may_end_with_connection = False
         if self._transport is not None:
             self._transport.abort()
+
+    def hand_over(self) -> asyncio.Transport:
+        """Give the transport up to another protocol; nothing was sent over it yet."""
+        transport, self._transport = self._transport, None
+        if transport is None or transport.is_closing():
+            raise ConnectionLost("the connection broke before anything was sent")
+        self._lost.set_result(None)
+        return transport
 
     async def wait_closed(self) -> None:
         """Return once nothing is left of it."""
@@ -142,7 +304,8 @@ class Connection(asyncio.Protocol):
         self.resume_writing()
         answer = self._answer
         if answer is not None and error is None and self._may_end_with_connection and _has_no_end(answer):
-            answer.finish()
+            answer.complete = True
+            answer.wake()
         else:
             reason = str(error) if error is not None else ""
             self._fail(f"the connection broke: {reason or 'the server hung up'}")
@@ -170,19 +333,28 @@ class Connection(asyncio.Protocol):
         answer = self._answer
         assert answer is not None
         status: int = self._parser.get_status_code()
-        if status < _OK:
+        if status < HTTPStatus.OK:
             return  # the answer proper is still to come
-        head, self._head = self._head, []
+        answer.status, answer.headers = status, Headers(b"".join(self._head))
+        self._head = []
         self._may_end_with_connection = True
-        answer.begin(status, b"".join(head))
+        answer.wake()
         if self._sending:
-            self.resume_writing()  # nobody waits any longer for the server to take the rest
+            self.resume_writing()  # the server need not take the rest any more
 
     def on_body(self, part: bytes) -> None:
         """More of the body."""
-        assert self._answer is not None
+        answer = self._answer
+        assert answer is not None
         self._besides = 0
-        self._answer.add(part)
+        answer.parts.append(part)
+        answer.held += len(part)
+        is_much = answer.held > answer.limit
+        if is_much and not answer.paused and not answer.transport.is_closing():
+            answer.paused = True
+            answer.transport.pause_reading()
+        if is_much or not answer.whole:
+            answer.wake()
 
     def on_message_complete(self) -> None:
         """That was the answer, or one that only says that it will come."""
@@ -191,7 +363,10 @@ class Connection(asyncio.Protocol):
         if not answer.status:
             return
         self._answer = None
-        answer.finish()
+        answer.complete = True
+        if answer.paused:
+            answer.resume()  # for the next answer, if nobody wants the rest of this one
+        answer.wake()
         if (self._sending or not self._parser.should_keep_alive()) and self._transport is not None:
             self._transport.close()
 
@@ -202,8 +377,9 @@ class Connection(asyncio.Protocol):
     def _fail(self, reason: str) -> None:
         answer, self._answer = self._answer, None
         if answer is not None:
-            began = answer.status != 0
-            answer.fail(ConnectionLost(f"{reason}, in the middle of the answer" if began else reason))
+            where = ", in the middle of the answer" if answer.status else ""
+            answer.error = ConnectionLost(f"{reason}{where}")
+            answer.wake()
 
 
 def _has_no_end(answer: Answer) -> bool:

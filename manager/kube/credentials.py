@@ -55,7 +55,8 @@ class Credentials(ABC):
 
     def __init__(self) -> None:
         self._current: Obtained | None = None
-        self._renew_at = 0.0
+        self.renew_at = 0.0
+        """The loop time from which on they have to be obtained anew."""
         self._good_until = 0.0
         self._rejected_at = -FOREVER
         self._renewing = asyncio.Lock()
@@ -73,7 +74,7 @@ class Credentials(ABC):
 
     def at_hand(self, now: float) -> Obtained | None:
         """Credentials that are good to use at this loop time, if there are any that need no renewal."""
-        return self._current if now < self._renew_at else None
+        return self._current if now < self.renew_at else None
 
     async def current(self, *, rejected: str | None = None) -> Obtained:
         """Credentials that are good to use now.
@@ -109,16 +110,16 @@ class Credentials(ABC):
             if self._current is None:
                 raise
             _log.warning("cannot renew the credentials; going on with the earlier ones", error=str(error))
-            self._renew_at = now + RETRY_INTERVAL
+            self.renew_at = now + RETRY_INTERVAL
             return self._current
         self._current = obtained
-        self._renew_at = now + obtained.lifetime
+        self.renew_at = now + obtained.lifetime
         self._good_until = now + obtained.validity
         return obtained
 
     def _is_due(self, now: float, rejected: str | None) -> bool:
         if rejected is None or self._current is None:
-            return now >= self._renew_at
+            return now >= self.renew_at
         # Many requests may meet a 401 at once, and a server may reject whatever it is given.
         return rejected == self._current.header and now >= self._rejected_at + self.REJECTED_INTERVAL
 

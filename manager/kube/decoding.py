@@ -73,7 +73,7 @@ def json_object(raw: bytes, what: str) -> dict[str, Any]:
     Raises `ProtocolError`, in which `what` names it, for anything else.
     """
     try:
-        found = orjson.loads(shallow_at_once(raw) if is_too_deep(raw) else raw)
+        found = orjson.loads(shallow_at_once(raw))
     except MALFORMED as error:
         raise not_a(what, error, raw) from None
     if not isinstance(found, dict):
@@ -131,8 +131,13 @@ async def shallow(raw: bytes | bytearray, *, around: int = 0) -> bytes:
 
 
 def shallow_at_once(raw: bytes) -> bytes:
-    """Return the same for one object, without waiting; a text longer than any object stays as it is."""
-    return _shallow(raw) if len(raw) <= _LARGEST else raw
+    """Return the same for one object, without waiting.
+
+    JSON that is not too deep stays as it is, and so does a text longer than any object.
+    """
+    if raw.count(b"{") + raw.count(b"[") <= MOST_LEVELS or len(raw) > _LARGEST or not is_too_deep(raw):
+        return raw
+    return _shallow(raw)
 
 
 def _shallow(raw: bytes | bytearray, around: int = 0) -> bytes:

@@ -160,6 +160,11 @@ class Forbidden(ApiError):
         found = _unauthorized(self.message)
         return None if found is None else RbacRule((found["group"],), (found["resource"],), (found["verb"],))
 
+    def name_right(self, verb: str, resource: str) -> None:
+        """Complete the message of a server that leaves out which right of the core group is missing."""
+        self.message += f'cannot {verb} resource "{resource}" in API group ""'
+        self.args = (self.message,)
+
     def __str__(self) -> str:
         said, missing = super().__str__(), self.missing_right
         if missing is None:

@@ -1,22 +1,54 @@
-"""The wire that is HTTP, to a real API server."""
+"""The wire that is HTTP, to a real API server: requests, and the pool of connections they go over."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
+import socket
 import ssl
-from collections.abc import Awaitable, Mapping
+import struct
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from importlib import import_module
+from weakref import WeakSet
 
-from manager.kube.answer import Answer
+from aiohappyeyeballs import AddrInfoType
+from yarl import URL
+
 from manager.kube.config import ClusterConfig
-from manager.kube.connection import Connection
-from manager.kube.dial import proxy_authorization
-from manager.kube.errors import Unreachable
+from manager.kube.connection import Answer, Connection
+from manager.kube.dial import dial, proxy_authorization
+from manager.kube.errors import ConfigError, ConnectionLost, Unauthorized, Unreachable
 from manager.kube.names import Names
-from manager.kube.pool import Connections
-from manager.kube.wire import WireRequest
+from manager.kube.tls import in_thread
+from manager.kube.wire import WebSocket, WireRequest
 
 CONNECTIONS = 128
 """Connections in use at once, streams aside; more than any sensible number of workers."""
+
+KEEP_ALIVE = 30.0
+"""Seconds for which an idle connection is kept: well below the 90 of an API server, which would otherwise
+close it just when it is used again."""
+
+KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_COUNT = 15, 5, 3
+"""Seconds of silence before the peer is asked whether it is there, seconds between questions, and their
+number."""
+
+USER_TIMEOUT = 30
+"""Seconds for which what was sent may stay unacknowledged."""
+
+_KEEPALIVE = {
+    "TCP_KEEPIDLE": KEEPALIVE_IDLE,
+    "TCP_KEEPALIVE": KEEPALIVE_IDLE,  # how macOS calls it
+    "TCP_KEEPINTVL": KEEPALIVE_INTERVAL,
+    "TCP_KEEPCNT": KEEPALIVE_COUNT,
+    "TCP_USER_TIMEOUT": USER_TIMEOUT * 1000,
+}
+
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+"""A struct linger: on, with no time to deliver what is still buffered."""
 
 _HEADER_SETS = 64
 """Sets of headers remembered."""
@@ -44,8 +76,8 @@ class HttpWire:
         # A proxy for plain HTTP wants to know where a request is to go.
         to_proxy = config.proxy is not None and config.proxy.scheme != "socks5" and server.scheme == "http"
         self._prefix = (str(server) if to_proxy else server.raw_path).rstrip("/")
-        self._connections: Connections | None = None
-        self._reset: list[Connections] = []
+        self._pool: ConnectionPool | None = None
+        self._reset: list[ConnectionPool] = []
         self._headers: dict[int, tuple[Mapping[str, str], str | None, bytes]] = {}
 
     @property
@@ -55,22 +87,67 @@ class HttpWire:
 
     def exchange(self, request: WireRequest) -> _Exchange:
         """See `Wire.exchange`."""
-        if self._connections is None:
-            self._connections = Connections(self._config, self._names, self._limit)
-        return _Exchange(self, self._config, request, self._connections)
+        return _Exchange(self, self._config, request, self._current())
+
+    @asynccontextmanager
+    async def websocket(
+        self, request: WireRequest, protocols: Sequence[str], *, longest: int
+    ) -> AsyncIterator[WebSocket]:
+        """See `WebSocketWire.websocket`."""
+        # In a thread: it imports aiohttp's client.
+        connect = (await in_thread(lambda: import_module("manager.kube.websocket"))).connect
+        config, pool, permit = self._config, self._current(), request.permit or _allow
+        if self._prefix and not self._prefix.startswith("/"):
+            raise ConfigError("a proxy for plain HTTP carries no WebSocket: use TLS to the API server")
+        url = URL(f"{str(config.server).rstrip('/')}{request.path}", encoded=True)
+
+        async def dial() -> asyncio.Transport:
+            connection = await pool.open(await config.ssl_context())
+            try:
+                permit()
+                return connection.hand_over()
+            except BaseException:
+                connection.abort()
+                raise
+
+        def opening(authorization: str | None) -> AbstractAsyncContextManager[WebSocket]:
+            headers = [*request.headers.items(), *config.headers]
+            if authorization is not None:
+                headers.append(("Authorization", authorization))
+            opened: AbstractAsyncContextManager[WebSocket] = connect(
+                url, headers, dial=dial, permit=permit, protocols=protocols, longest=longest
+            )
+            return opened
+
+        async with AsyncExitStack() as stack:
+            authorization = await config.authorization()
+            try:
+                socket = await stack.enter_async_context(opening(authorization))
+            except Unauthorized:
+                config.tls_failed()
+                renewed = await config.authorization(rejected=authorization)
+                if renewed == authorization:
+                    raise
+                socket = await stack.enter_async_context(opening(renewed))
+            yield socket
+
+    def _current(self) -> ConnectionPool:
+        if self._pool is None:
+            self._pool = ConnectionPool(self._config, self._names, self._limit)
+        return self._pool
 
     def abort(self) -> None:
         """See `Wire.abort`."""
-        if self._connections is not None:
-            self._connections.reset()
-            self._reset.append(self._connections)
-            self._connections = None
+        if self._pool is not None:
+            self._pool.reset()
+            self._reset.append(self._pool)
+            self._pool = None
 
     async def aclose(self) -> None:
         """See `Wire.aclose`."""
-        if self._connections is not None:
-            self._reset.append(self._connections)
-            self._connections = None
+        if self._pool is not None:
+            self._reset.append(self._pool)
+            self._pool = None
         while self._reset:
             await self._reset.pop().aclose()
 
@@ -80,16 +157,17 @@ class HttpWire:
         if not target or not target.isascii() or not target.isprintable() or " " in target:
             raise ValueError(f"{request.path!r} is not the percent-encoded path of a request")
         line = f"{request.method} {target} HTTP/1.1\r\n".encode("ascii")
-        headers = self._encoded(request.headers, authorization)
+        known = self._headers.get(id(request.headers))
+        if known is not None and known[0] is request.headers and known[1] == authorization:
+            headers = known[2]
+        else:
+            headers = self._encoded(request.headers, authorization)
         if request.body is None and request.method in {"GET", "DELETE"}:
             return line + headers + b"\r\n"
         return b"%b%bContent-Length: %d\r\n\r\n" % (line, headers, len(request.body or b""))
 
     def _encoded(self, headers: Mapping[str, str], authorization: str | None) -> bytes:
         """All headers but those about the body; a transport has few sets of them and shares those."""
-        known = self._headers.get(id(headers))
-        if known is not None and known[0] is headers and known[1] == authorization:
-            return known[2]
         host = self._config.server.host_port_subcomponent or self._host
         complete = {"Host": host, **headers, "Accept-Encoding": "identity"}
         if authorization is not None:
@@ -113,31 +191,38 @@ class HttpWire:
 class _Exchange:
     """One request and its answer; holds one of the free connections unless it is a stream."""
 
-    __slots__ = ("_config", "_connection", "_connections", "_request", "_wire")
+    __slots__ = ("_config", "_connection", "_pool", "_request", "_wire")
 
     def __init__(
-        self, wire: HttpWire, config: ClusterConfig, request: WireRequest, connections: Connections
+        self, wire: HttpWire, config: ClusterConfig, request: WireRequest, pool: ConnectionPool
     ) -> None:
         self._wire = wire
         self._config = config
         self._request = request
-        self._connections = connections
+        self._pool = pool
         self._connection: Connection | None = None
 
     async def __aenter__(self) -> Answer:
-        if not self._request.stream and not self._connections.take_turn():
-            await self._connections.wait_turn()
+        pool, request = self._pool, self._request
+        if not request.stream:
+            if pool.free:
+                pool.free -= 1
+            else:
+                await pool.wait_turn()
         try:
             config = self._config
-            at_hand = config.at_hand()
-            header = await config.authorization() if at_hand is None else at_hand[0]
-            context = await config.ssl_context() if at_hand is None else at_hand[1]
+            if asyncio.get_running_loop().time() < config.at_hand_until:
+                header, context = config.at_hand
+            else:
+                header, context = await config.identity()
             answer = await self._ask(header, context)
             if answer.status == _UNAUTHORIZED:
                 config.tls_failed()
                 renewed = await config.authorization(rejected=header)
                 if renewed != header:
-                    self._give_back()
+                    connection, self._connection = self._connection, None
+                    assert connection is not None
+                    pool.give_back(connection)
                     answer = await self._ask(renewed, await config.ssl_context())
         except BaseException:
             await self.__aexit__()
@@ -145,29 +230,161 @@ class _Exchange:
         return answer
 
     async def __aexit__(self, *_: object) -> None:
-        self._give_back()
-        if not self._request.stream:
-            self._connections.give_turn_back()
+        if self._connection is not None:
+            self._pool.give_back(self._connection)
+        if self._request.stream:
+            return
+        if self._pool.waiting:
+            self._pool.turns.release()
+        else:
+            self._pool.free += 1
 
-    def _ask(self, authorization: str | None, context: ssl.SSLContext | None) -> Awaitable[Answer]:
-        request = self._request
+    async def _ask(self, authorization: str | None, context: ssl.SSLContext | None) -> Answer:
+        request, pool = self._request, self._pool
         head = self._wire.head(request, authorization)
-        connection = self._connection = self._connections.take_idle(context)
-        if connection is None:
-            return self._ask_anew(head, context)
-        return connection.ask(head, request.body or b"", request.permit)
-
-    async def _ask_anew(self, head: bytes, context: ssl.SSLContext | None) -> Answer:
-        request = self._request
-        try:
-            self._connection = await self._connections.open(context)
-        except Unreachable as error:
-            if isinstance(error.__cause__, ssl.SSLError):
-                self._config.tls_failed()
-            raise
+        self._connection = pool.take_idle(context)
+        if self._connection is None:
+            self._connection = await pool.open(context)
         return await self._connection.ask(head, request.body or b"", request.permit)
 
-    def _give_back(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            self._connections.give_back(connection)
+
+def _allow() -> None:
+    """Permit every message."""
+
+
+class ConnectionPool:
+    """Connections to one server, and the sockets under them, which can all be reset at once.
+
+    The connection that came back last is used next, so that those there are too many of grow old and go.
+
+    Whoever uses a connection holds one of `limit` turns, except for streams: takes one that is `free`, or
+    waits for one.
+    """
+
+    def __init__(self, config: ClusterConfig, names: Names, limit: int) -> None:
+        """At most `limit` connections are in use at once; those of streams do not count."""
+        self.free = limit
+        """How many turns nobody has."""
+        self.waiting = 0
+        """How many wait for one."""
+        self.turns = asyncio.Semaphore(0)
+        """Those that were handed over to them."""
+        self._config = config
+        self._names = names
+        self._is_reset = False
+        self._idle: deque[Connection] = deque()
+        self._open: WeakSet[Connection] = WeakSet()
+        self._expiry: asyncio.TimerHandle | None = None
+        self._sockets: WeakSet[socket.socket] = WeakSet()
+
+    async def wait_turn(self) -> None:
+        """Take the next turn that is given back."""
+        self.waiting += 1
+        try:
+            await self.turns.acquire()
+        finally:
+            self.waiting -= 1
+
+    def take_idle(self, context: ssl.SSLContext | None) -> Connection | None:
+        """A connection that was made with this TLS context and is idle; to be given back in any case.
+
+        Raises:
+            ConnectionLost: connections were reset.
+        """
+        if self._is_reset:
+            raise ConnectionLost("connections were reset")
+        while self._idle:
+            connection = self._idle.pop()
+            # Once files have changed, the connections made with the earlier context are of no use.
+            if connection.is_idle and connection.context is context:
+                return connection
+            connection.abort()
+        return None
+
+    async def open(self, context: ssl.SSLContext | None) -> Connection:
+        """A new connection with this TLS context; to be given back in any case.
+
+        Raises:
+            Unreachable: none came up.
+            ConnectionLost: connections were reset.
+        """
+        try:
+            connection = await dial(self._config, context, self._names, self._open_socket)
+        except Unreachable as error:
+            if isinstance(error.__cause__, ssl.SSLError):
+                self._config.tls_failed()  # read the TLS files again
+            raise
+        self._open.add(connection)
+        if self._is_reset:
+            connection.abort()
+            raise ConnectionLost("connections were reset")
+        return connection
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep a connection for others; one whose answer was not read to its end is dropped."""
+        if self._is_reset or not connection.is_idle:
+            # The rest is of no use, and there may be no peer left to say so to.
+            connection.abort()
+            return
+        loop = asyncio.get_running_loop()
+        connection.idle_since = loop.time()
+        self._idle.append(connection)
+        if self._expiry is None:
+            self._expiry = loop.call_later(KEEP_ALIVE, self._expire)
+
+    def reset(self) -> None:
+        """Reset every connection, those coming up included; no further one can be opened.
+
+        Buffers are discarded, also of a connection that is just being closed.
+        """
+        self._is_reset = True
+        for each in list(self._sockets):
+            with contextlib.suppress(OSError):  # closed already
+                # The event loop finds the connection at its end and closes it, which resets it.
+                each.shutdown(socket.SHUT_RDWR)
+        for connection in list(self._open):
+            # That end must not look as if it were the server's, and the end of an answer.
+            connection.abort()
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        self._is_reset = True
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        self._idle.clear()
+        for connection in list(self._open):
+            connection.abort()
+            await connection.wait_closed()
+
+    def _expire(self) -> None:
+        """Close what has been idle for too long."""
+        loop = asyncio.get_running_loop()
+        while self._idle and self._idle[0].idle_since + KEEP_ALIVE <= loop.time():
+            self._idle.popleft().abort()
+        self._expiry = None
+        if self._idle:
+            self._expiry = loop.call_at(self._idle[0].idle_since + KEEP_ALIVE, self._expire)
+
+    def _open_socket(self, address: AddrInfoType) -> socket.socket:
+        if self._is_reset:
+            raise ConnectionAbortedError("connections were reset")
+        family, kind, protocol, *_ = address
+        opened = socket.socket(family, kind, protocol)
+        opened.setblocking(False)
+        # Whoever closes a connection here wants nothing more of it. In good order, the system would go on
+        # delivering a write that was given up, for minutes if the network is down, even for a process
+        # that has died meanwhile.
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        _notice_death(opened)
+        self._sockets.add(opened)
+        return opened
+
+
+def _notice_death(opened: socket.socket) -> None:
+    """Have the system end the connection when the peer, or the way to it, is gone without a word."""
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE.items():
+        if (option := getattr(socket, name, None)) is not None:
+            with contextlib.suppress(OSError):  # this system takes as long as it takes
+                opened.setsockopt(socket.IPPROTO_TCP, option, value)

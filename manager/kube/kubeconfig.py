@@ -1,13 +1,20 @@
-"""Kubeconfig files: found, merged as kubectl merges them, and one context of them chosen."""
+"""Kubeconfig files: merged as kubectl merges them, one context of them chosen, and its user's credentials."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import msgspec
+
+from manager.kube.credentials import Credentials, FixedCredentials, TokenFile, one_line
 from manager.kube.errors import ConfigError
+from manager.kube.exec_plugin import ExecCredentials, ExecSpec
+from manager.kube.tls import Pem
 from manager.small_file import read_small_file
 
 _SECTIONS = {"clusters": "cluster", "contexts": "context", "users": "user"}
@@ -183,3 +190,151 @@ def _entries(document: Mapping[str, Any], section: str, kind: str, path: Path) -
             raise ConfigError(f"{path}: there are two entries {name!r} in {section}")
         entries.append(Entry(name, value, path))
     return entries
+
+
+# The user of the chosen context.
+
+_EXEC_CLUSTER_KEYS = {
+    "server",
+    "tls-server-name",
+    "insecure-skip-tls-verify",
+    "certificate-authority-data",
+    "proxy-url",
+    "disable-compression",
+}
+
+_NAME_OF_HEADER = "!#$&'*+^`|"
+"""What else than letters, digits and "-._~" the name of a header may hold; the server decodes the rest."""
+
+_CREDENTIALS = {
+    "token",
+    "tokenFile",
+    "username",
+    "password",
+    "client-certificate",
+    "client-certificate-data",
+    "client-key",
+    "client-key-data",
+    "exec",
+}
+
+
+def names_credentials(user: Entry) -> bool:
+    """Return whether the user has credentials, and does not only act as another one."""
+    return any(user.value.get(key) for key in _CREDENTIALS)
+
+
+def credentials_of(choice: Choice, environ: Mapping[str, str]) -> Credentials:
+    """How the chosen user authenticates, client certificates aside.
+
+    Raises:
+        ConfigError: the user says so in a way that cannot be followed.
+    """
+    user = choice.user
+    if user is None:
+        return FixedCredentials(None)
+    label = f"{user.path}: user {user.name!r}"
+    if user.value.get("auth-provider") is not None:
+        raise ConfigError(
+            f"{label}: auth-provider is not supported: use exec, for OpenID Connect with kubelogin"
+        )
+    if (token_file := user.text("tokenFile")) is not None:
+        return TokenFile(_resolve("tokenFile", token_file, user), label=f"{label}: tokenFile")
+    header = _header_of(user, label)
+    if header is None and user.value.get("exec") is not None:
+        return _exec_credentials(choice, user, label, environ)
+    return FixedCredentials(header)
+
+
+def _header_of(user: Entry, label: str) -> str | None:
+    """The header that the user's own token, or else name and password, make."""
+    if (token := user.text("token")) is not None:
+        return one_line(f"Bearer {token}", label)
+    if not {"username", "password"} <= user.value.keys():
+        return None
+    password = f"{user.text('username') or ''}:{user.text('password') or ''}"
+    if not _is_encodable(password):
+        raise ConfigError(f"{label}: username and password are not text")
+    return f"Basic {base64.b64encode(password.encode()).decode()}"
+
+
+def pem_of(entry: Entry, key: str) -> Pem | None:
+    """The certificate or key that an entry holds as `<key>-data`, or names the file of as `<key>`.
+
+    Raises:
+        ConfigError: the data are not base64.
+    """
+    if (data := entry.text(f"{key}-data")) is not None:
+        label = f"{entry.path}: {key}-data of {entry.name!r}"
+        try:
+            if data.endswith("=") and len(data.rstrip("=")) % 4 == 0:
+                raise ValueError("Excess padding")  # noqa: TRY301 - which Python before 3.13 passes over
+            return Pem(label, data=base64.b64decode(data, validate=True))
+        except ValueError as error:  # text that is not ASCII raises no binascii.Error
+            raise ConfigError(f"{label}: not base64: {error}") from error
+    if (name := entry.text(key)) is not None:
+        return Pem(f"{entry.path}: {key} of {entry.name!r}", path=_resolve(key, name, entry))
+    return None
+
+
+def impersonation_of(user: Entry | None) -> list[tuple[str, str]]:
+    """The headers by which the user acts as another one (`as`, `as-groups`, `as-uid`, `as-user-extra`)."""
+    if user is None:
+        return []
+    headers = []
+    for key, header in (("as", "Impersonate-User"), ("as-uid", "Impersonate-Uid")):
+        if (value := user.text(key)) is not None:
+            headers.append((header, _line(user, key, value)))
+    groups = user.several("as-groups")
+    headers += [("Impersonate-Group", _line(user, "as-groups", group)) for group in groups]
+    extra = user.value.get("as-user-extra") or {}
+    if not isinstance(extra, dict) or not all(isinstance(values, list) for values in extra.values()):
+        raise ConfigError(f"{user.path}: as-user-extra of {user.name!r} is not a mapping to lists")
+    for key, values in extra.items():
+        name = quote(_line(user, "as-user-extra", key), safe=_NAME_OF_HEADER)
+        headers += [(f"Impersonate-Extra-{name}", _line(user, "as-user-extra", value)) for value in values]
+    if headers and headers[0][0] != "Impersonate-User":
+        raise ConfigError(f"{user.path}: user {user.name!r} impersonates nobody: 'as' is missing")
+    return headers
+
+
+def _exec_credentials(choice: Choice, user: Entry, label: str, environ: Mapping[str, str]) -> ExecCredentials:
+    try:
+        spec = msgspec.convert(user.value["exec"], ExecSpec)
+        spec.check()
+    except (msgspec.ValidationError, ValueError) as error:
+        raise ConfigError(f"{label}: exec: {error}") from error
+    cluster = {key: value for key, value in choice.cluster.value.items() if key in _EXEC_CLUSTER_KEYS}
+    if "certificate-authority-data" not in cluster and (
+        ca := pem_of(choice.cluster, "certificate-authority")
+    ):
+        cluster["certificate-authority-data"] = base64.b64encode(ca.read()).decode()
+    for extension in choice.cluster.several("extensions"):
+        if isinstance(extension, dict) and extension.get("name") == "client.authentication.k8s.io/exec":
+            cluster["config"] = extension.get("extension")
+    return ExecCredentials(spec, f"{label}: exec {spec.command!r}", user.path.parent, cluster, environ)
+
+
+def _line(user: Entry, key: str, value: object) -> str:
+    """The value of a header."""
+    if not isinstance(value, str):
+        raise ConfigError(f"{user.path}: user {user.name!r}: {key}: a value is not text")
+    if any(character in value for character in "\r\n\0") or not _is_encodable(value):
+        raise ConfigError(f"{user.path}: user {user.name!r}: {key}: {value!r} is not one line of text")
+    return value
+
+
+def _is_encodable(text: str) -> bool:
+    """Whether there are bytes for it, as there are not for half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _resolve(key: str, name: str, entry: Entry) -> Path:
+    if any(character in name for character in "\r\n\0") or not _is_encodable(name):
+        # Not quoted: some put the key itself there.
+        raise ConfigError(f"{entry.path}: {key} of {entry.name!r} cannot be the name of a file")
+    return entry.path.parent / name

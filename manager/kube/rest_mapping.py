@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass
+from functools import cache
 from urllib.parse import quote
 
 import msgspec
@@ -49,12 +50,13 @@ class RestMapping:
         path = f"{_group_path(self.gvk.group, self.gvk.version)}/"
         if self.namespaced:
             if namespace:
-                path = f"{path}namespaces/{_segment(namespace)}/"
+                segment = namespace if _plain_segment(namespace) else _segment(namespace)
+                path = f"{path}namespaces/{segment}/"
             elif name:
                 raise ValueError(f"{self.gvk} is namespaced: {name!r} needs a namespace")
         path += self.plural
         if name:
-            path = f"{path}/{_segment(name)}"
+            path = f"{path}/{name if _plain_segment(name) else _segment(name)}"
         return f"{path}/{subresource}" if subresource else path
 
 
@@ -150,14 +152,13 @@ class _ApiResourceList(msgspec.Struct):
 _decode = Decoder(_ApiResourceList, "a list of resources")
 
 
+@cache
 def _group_path(group: str, version: str) -> str:
     return f"/apis/{group}/{version}" if group else f"/api/{version}"
 
 
 def _segment(name: str) -> str:
     """A name as one segment of a path, whatever it holds."""
-    if _plain_segment(name):
-        return name
     if name in {".", ".."}:
         raise ValueError(f"{name!r} cannot be a name")
     return quote(name, safe=":")

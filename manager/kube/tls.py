@@ -114,12 +114,13 @@ class Tls:
         self._files = files
         self._context: ssl.SSLContext | None = None
         self._contents: list[bytes] | None = None
-        self._check_at = 0.0
+        self.check_at = 0.0
+        """The loop time from which on the files have to be looked at."""
         self._renewing = asyncio.Lock()
 
     def at_hand(self, now: float) -> ssl.SSLContext | None:
         """The context to connect with at this loop time, unless the files have to be looked at first."""
-        return self._context if now < self._check_at else None
+        return self._context if now < self.check_at else None
 
     async def context(self) -> ssl.SSLContext:
         """The context to connect with now; a different object once files have changed.
@@ -131,21 +132,21 @@ class Tls:
             return current
         async with self._renewing:
             now = asyncio.get_running_loop().time()
-            if self._context is None or now >= self._check_at:
+            if self._context is None or now >= self.check_at:
                 self._context = await in_thread(self._renewed)
-                self._check_at = now + RECHECK_INTERVAL
+                self.check_at = now + RECHECK_INTERVAL
             return self._context
 
     def check_soon(self) -> None:
         """Look at the files when a connection is made next: the current context seems not to do."""
-        self._check_at = 0.0
+        self.check_at = 0.0
 
     def present(self, certificate: tuple[Pem, Pem] | None) -> None:
         """From the next connection on, present this client certificate (and its key), or none."""
         chain, key = certificate or (None, None)
         self._files = replace(self._files, certificate=chain, key=key)
         self._contents = None
-        self._check_at = 0.0
+        self.check_at = 0.0
 
     def _renewed(self) -> ssl.SSLContext:
         try:

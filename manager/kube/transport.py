@@ -6,17 +6,24 @@ import asyncio
 import math
 import random
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    aclosing,
+    asynccontextmanager,
+    contextmanager,
+)
 from contextvars import ContextVar
 
 from manager.backoff import ExponentialDelay
-from manager.kube.deadlines import Deadlines
 from manager.kube.errors import (
     ApiError,
+    ConfigError,
     DeadlineExceeded,
     Fenced,
     Forbidden,
+    KubeError,
     ProtocolError,
     ServerError,
     ServiceUnavailable,
@@ -25,8 +32,9 @@ from manager.kube.errors import (
     Unreachable,
     error_from,
 )
-from manager.kube.wire import LONGEST, Wire, WireRequest
+from manager.kube.wire import LONGEST, WebSocket, WebSocketWire, Wire, WireRequest
 from manager.logs import get_logger
+from manager.loop import Deadlines
 from manager.metrics import Metrics, Observe, counting, observing
 from manager.rights import line_that_asks
 from manager.runs import NO_ANSWER, Sent, current_run
@@ -76,10 +84,9 @@ class ServerWarnings:
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def tell(self, headers: Mapping[str, str]) -> None:
-        """Log what an answer warns of."""
-        header = headers.get("Warning")
-        if header is None or header in self._told:
+    def log(self, header: str) -> None:
+        """Log what the header `Warning` of an answer says."""
+        if header in self._told:
             return
         if len(self._told) >= _REMEMBERED:
             self._told.clear()
@@ -97,6 +104,9 @@ REFUSED_ATTEMPTS = 10
 LONGEST_LIST = 1024 * 1024 * 1024
 """Bytes of a list, or of a page of one: 500 objects that are as large as they can be, and a quarter more."""
 
+LONGEST_MESSAGE = 4 * 1024 * 1024
+"""Bytes of a message over a WebSocket; API servers send 32 KiB at once."""
+
 READ_ATTEMPTS = 4
 """How often a read is sent at most when it fails otherwise."""
 
@@ -109,6 +119,10 @@ _APPLY = "application/apply-patch+yaml"
 
 _OK = 200
 _REDIRECT = 300
+_UPGRADED = 101
+
+Head = Callable[[int, Mapping[str, str]], None]
+"""Gets status and headers of an answer."""
 
 
 _needed: ContextVar[Callable[[], None] | None] = ContextVar("needed", default=None)
@@ -212,14 +226,6 @@ class Transport:
         except TimeoutError:
             return False
 
-    def _note(self, error: BaseException | None) -> None:
-        """An exchange was begun or could not be; None is an answer, whatever it says."""
-        if error is None:
-            if not self._reached.is_set():
-                self._reached.set()
-        elif isinstance(error, Unreachable) and self._reached.is_set():
-            self._reached = asyncio.Event()
-
     @property
     def writes_in_flight(self) -> int:
         """How many writes are under way, those that wait to be tried again included."""
@@ -276,6 +282,7 @@ class Transport:
         deadline: float | None = None,
         longest: int = LONGEST,
         name: str = "",
+        head: Head | None = None,
     ) -> bytes:
         """Send a request and answer the body of its success.
 
@@ -289,6 +296,7 @@ class Transport:
             deadline: seconds for all of it, retries included; None is the transport's own.
             longest: bytes that the answer may have; for lists that is `LONGEST_LIST`.
             name: of the object that is created, for the record of the reconcile; no path has it.
+            head: is called with status and headers of the success.
 
         Raises:
             ApiError: the server answered with an error.
@@ -313,7 +321,7 @@ class Transport:
                 request.headers = {**request.headers, **trace.headers}
         limit = self._deadlines.start(seconds)
         try:
-            answer = await self._send(request, limit.when, longest, sent)
+            answer = await self._send(request, limit.when, longest, sent, head)
         except BaseException as error:
             failure = error
             if isinstance(error, Forbidden):
@@ -362,7 +370,7 @@ class Transport:
         try:
             async with opening, self._wire.exchange(request) as response:
                 code = response.status
-                self._note(None)
+                self._reached.set()
                 if code != _OK:
                     refusal = error_from(code, response.headers, await response.read())
                     if isinstance(refusal, Forbidden):
@@ -379,12 +387,95 @@ class Transport:
             if not opening.expired():
                 raise
             raise DeadlineExceeded(f"GET {path}: no answer within {self._deadline:g} s") from None
-        except Unreachable as error:
-            self._note(error)
+        except Unreachable:
+            self._reached.clear()
             raise
         finally:
             if code != _OK:
                 self._metrics.record("GET", code, asyncio.get_running_loop().time() - started)
+
+    @asynccontextmanager
+    async def websocket(
+        self,
+        path: str,
+        *,
+        query: Sequence[tuple[str, str]] = (),
+        protocols: Sequence[str],
+        longest: int = LONGEST_MESSAGE,
+    ) -> AsyncIterator[WebSocket]:
+        """Open a WebSocket, which needs the right to write until it is closed; nothing is retried.
+
+        The server's answer has to come within the transport's deadline. The fence drops it.
+
+        Args:
+            path: absolute and percent-encoded, without a query.
+            query: parameters, not yet encoded; a name may come several times.
+            protocols: the subprotocols that are offered, the best first.
+            longest: bytes that a message of the server may have.
+
+        Raises:
+            ApiError: the server refused it.
+            ProtocolError: the server does not speak WebSocket, or none of the protocols.
+            TransportError: the connection could not be made or broke.
+            Fenced: writes are no longer allowed; while it is open, too.
+        """
+        wire = self._wire
+        if not isinstance(wire, WebSocketWire):
+            raise ConfigError("there is no network here that a WebSocket could go over")
+        encoded = "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in query)
+        permit = self._permission()
+        permit()
+        headers = {"User-Agent": self._user_agent}
+        request = WireRequest("GET", f"{path}?{encoded}" if encoded else path, headers, permit=permit)
+        works = not _beside_work.get()
+        self._work_in_flight += works
+        try:
+            async with AsyncExitStack() as stack:
+                yield await self._opened(wire.websocket(request, protocols, longest=longest), stack, request)
+        except TransportError as error:
+            if (reason := self._end_of_writes()) is not None:
+                raise Fenced(reason) from error
+            raise
+        finally:
+            self._work_in_flight -= works
+
+    async def _opened(
+        self, opening: AbstractAsyncContextManager[WebSocket], stack: AsyncExitStack, request: WireRequest
+    ) -> WebSocket:
+        """Enter a WebSocket, to be left with `stack`, and tell metrics, record and trace what came of it."""
+        path = request.path.partition("?")[0]
+        clock = asyncio.get_running_loop().time
+        started, code = clock(), NO_ANSWER
+        run, trace, failure = current_run(), None, None
+        sent = None if run is None else run.sends("connect", path, "")
+        if sent is not None and (traced := current_trace()) is not None:
+            trace = traced.request(sent)
+            request.headers = {**request.headers, **trace.headers}
+        limit = asyncio.timeout(self._deadline)
+        try:
+            async with limit:
+                socket = await stack.enter_async_context(opening)
+            code = _UPGRADED
+            self._reached.set()
+            return socket
+        except BaseException as error:
+            failure = error
+            if isinstance(error, ApiError):
+                code = error.status
+            if isinstance(error, Forbidden):
+                error.asked_at = line_that_asks()
+            if isinstance(error, Unreachable):
+                self._reached.clear()
+            if isinstance(error, TimeoutError) and limit.expired():
+                failure = DeadlineExceeded(f"GET {path}: no answer within {self._deadline:g} s")
+                raise failure from None
+            raise
+        finally:
+            self._metrics.record("GET", code, clock() - started)
+            if sent is not None:
+                sent.answered(code, clock() - started)
+            if trace is not None:
+                trace.ended(b"", failure)
 
     def _build(
         self,
@@ -395,7 +486,9 @@ class Transport:
         content_type: str,
         accept: str,
     ) -> WireRequest:
-        target = f"{path}?{self._encode(query)}" if query else path
+        if query:
+            asked = tuple(query.items())
+            path = f"{path}?{self._queries.get(asked) or self._encode(asked)}"
         key = (accept, None if body is None else content_type)
         headers = self._headers.get(key)
         if headers is None:
@@ -404,7 +497,7 @@ class Transport:
                 headers["Content-Type"] = content_type
             self._headers[key] = headers
         permit = None if method == "GET" else self._permission()
-        return WireRequest(method, target, headers, body, permit=permit)
+        return WireRequest(method, path, headers, body, permit=permit)
 
     def _permission(self) -> Callable[[], None]:
         """What a write has to ask that is begun here."""
@@ -424,65 +517,71 @@ class Transport:
             raise Fenced(reason)
 
     def _permit_work(self) -> None:
-        if (reason := self.fenced or self._fence.work_ended) is not None:
-            raise Fenced(reason)
+        """Raise `Fenced` if no write of the controllers' work may leave any more."""
+        fence = self._fence
+        if fence.reason or fence.work_ended or asyncio.get_running_loop().time() >= fence.at:
+            raise Fenced(self.fenced or fence.work_ended or "")
 
-    def _encode(self, query: Mapping[str, str]) -> str:
-        """The query percent-encoded; the few that belong to writes come again with each of them."""
-        key = tuple(query.items())
-        encoded = self._queries.get(key)
-        if encoded is None:
-            if len(self._queries) >= _REMEMBERED_QUERIES:
-                self._queries.clear()
-            encoded = "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in key)
-            self._queries[key] = encoded
+    def _end_of_writes(self) -> str | None:
+        """Return why writes that were begun here are dropped, None while they are not."""
+        return self._fence.reason or (None if _beside_work.get() else self._fence.work_ended)
+
+    def _encode(self, query: tuple[tuple[str, str], ...]) -> str:
+        """The query percent-encoded, and remembered: the few that belong to writes come with each of them."""
+        if len(self._queries) >= _REMEMBERED_QUERIES:
+            self._queries.clear()
+        encoded = "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in query)
+        self._queries[query] = encoded
         return encoded
 
-    async def _send(self, request: WireRequest, give_up_at: float, longest: int, sent: Sent | None) -> bytes:
+    async def _send(
+        self, request: WireRequest, give_up_at: float, longest: int, sent: Sent | None, head: Head | None
+    ) -> bytes:
         """Attempt after attempt until one succeeds or trying again is of no use."""
-        attempts = 0
+        clock, attempts = asyncio.get_running_loop().time, 0
         while True:
             try:
-                return await self._attempt(request, longest, sent)
+                if request.permit is not None:
+                    request.permit()
+                started, code = clock(), NO_ANSWER
+                try:
+                    async with self._wire.exchange(request) as response:
+                        body = await response.read(longest)
+                        code, headers = response.status, response.headers
+                        self._reached.set()
+                except (ProtocolError, TransportError) as error:
+                    if (failure := self._failure(request, error)) is not error:
+                        raise failure from error
+                    raise
+                finally:
+                    seconds = clock() - started
+                    self._metrics.record(request.method, code, seconds)
+                    if sent is not None:
+                        sent.answered(code, seconds)
+                if (warning := headers.get("Warning")) is not None:
+                    self._warnings.log(warning)
+                if _OK <= code < _REDIRECT:
+                    if head is not None:
+                        head(code, headers)
+                    return body
+                raise error_from(code, headers, body)
             except (ApiError, TransportError) as error:
                 delay = self._delay_before_retry(request.method, error, attempts)
                 # Waiting only to run into the deadline would hide what really happened.
-                if delay is None or asyncio.get_running_loop().time() + delay >= give_up_at:
+                if delay is None or clock() + delay >= give_up_at:
                     raise
             attempts += 1
             await asyncio.sleep(delay)
 
-    async def _attempt(self, request: WireRequest, longest: int, sent: Sent | None) -> bytes:
-        writes = request.method != "GET"
-        if request.permit is not None:
-            request.permit()
-        clock = asyncio.get_running_loop().time
-        started = clock()
-        code = NO_ANSWER
-        try:
-            async with self._wire.exchange(request) as response:
-                body = await response.read(longest)
-                code = response.status
-                headers = response.headers
-                self._note(None)
-        except ProtocolError as error:
-            raise ProtocolError(f"{request.method} {request.path.partition('?')[0]}: {error}") from error
-        except TransportError as error:
-            self._note(error)
-            reason = self._fence.reason or (None if _beside_work.get() else self._fence.work_ended)
-            if writes and reason is not None:
-                # The fence broke this connection.
-                raise Fenced(reason) from error
-            raise
-        finally:
-            seconds = clock() - started
-            self._metrics.record(request.method, code, seconds)
-            if sent is not None:
-                sent.answered(code, seconds)
-        self._warnings.tell(headers)
-        if _OK <= code < _REDIRECT:
-            return body
-        raise error_from(code, headers, body)
+    def _failure(self, request: WireRequest, error: ProtocolError | TransportError) -> KubeError:
+        """Return what a failed attempt raises: which request it was, and whether the fence has ended it."""
+        if isinstance(error, ProtocolError):
+            return ProtocolError(f"{request.method} {request.path.partition('?')[0]}: {error}")
+        if isinstance(error, Unreachable):
+            self._reached.clear()
+        if request.method != "GET" and (reason := self._end_of_writes()) is not None:
+            return Fenced(reason)  # the fence broke this connection
+        return error
 
     def _delay_before_retry(
         self, method: str, error: ApiError | TransportError, attempts: int

@@ -6,10 +6,10 @@ control plane, or through a test's script.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 LONGEST = 64 * 1024 * 1024
 """Bytes of an answer that is no list. An object has 3 MB at most, unless etcd is told otherwise."""
@@ -97,4 +97,50 @@ class Wire(Protocol):
 
     async def aclose(self) -> None:
         """Close all connections in good order; the wire is of no use after."""
+        ...
+
+
+class WebSocket(Protocol):
+    """An open WebSocket to an API server."""
+
+    @property
+    def protocol(self) -> str | None:
+        """The subprotocol that the server chose."""
+        ...
+
+    async def send_bytes(self, data: bytes) -> None:
+        """Send a binary message.
+
+        Raises:
+            OSError: the connection is gone.
+            Fenced: the process may no longer write.
+        """
+        ...
+
+    async def receive_message(self) -> bytes | None:
+        """Return the next message, None when the server has closed in good order.
+
+        Raises:
+            ProtocolError: it is too long.
+            ConnectionLost: the connection broke.
+        """
+        ...
+
+
+@runtime_checkable
+class WebSocketWire(Protocol):
+    """A wire that can carry WebSockets, too: over a network, that is."""
+
+    def websocket(
+        self, request: WireRequest, protocols: Sequence[str], *, longest: int
+    ) -> AbstractAsyncContextManager[WebSocket]:
+        """Open a WebSocket; `request.permit` is asked before the handshake and before each message.
+
+        `abort` drops it like every other connection. It takes up none of the connections for requests.
+
+        Raises:
+            ApiError: the server refused it.
+            ProtocolError: the handshake, or the chosen protocol, is wrong.
+            Unreachable, ConnectionLost: as in `Wire.exchange`.
+        """
         ...

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -63,20 +63,14 @@ _outside = get_logger("reconcile")
 _current: ContextVar[FilteringBoundLogger] = ContextVar("reconcile_log", default=_outside)
 
 
-def reconcile_log() -> FilteringBoundLogger:
-    """The logger of the reconcile that the calling task is running.
+reconcile_log = _current.get
+"""Returns the logger of the reconcile that the calling task is running.
 
-    Its lines carry controller, namespace, name and reconcile_id. Outside a reconcile it is a
-    plain logger.
-    """
-    return _current.get()
+Its lines carry controller, namespace, name and reconcile_id. Outside a reconcile it is a plain logger.
+"""
 
+set_reconcile_log = _current.set
+"""Makes a logger what `reconcile_log()` returns in this task, until its token is given back."""
 
-def set_reconcile_log(log: FilteringBoundLogger) -> Token[FilteringBoundLogger]:
-    """Make `log` what `reconcile_log()` answers in this task until the token is given back."""
-    return _current.set(log)
-
-
-def reset_reconcile_log(token: Token[FilteringBoundLogger]) -> None:
-    """Undo the `set_reconcile_log` that returned `token`, in the same task."""
-    _current.reset(token)
+reset_reconcile_log = _current.reset
+"""Undoes the `set_reconcile_log` that returned a token, in the same task."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from manager.operator.context import LEFT_OVER, NAME_TAKEN, Blocked, Context
 from manager.operator.declaration import Enqueue, Owns, Reads, Watch, WatchPods
 from manager.operator.operator import AnyOperator, Operator
+from manager.operator.reconciler import add_controller
 from manager.operator.rights import rights_of
-from manager.operator.running import add_controller
 from manager.operator.steps import Steps
 from manager.operator.timers import every
 

@@ -117,9 +117,10 @@ class ConditionList:
         generation = obj.metadata.generation
         if not set_condition(ours, type, status, reason, message, generation=generation, now=now):
             return
-        index = next(index for index, each in enumerate(ours) if each.type == type)
-        before = held[index] if index < len(held) else None
-        theirs = self._as_theirs(ours[index], before)
+        index = [each.type for each in ours].index(type)
+        theirs: Any = ours[index]
+        if self.item is None or not issubclass(self.item, Condition):
+            theirs = self._as_theirs(theirs, held[index] if index < len(held) else None)
         held[index:] = [_wire(theirs) if isinstance(obj, Unstructured) else theirs, *held[index + 1 :]]
 
     def remove(self, obj: Resource, type: str) -> None:  # noqa: A002 - the field's name
@@ -129,8 +130,6 @@ class ConditionList:
         held[:] = [each for each, kind in zip(held, kinds, strict=True) if kind != type]
 
     def _as_theirs(self, condition: Condition, before: Any) -> Any:
-        if self.item is not None and issubclass(self.item, Condition):
-            return condition
         said = condition.to_wire()
         if self.item is not None:
             known = {each.alias or name for name, each in self.item.model_fields.items()}

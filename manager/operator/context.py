@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, Unpack, overload
 
+import orjson
 from msgspec import structs
 
 from manager import clock
@@ -20,27 +21,38 @@ from manager.api import (
     Resource,
     Unstructured,
     controller_of,
-    is_crd,
 )
 from manager.api.apps_v1 import Deployment
 from manager.api.pod_health import PodHealth
-from manager.client import Applied, Client, FieldConflict, ObjectList, Outcome, OwnedByOther, Propagation
+from manager.client import (
+    Applied,
+    Client,
+    ContainerStreams,
+    ExecResult,
+    FieldConflict,
+    ObjectList,
+    Outcome,
+    OwnedByOther,
+    PortConnection,
+    Propagation,
+)
+from manager.client.kubernetes_models import KubernetesModel, resource_of
+from manager.client.pod_streams import ExecOptions, LogOptions
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.logs import reconcile_log, shortened
+from manager.logs.loggers import LONGEST
 from manager.loop import Portions
-from manager.operator.child_writes import CONDITION, MOST_LOOPS, REASONS
+from manager.operator.children import CONDITION, MOST_LOOPS, REASONS, changed_fields
 from manager.operator.conditions import status_of
-from manager.operator.declaration import WatchPods, health_of
-from manager.operator.difference import changed_fields
 from manager.operator.pod_events import ASK_AGAIN_AFTER
 from manager.operator.rollouts import is_rolled_out, is_workload
 from manager.rights import Undeclared
 from manager.runs import LONGEST_TEXT, current_run
-from manager.shards.ranges import label_of
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+    from manager.client.kubernetes_client import TransportApiClient
     from manager.operator.operator import Operator
     from manager.operator.steps import Steps
 
@@ -208,7 +220,8 @@ class Context:
         `apply` sets it. It is for what the operator creates in another way, and for pod templates. For an
         object it is always the same, with `--shards` and without.
         """
-        return {self.client.shard_label: label_of(self.object.metadata.uid)}
+        label = self.client.child_label
+        return {} if label is None else {label.key: label.value_of(self.object.metadata.uid)}
 
     def token(self, nbytes: int) -> str:
         """A random text of so many random bytes, in letters, digits, `-` and `_`, for passwords. It comes
@@ -253,7 +266,8 @@ class Context:
         with `told`, is recorded when the status is written, if status, reason or message have changed. The
         message is cut after 1,024 characters: it may quote what somebody else says, at any length.
         """
-        message = shortened(message)
+        if len(message) > LONGEST:
+            message = shortened(message)
         conditions = self._operator.condition_list
         if conditions is None:
             kind, hint = self.object.kind, self._operator.hint_of_status()
@@ -264,7 +278,7 @@ class Context:
             kind = self.object.kind
             raise Undeclared(f"{kind} takes no condition of type {type}: its model names those it takes")
         if self._before is None:
-            self._before = self.conditions
+            self._before = {each.type: each for each in conditions.read(self.object)}
         value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
         self._set.add(type)
         conditions.set(self.object, type, value, reason, message, now=clock.now)
@@ -321,6 +335,7 @@ class Context:
 
     # Children
 
+    @overload
     async def apply(
         self,
         child: R,
@@ -328,7 +343,24 @@ class Context:
         created: str = "",
         changed: Callable[[R, R], tuple[str, str] | None] | None = None,
         initial: Sequence[str] = (),
-    ) -> R:
+    ) -> R: ...
+    @overload
+    async def apply(
+        self,
+        child: KubernetesModel,
+        *,
+        created: str = "",
+        changed: Callable[[Any, Any], tuple[str, str] | None] | None = None,
+        initial: Sequence[str] = (),
+    ) -> Any: ...
+    async def apply(
+        self,
+        child: Resource | KubernetesModel,
+        *,
+        created: str = "",
+        changed: Callable[[Any, Any], tuple[str, str] | None] | None = None,
+        initial: Sequence[str] = (),
+    ) -> Resource:
         """Set the fields of a child that `child` has, creating it if it is missing; returns it as stored.
 
         The object becomes its owner. A child that this operator created and that has lost its owner reference
@@ -352,7 +384,10 @@ class Context:
         changes, is then changed less often: once a minute at last. Until then the child is returned as it is.
         The condition `ChildrenStable` and an Event say so. If 300 reconciles in a minute create children of
         one kind for no such reason, this raises Blocked, and creates at most one a minute.
+
+        A model of kubernetes-asyncio is taken for an object of the kind that the class declares.
         """
+        child = self._resource_of(child)
         name, writes = (type(child), child.key), self._operator.child_writes
         self._applied.add(name)
         if (pause := writes.pause(self.object, name)) > 0:
@@ -360,18 +395,21 @@ class Context:
             if there is not None and there.metadata.deletion_timestamp is None and self._is_owner_of(there):
                 self.look_again_within(pause)
                 return there
-        if (pause := writes.creation_pause(self.object, type(child))) > 0 and (
+        of_kind = (type(child), ObjectKey(self.object.metadata.namespace, ""))  # for all of them
+        if (pause := writes.loop_pause(self.object, of_kind)) > 0 and (
             await self.client.find(type(child), child.key) is None
         ):
             raise Blocked.created_without_end(type(child), pause)
         may_update = self._may_roll_out if self._operator.rollouts.limited and is_workload(child) else None
         try:
-            applied = await self._apply(child, initial, may_update)
+            applied = await self.client.apply(
+                child, owner=self.object, initial=initial, may_update=may_update
+            )
         except OwnedByOther as error:
-            raise await self._blocked(error, type(child)) from error
+            applied = await self._adopt(child, initial, error)
         if applied.outcome is Outcome.CREATED:
             if not any(kind is type(child) for kind, _ in self.created):
-                writes.created(self.object, type(child), current_run())
+                writes.looped(self.object, of_kind, Outcome.CREATED, current_run())
             self.created.add(name)
         elif applied.previous is None:
             self.look_again_within(writes.held(self.object, name))
@@ -407,13 +445,16 @@ class Context:
             if not error.made_here:
                 raise await self._blocked(error, kind) from error
 
-    async def delete(self, child: Resource, *, propagation: Propagation = "Background") -> None:
+    async def delete(
+        self, child: Resource | KubernetesModel, *, propagation: Propagation = "Background"
+    ) -> None:
         """Delete a child, or any other object, with what it owns.
 
         Sends nothing if the child is being deleted already, and nothing happens if it is gone, or another one
         has its name. `propagation` says what happens to the objects that the child owns: see
         `Client.delete`.
         """
+        child = self._resource_of(child)
         if child.metadata.deletion_timestamp is not None:
             return
         if await self.client.delete_if_there(child, propagation=propagation):
@@ -453,22 +494,24 @@ class Context:
         volumes, the API server is asked for the Events of one such pod, at most every 30 seconds. The object
         is reconciled again when the health of a pod changes, also by time alone.
         """
-        source = next((each for each in self._operator.sources if isinstance(each, WatchPods)), None)
+        source = self._operator.pod_watch
         if source is None:
             raise TypeError(f"{type(self._operator).__name__} has no WatchPods, which ctx.pods reads")
-        reader, labels = self.client.within(source.selection), deployment.spec["selector"]
-        records = await reader.records(
-            source.kind, namespace=deployment.metadata.namespace, labels=labels["matchLabels"]
+        records = await self._operator.pod_reader.records(
+            source.kind,
+            namespace=deployment.metadata.namespace,
+            labels=deployment.spec["selector"]["matchLabels"],
         )
-        pods, portions = [], Portions()
+        pods, portions, now = [], Portions(), clock.now()
         for record in records:
             await portions.begin(len(record.raw))
-            pods.append(health_of(record))
-        now = clock.now()
-        for pod in pods:
+            pods.append(PodHealth.of(orjson.loads(record.raw), now))
+        stuck = None
+        for index, pod in enumerate(pods):
             if pod.look_again_at is not None:
                 self.look_again_within((pod.look_again_at - now).total_seconds())
-        stuck = next((index for index, pod in enumerate(pods) if pod.is_stuck), None)
+            if stuck is None and pod.is_stuck:
+                stuck = index
         if stuck is not None:
             problem = await self._operator.pod_events.problem_of(pods[stuck])
             pods[stuck] = pods[stuck]._replace(problem=problem)
@@ -492,6 +535,44 @@ class Context:
     async def find(self, kind: type[R], name: str) -> R | None:
         """The object of that name, from the cache, in the object's namespace; None if there is none."""
         return await self.client.find(kind, ObjectKey(self.object.metadata.namespace, name))
+
+    # Pods from within, and the API at large
+
+    async def exec(
+        self, pod: Resource | str, command: Sequence[str], **options: Unpack[ExecOptions]
+    ) -> ExecResult:
+        """Run a command in a container of a pod, and return its output and exit code.
+
+            result = await ctx.exec(pod, ["redis-cli", "ping"], container="redis", timeout=5)
+
+        `pod` is the object, or the name of one in the object's namespace. For the options, and what is
+        raised, see `PodStreams.exec`. It is a write: it ends, by Fenced, when the lease is lost.
+        """
+        return await self.client.pod_streams.exec(self._pod(pod), command, **options)
+
+    def attach(
+        self, pod: Resource | str, *, container: str = "", stdin: bool = False
+    ) -> AbstractAsyncContextManager[ContainerStreams]:
+        """Attach to the process of a container; see `PodStreams.attach`."""
+        return self.client.pod_streams.attach(self._pod(pod), container=container, stdin=stdin)
+
+    def port_forward(self, pod: Resource | str, port: int) -> AbstractAsyncContextManager[PortConnection]:
+        """Connect to a TCP port of a pod by way of the API server; see `PodStreams.port_forward`."""
+        return self.client.pod_streams.port_forward(self._pod(pod), port)
+
+    def logs(self, pod: Resource | str, **options: Unpack[LogOptions]) -> AsyncGenerator[str, None]:
+        """Read the lines of a container's log: `async for line in ctx.logs(pod, follow=True)`.
+
+        For the options, and what is raised, see `PodStreams.logs`.
+        """
+        return self.client.pod_streams.logs(self._pod(pod), **options)
+
+    def kubernetes_client(self) -> TransportApiClient:
+        """Return an `ApiClient` of kubernetes-asyncio: `CoreV1Api(ctx.kubernetes_client())`.
+
+        See `Client.kubernetes_client`.
+        """
+        return self.client.kubernetes_client()
 
     # The object itself
 
@@ -555,12 +636,13 @@ class Context:
         self._operator.check_may_patch()
         writes, version = self._operator.child_writes, self.object.metadata.resource_version
         deleting = self.object.metadata.deletion_timestamp is not None
-        if not deleting and (pause := writes.patch_pause(self.object)) > 0:
+        itself = (type(self.object), self.object.key)
+        if not deleting and (pause := writes.loop_pause(self.object, itself)) > 0:
             raise Blocked.patched_without_end(pause)
         sent = {name: value for name, value in self.object.to_wire().items() if name != "status"}
         self.object.take(await self.client.patch(self.object), sent=sent)
         if self.object.metadata.resource_version != version:
-            writes.patched(self.object, current_run())
+            writes.looped(self.object, itself, Outcome.UPDATED, current_run())
 
     async def write_status(self) -> None:
         """Write the status now, if it differs: for what has to be stored before the next effect.
@@ -646,16 +728,16 @@ class Context:
         conditions = self._operator.condition_list
         if conditions is None:
             return
-        held = conditions.read(self.object)
-        obstacles = self._operator.obstacles
-        known = {} if self._blocked_now else obstacles.get(self.object.key)
-        if not self._blocked_now:
-            self.once_written(partial(obstacles.pop, self.object.key, None))
-        if known is None:
+        held, key, obstacles = conditions.read(self.object), self.object.key, self._operator.obstacles
+        known = {} if self._blocked_now else obstacles.get(key)
+        if not self._blocked_now and known is not None:
+            self.once_written(partial(obstacles.pop, key, None))
+        left = [each for each in held if each.type not in self._set]
+        if left and known is None:
             known = self._obstacles_of_earlier_process(held)
-        for each in held:
-            of_obstacle = known.get(each.type) == (each.reason, each.message)
-            if each.type in self._set or not (of_obstacle or is_of_failure(each)):
+        for each in left:
+            of_obstacle = known is not None and known.get(each.type) == (each.reason, each.message)
+            if not (of_obstacle or is_of_failure(each)):
                 continue
             if each.type == "Degraded":
                 self.condition(each.type, False, "AsExpected")
@@ -673,6 +755,12 @@ class Context:
             if each.reason in {NAME_TAKEN, LEFT_OVER} or (alike and degraded)
         }
 
+    def _pod(self, pod: Resource | str) -> Resource | ObjectKey:
+        return ObjectKey(self.object.metadata.namespace, pod) if isinstance(pod, str) else pod
+
+    def _resource_of(self, child: Resource | KubernetesModel) -> Resource:
+        return resource_of(child, (each.kind for each in self._operator.sources))
+
     def _is_owner_of(self, child: Resource) -> bool:
         controller = controller_of(child.metadata)
         return controller is not None and controller.uid == self.object.metadata.uid
@@ -680,7 +768,7 @@ class Context:
     def _set_children_stable(self) -> None:
         """Set the condition, if the object ever had such a child: others need not know that there is one."""
         conditions = self._operator.condition_list
-        if conditions is None or not is_crd(self._operator.kind) or not conditions.takes(CONDITION):
+        if conditions is None or not self._operator.tells_of_children:
             return
         troubles = list(self._operator.child_writes.unstable_children(self.object, self._applied))
         if troubles:
@@ -688,7 +776,8 @@ class Context:
             message = "; ".join(message for _, message in troubles)
             self.condition(CONDITION, False, reason, message)
             return
-        if any(each.type == CONDITION and each.status != "True" for each in conditions.read(self.object)):
+        said = {each.type: each.status for each in conditions.read(self.object)}
+        if said.get(CONDITION, "True") != "True":
             self.condition(CONDITION, True, "AsWanted", "its children stay as they are wanted")
 
     def _cached(self) -> bytes | None:
@@ -727,8 +816,8 @@ class Context:
 
     def _did(self, told: _Told, **details: object) -> None:
         """Tell people, and the log, what was done."""
-        self._record(told)
-        self.log.info(told.message, reason=told.reason, **details)
+        self._operator.manager.events.event(self.object, *told)
+        reconcile_log().info(told.message, reason=told.reason, **details)
 
     def _may_roll_out(self) -> bool:
         """Return whether a workload may be updated. A change of the spec does not wait."""
@@ -737,19 +826,17 @@ class Context:
             return False
         return True
 
-    async def _apply(
-        self, child: R, initial: Sequence[str], may_update: Callable[[], bool] | None
-    ) -> Applied[R]:
-        client, owner = self.client, self.object
-        try:
-            return await client.apply(child, owner=owner, initial=initial, may_update=may_update)
-        except OwnedByOther as error:
-            if not error.made_here:
-                raise
-        # The children of an object that is deleted with --cascade=orphan lose their owner, so that they stay.
-        # With this owner, they would go too.
-        await self.confirm()
-        return await client.apply(child, owner=owner, initial=initial, adopt=True)
+    async def _adopt(self, child: R, initial: Sequence[str], error: OwnedByOther) -> Applied[R]:
+        """Apply a child that has lost its owner; raises Blocked for another owner's."""
+        if error.made_here:
+            # The children of an object that is deleted with --cascade=orphan lose their owner, so that they
+            # stay. With this owner, they would go too.
+            await self.confirm()
+            try:
+                return await self.client.apply(child, owner=self.object, initial=initial, adopt=True)
+            except OwnedByOther as again:
+                error = again
+        raise await self._blocked(error, type(child)) from error
 
     async def _blocked(self, error: OwnedByOther, kind: type[Resource]) -> Blocked:
         """What to say of a child whose name is taken, and how its end is heard of."""
@@ -817,9 +904,10 @@ class Context:
 
     def _was_labelled(self, before: ObjectMeta, after: ObjectMeta) -> bool:
         """Whether a child has got the label of its range, and nothing else that people are told of."""
-        label = self.client.shard_label
+        label = self.client.child_label
         return (
-            before.labels.get(label) != after.labels.get(label)
+            label is not None
+            and before.labels.get(label.key) != after.labels.get(label.key)
             and before.owner_references == after.owner_references
         )
 

@@ -106,15 +106,10 @@ def pod_health_changed(event: CacheEvent) -> bool:
 
 
 def _reported(record: Record) -> tuple[object, ...]:
-    health = health_of(record)
+    health = PodHealth.of(orjson.loads(record.raw), clock.now())
     # Without a problem, the last reconcile has set the timer.
     over_at = None if health.problem is None else health.look_again_at
     return health.is_active, health.problem, health.is_stuck, over_at
-
-
-def health_of(record: Record) -> PodHealth:
-    """Return the health of a cached pod."""
-    return PodHealth.of(orjson.loads(record.raw), clock.now())
 
 
 _POD_CHANGED = any_of(created_or_deleted, label_changed, pod_health_changed)

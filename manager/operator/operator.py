@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from manager.api import ObjectKey, Resource, is_crd
 from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Record, Selection
 from manager.client import Client
+from manager.client.reader import CachedReader
 from manager.controller import ChannelSource, ControllerOptions, Predicate, Priority, Result
 from manager.controller.predicate import any_of, desired_state_changed, status_changed
 from manager.operator.checks import check_declarations
-from manager.operator.child_writes import ChildWrites
+from manager.operator.children import CONDITION, ChildWrites
 from manager.operator.conditions import ConditionList, status_model, writes_status
 from manager.operator.context import CLEANUP_WAITS, FAILURES, Blocked, Context, is_of_failure
-from manager.operator.declaration import Owns, Reads, Watch, check_indexes, check_sources, check_spelling
+from manager.operator.declaration import (
+    Owns,
+    Reads,
+    Watch,
+    WatchPods,
+    check_indexes,
+    check_sources,
+    check_spelling,
+)
 from manager.operator.failure_reports import FailureReports
 from manager.operator.pod_events import PodEvents
 from manager.operator.rollouts import Rollouts
@@ -126,6 +135,9 @@ class Operator(Generic[T]):
     condition_list: ClassVar[ConditionList | None] = None
     """How its kind's status holds conditions; None where there are none that `ctx.condition` can set."""
     has_conditions: ClassVar[bool] = False
+    tells_of_children: ClassVar[bool] = False
+    """Whether its kind takes the condition that says whether the children are stable."""
+    pod_watch: ClassVar[WatchPods | None] = None
     has_observed_generation: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -143,6 +155,7 @@ class Operator(Generic[T]):
             *cls.watches,
             *(each if isinstance(each, Reads) else Reads(each) for each in cls.reads),
         )
+        cls.pod_watch = next((each for each in cls.sources if isinstance(each, WatchPods)), None)
         check_indexes(f"{cls.__name__}.indexes", kind, cls.indexes)
         check_sources(cls.__name__, cls.sources)
         _set_finalizers(cls)
@@ -174,6 +187,9 @@ class Operator(Generic[T]):
         named = tuple(getattr(status, "meanings", ()))
         cls.conditions = cls._taken_conditions(named or (("Ready",) if is_crd(kind) else ()))
         cls.has_conditions = cls.condition_list is not None
+        cls.tells_of_children = (
+            cls.condition_list is not None and is_crd(kind) and cls.condition_list.takes(CONDITION)
+        )
         # Of a kind that others define it says what their controller has seen.
         cls.has_observed_generation = (
             is_crd(kind) and status is not None and "observed_generation" in status.model_fields
@@ -193,9 +209,14 @@ class Operator(Generic[T]):
         self.manager = manager
         self.client: Client = manager.client.named(self.name, former_managers=self.former_managers)
         self.channel = ChannelSource()
-        self._waiting: defaultdict[tuple[type[Resource], ObjectKey], set[ObjectKey]] = defaultdict(set)
-        self._waits: dict[ObjectKey, set[tuple[type[Resource], ObjectKey]]] = {}
-        self._blocked_by: dict[ObjectKey, tuple[str, str]] = {}
+        self.waiting_for_names: defaultdict[tuple[type[Resource], ObjectKey], set[ObjectKey]] = defaultdict(
+            set
+        )
+        """The objects that wait for the name of a child."""
+        self.awaited_names: dict[ObjectKey, set[tuple[type[Resource], ObjectKey]]] = {}
+        """The names that each of these objects waits for."""
+        self.told_blocked: dict[ObjectKey, tuple[str, str]] = {}
+        """Reason and message of the last Event of a blocked object without conditions."""
         self.obstacles: dict[ObjectKey, dict[str, tuple[str, str]]] = {}
         """Reason and message of the conditions that were set because an object was blocked, by type."""
 
@@ -218,7 +239,7 @@ class Operator(Generic[T]):
 
     def forget(self, key: ObjectKey) -> None:
         """Forget what the runtime remembers of an object that is gone, or another replica's."""
-        self.is_no_longer_blocked(key)
+        self.told_blocked.pop(key, None)
         self.obstacles.pop(key, None)
         self.failure_reports.ended(key)
         self.child_writes.forget(key)
@@ -229,8 +250,14 @@ class Operator(Generic[T]):
         """The cache of the objects of its kind; those of this replica alone, where they are shared out."""
         # Who looks at others of its kind has to know all of them.
         reads_all = any(each.kind is self.kind for each in self.sources)
-        shared_out = self.options.needs_leader_election and self.shared_out and not reads_all
-        return self.manager.cache.informer(self.kind, shared_out=shared_out, **self.selection._asdict())
+        filtered = self.options.needs_leader_election and self.shared_out and not reads_all
+        return self.manager.cache.informer(self.kind, filtered=filtered, **self.selection._asdict())
+
+    @cached_property
+    def pod_reader(self) -> CachedReader:
+        """Reads the pods of its `WatchPods`."""
+        assert self.pod_watch is not None
+        return self.client.within(self.pod_watch.selection)
 
     @cached_property
     def pod_events(self) -> PodEvents:
@@ -248,8 +275,8 @@ class Operator(Generic[T]):
         """Create what the operator needs beside its objects. Called once, before the manager runs, if the
         operator runs.
 
-        Use `manager.keep` here (for what lives as long as the manager), `manager.add` (for what runs beside
-        the controllers), and `enqueue` for sources of your own.
+        Use `manager.add` here for parts that live as long as the manager (a `Lifespan` or a `Runnable`), and
+        `enqueue` for sources of your own.
         """
 
     async def reconcile(self, obj: T, ctx: Context) -> Result | None:
@@ -377,8 +404,8 @@ class Operator(Generic[T]):
         """Record an Event of an obstacle that no condition can tell, unless it is known already."""
         # The message of a failure may be another each time.
         news = (by.reason, "" if by.message.startswith(FAILURES) else by.message)
-        if self._blocked_by.get(ctx.object.key) != news:
-            self._blocked_by[ctx.object.key] = news
+        if self.told_blocked.get(ctx.object.key) != news:
+            self.told_blocked[ctx.object.key] = news
             ctx.event(by.reason, by.message, warning=True)
 
     @classmethod
@@ -432,24 +459,16 @@ class Operator(Generic[T]):
 
     def waits_for(self, kind: type[Resource], name: ObjectKey, key: ObjectKey) -> None:
         """Note that the object `key` waits for the name of a child to come free."""
-        self._waiting[kind, name].add(key)
-        self._waits.setdefault(key, set()).add((kind, name))
-
-    def is_no_longer_blocked(self, key: ObjectKey) -> None:
-        """Forget the Event that was recorded for a blocked object without conditions."""
-        self._blocked_by.pop(key, None)
+        self.waiting_for_names[kind, name].add(key)
+        self.awaited_names.setdefault(key, set()).add((kind, name))
 
     def waits_no_more(self, key: ObjectKey) -> None:
         """Forget what an object waits for."""
-        for name in self._waits.pop(key, ()):
-            waiting = self._waiting[name]
+        for name in self.awaited_names.pop(key, ()):
+            waiting = self.waiting_for_names[name]
             waiting.discard(key)
             if not waiting:
-                del self._waiting[name]
-
-    def waiting_for(self, kind: type[Resource], name: ObjectKey) -> Iterator[ObjectKey]:
-        """The objects that wait for the name of a child."""
-        yield from self._waiting.get((kind, name), ())
+                del self.waiting_for_names[name]
 
 
 def _grants(rules: Iterable[RbacRule], verb: str, group: str, resource: str) -> bool:

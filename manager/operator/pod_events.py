@@ -11,7 +11,7 @@ import orjson
 from manager import clock
 from manager.api import Resource
 from manager.api.pod_health import PodHealth, Problem, warning_of
-from manager.client.live import LiveReader
+from manager.client.reader import LiveReader
 from manager.kube.errors import KubeError
 from manager.logs import reconcile_log
 

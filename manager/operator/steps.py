@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from manager import clock
 from manager.api import Resource, StepsStatus
-from manager.cache.parts import steps_on
+from manager.cache.record import steps_on
 from manager.controller.failure import describe, is_transient
 from manager.operator.conditions import status_model, status_of
 from manager.operator.context import Changed, Gone

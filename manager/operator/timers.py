@@ -79,7 +79,8 @@ class Timers:
 
     def __init__(self, operator: Operator[Any]) -> None:
         self._operator = operator
-        self._due: defaultdict[ObjectKey, dict[str, None]] = defaultdict(dict)
+        self.due: defaultdict[ObjectKey, dict[str, None]] = defaultdict(dict)
+        """The names of each object's timers that are due."""
 
     def sources(self, objects: Informer) -> Iterator[TickerSource]:
         """What asks for each object when one of its timers is due."""
@@ -99,11 +100,11 @@ class Timers:
 
     def take(self, key: ObjectKey) -> tuple[str, ...]:
         """The names of the object's timers that are due; they are not, from now on."""
-        return tuple(self._due.pop(key, ()))
+        return tuple(self.due.pop(key, ()))
 
     def give_back(self, key: ObjectKey, names: Iterable[str]) -> None:
         """They have still to be called."""
-        self._due[key] |= dict.fromkeys(names)
+        self.due[key] |= dict.fromkeys(names)
 
     def _seconds(self, timer: Timer) -> float:
         seconds = timer.seconds
@@ -113,7 +114,7 @@ class Timers:
         def ask() -> list[ObjectKey]:
             keys = [record.key for record in objects.list() if not record.deleting]
             for key in keys:
-                self._due[key][timer.name] = None
+                self.due[key][timer.name] = None
             # The method is called with the reconcile that a change asks for.
             return [key for key in keys if not self._operator.failure_reports.is_terminal(key)]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import partial
+from http import HTTPStatus
 from typing import Any, NamedTuple, cast
 
 import orjson
@@ -14,11 +15,14 @@ import orjson
 from manager.client.ownership import place_in, release
 from manager.client.write import APPLY_PATCH, DRY_RUN, JSON, JSON_PATCH, merge_diff
 from manager.kube.decoding import json_object
-from manager.kube.errors import ApiError, Conflict, Invalid, NotFound
-from manager.kube.transport import Transport
-from manager.kube.wire import LONGEST
+from manager.kube.errors import ApiError, Conflict, Fenced, Invalid, NotFound
+from manager.kube.transport import Head, Transport
+from manager.kube.wire import LONGEST, WebSocket
 
 Object = dict[str, Any]
+
+IN_A_POD = "what comes next is in a pod, and a plan runs nothing there"
+"""Why a plan ends at a command in a pod, in the words that people see."""
 
 _UNSTORED = 2**62
 """Versions of what was never stored begin here: above all that a server gives, so that the cache shows it."""
@@ -107,8 +111,46 @@ class DryRunTransport(Transport):
         deadline: float | None = None,
         longest: int = LONGEST,
         name: str = "",
+        head: Head | None = None,
     ) -> bytes:
         """As `Transport.request`, but a write is not stored."""
+        answer = await self._request(
+            method,
+            path,
+            query=query,
+            body=body,
+            content_type=content_type,
+            accept=accept,
+            deadline=deadline,
+            longest=longest,
+            name=name,
+        )
+        if head is not None:
+            head(HTTPStatus.OK, {"Content-Type": accept})
+        return answer
+
+    @asynccontextmanager
+    async def websocket(self, path: str, **_: Any) -> AsyncIterator[WebSocket]:
+        """Note the connection, and raise Fenced: a command in a pod cannot be tried."""
+        yield self._refused(path)
+
+    def _refused(self, path: str) -> WebSocket:
+        self._plan.other.append(f"CONNECT {path}")
+        raise Fenced(IN_A_POD)
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None,
+        body: bytes | None,
+        content_type: str,
+        accept: str,
+        deadline: float | None,
+        longest: int,
+        name: str,
+    ) -> bytes:
         send = partial(
             super().request, accept=accept, content_type=content_type, deadline=deadline, longest=longest
         )

@@ -11,7 +11,7 @@ from manager.controller.failure import Failure, explain
 from manager.kube.errors import Fenced
 from manager.logs import get_logger
 from manager.planning.differences import differs
-from manager.planning.dry_run import Change, DryRunTransport
+from manager.planning.dry_run import IN_A_POD, Change, DryRunTransport
 
 OUTSIDE = "what comes next is outside of the cluster, and a plan calls nothing there"
 """Why nothing is permitted that needs leadership, in the words that people see."""
@@ -40,7 +40,7 @@ async def plan(controller: Controller, key: ObjectKey, transport: DryRunTranspor
             async with asyncio.timeout(controller.options.reconcile_timeout):
                 await controller.reconciler.reconcile(key)
         except Fenced as error:
-            ends, failed = str(error), str(error) != OUTSIDE
+            ends, failed = str(error), str(error) not in {OUTSIDE, IN_A_POD}
         except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
             ends, failed = f"{type(error).__name__}: {explain(error)}", True
             if Failure.of(error, primary=controller.primary, key=key).has_traceback:

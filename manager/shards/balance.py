@@ -1,4 +1,4 @@
-"""Who is to hold which range: decided by each replica alone, and by all alike."""
+"""The owner that each shard should have: decided by each replica alone, and by all alike."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping
 
 
 def balance(count: int, members: Collection[str], holders: Mapping[int, str]) -> dict[int, str]:
-    """The member that is to hold each of `count` ranges, given those that hold some of them now.
+    """Return the member that should hold each of `count` shards, given the present `holders` of some of them.
 
-    Each gets its share, equal to one range, and as few ranges as possible change hands. The answer depends
-    on nothing but what is passed, so replicas that see the same want the same. Where they do not, two may
-    want one range for a while, or none does: the Lease decides the first, and the next look the second.
-    Without members nobody is to hold anything.
+    All members get equally many, or one more, and as few shards as possible change hands. The answer depends
+    on the arguments alone, so replicas that see the same want the same. Where they do not, two may want one
+    shard for a while, or none does: the Lease decides the first, and the next look the second. Without
+    members no shard should have a holder.
     """
     if not members:
         return {}
@@ -26,8 +26,8 @@ def balance(count: int, members: Collection[str], holders: Mapping[int, str]) ->
     share, larger = divmod(count, len(held))
     wanted = {}
     lacking = []
-    # The larger shares are for those who would give up less with them. How much somebody has makes no other
-    # difference: so what is wanted stays the same while it comes about.
+    # The larger shares are for members that would give up less with them. The number that a member has makes
+    # no other difference: so the answer stays the same while it comes about.
     for place, member in enumerate(sorted(held, key=lambda each: (len(held[each]) <= share, each))):
         size = share + (place < larger)
         numbers = held[member]

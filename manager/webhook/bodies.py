@@ -9,10 +9,15 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from manager.http.request import Request
-from manager.http.response import Response
+from aiohttp import web
+
 from manager.loop import SMALL
 from manager.webhook.errors import Busy
+
+JSON = "application/json"
+
+_PIECE = 64 * 1024
+"""Bytes of an answer that are sent at once."""
 
 
 class BodyRefused(Exception):
@@ -26,9 +31,9 @@ class BodyRefused(Exception):
 
 @dataclass(eq=False, slots=True)
 class Held:
-    """One body, and whose it is."""
+    """A body, and its request."""
 
-    request: Request
+    request: web.Request
     body: bytes | bytearray = b""
     counted: int = 0
     """How many bytes are kept for it and its answer; none any more when it has had to give way."""
@@ -39,8 +44,8 @@ class Bodies:
 
     A small body needs none: there are no more of them than connections. A larger one says how long it is,
     and waits until there is room for it and an answer of its length; of those that wait the smallest is
-    first. Who has kept us waiting for a while meanwhile, with a body or for an answer that is not taken, has
-    to give way.
+    first. A client that has made the server wait for a while, with a body or with an answer that it does not
+    read, gives way.
     """
 
     def __init__(
@@ -77,13 +82,13 @@ class Bodies:
         """Bytes that are kept now."""
 
     @asynccontextmanager
-    async def held_body(self, request: Request, *, limit: int) -> AsyncIterator[Held]:
+    async def held_body(self, request: web.Request, *, limit: int) -> AsyncIterator[Held]:
         """The body of a request, with room for it until the end of the block: send the answer within that.
 
         Raises `BodyRefused` when it has more bytes than `limit`, or takes too long, and `Busy` when it finds
         no room.
         """
-        length = request.content_length
+        length = request.content_length or 0
         if length > limit:
             raise _too_large(limit)
         held = Held(request)
@@ -96,19 +101,34 @@ class Bodies:
         finally:
             self._give_back(held)
 
-    async def send(self, response: Response, held: Held) -> None:
-        """Send an answer, within the block of `held_body`; who does not take it in time is cut off."""
+    async def send(self, answer: bytes | bytearray, held: Held) -> web.StreamResponse:
+        """Send an answer, within the block of `held_body`; a client that does not read it in time is cut off.
+
+        A large one goes in pieces: TLS copies what is written, whether or not the client reads.
+        """
+        response, rest = web.StreamResponse(), answer
+        if len(answer) <= _PIECE:
+            response, rest = web.Response(body=answer), b""
+        response.content_type = JSON
+        response.headers["Content-Length"] = str(len(answer))
         with self._waiting_for(held), suppress(ConnectionError):
             try:
                 async with asyncio.timeout(self._taken_within):
-                    await response.send(held.request)
+                    await response.prepare(held.request)
+                    for start in range(0, len(rest), _PIECE):
+                        await response.write(rest[start : start + _PIECE])
+                    await response.write_eof()
             except TimeoutError:
                 _cut_off(held)
+        return response
 
-    async def _read(self, request: Request) -> bytearray:
+    async def _read(self, request: web.Request) -> bytearray:
+        body = bytearray()
         try:
             async with asyncio.timeout(self._seconds):
-                return await request.body.read()
+                while part := await request.content.readany():
+                    body += part
+            return body
         except TimeoutError:
             text = f"the body has not come within {self._seconds:g} s"
             raise BodyRefused(HTTPStatus.REQUEST_TIMEOUT, "Timeout", text) from None
@@ -158,7 +178,8 @@ class Bodies:
 
 
 def _cut_off(held: Held) -> None:
-    held.request.transport.abort()
+    if (transport := held.request.transport) is not None:
+        transport.abort()
 
 
 def _too_large(limit: int) -> BodyRefused:

@@ -7,28 +7,22 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
 import orjson
+from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from manager.address import BindAddress
 from manager.duration import parse_duration
-from manager.http.connection import Limits
-from manager.http.request import Request
-from manager.http.response import Response
-from manager.http.routes import Page
-from manager.http.server import serve
 from manager.logs import get_logger
 from manager.metrics import Metrics
 from manager.rate_limit import Lines
+from manager.server.connection import Limits
+from manager.server.server import serve
 from manager.tls.served import ServedCertificate
 from manager.tracing import current_tracer
-from manager.webhook.admission import AdmissionEndpoint
-from manager.webhook.bodies import Bodies, BodyRefused
+from manager.webhook.bodies import JSON, Bodies, BodyRefused
 from manager.webhook.bounds import Turns
-from manager.webhook.conversion import ConversionEndpoint
 from manager.webhook.endpoint import LINES, Endpoint
 from manager.webhook.errors import Unanswered, status_body
-from manager.webhook.registration import Webhooks
-
-_JSON = "application/json"
 
 _EXPECTED_CODES = (200, 500)
 """There from the start, as in controller-runtime, so that a first failure is an increase."""
@@ -41,10 +35,10 @@ _NOBODY = "a client certificate is expected here"
 _log = get_logger("webhook")
 
 
-def _review_page(
-    endpoint: Endpoint, bodies: Bodies, turns: Turns, metrics: Metrics, *, identified: bool = False
-) -> Page:
-    """The page that hands reviews to `endpoint`; `identified` are only those of who has shown a certificate.
+def _review_handler(
+    endpoint: Endpoint, bodies: Bodies, turns: Turns, metrics: Metrics, certificate: ServedCertificate
+) -> Handler:
+    """Return the handler that hands reviews to `endpoint`, of clients with a certificate where they need one.
 
     Whatever comes gets an answer: 200 with a review, or another status with a `Status`, whose message the API
     server shows to its user.
@@ -54,14 +48,15 @@ def _review_page(
     by_code = {code: requests.labels(endpoint.path, str(code)) for code in _EXPECTED_CODES}
 
     faults = Lines(per_minute=LINES)
+    identified = certificate.asks_clients and endpoint.identified
 
-    async def show(request: Request) -> Response:
+    async def show(request: web.Request) -> web.StreamResponse:
         loop = asyncio.get_running_loop()
         began = loop.time()
         in_flight.inc()
         tracer = current_tracer()
         trace = None if tracer is None else tracer.review(endpoint.path, request.headers)
-        response: Response | None = None
+        response: web.StreamResponse | None = None
         try:
             if identified and not request.get_extra_info("peercert"):
                 response = _failure(request, HTTPStatus.UNAUTHORIZED, "Unauthorized", _NOBODY)
@@ -80,41 +75,39 @@ def _review_page(
 
 
 async def _response(
-    request: Request, endpoint: Endpoint, bodies: Bodies, turns: Turns, faults: Lines
-) -> Response:
+    request: web.Request, endpoint: Endpoint, bodies: Bodies, turns: Turns, faults: Lines
+) -> web.StreamResponse:
     try:
         _check_headers(request)
         async with bodies.held_body(request, limit=endpoint.max_body) as held:
             async with turns.taken(len(held.body)):
                 answer = await endpoint.answer(held.body, waits=_waits(request))
             held.body = b""
-            response = Response(body=answer, content_type=_JSON)
-            await bodies.send(response, held)
-        return response
+            return await bodies.send(answer, held)
     except BodyRefused as refused:
         return _failure(request, refused.code, refused.reason, str(refused))
     except Unanswered as error:
         return _failure(request, error.code, error.reason, str(error))
     except ConnectionError:
-        raise  # nobody is there to be told
+        raise  # the client is gone
     except Exception as error:  # noqa: BLE001 - a fault of ours is answered like one of an operator's
         faults.tell(_log.error, "a review failed unexpectedly", webhook=endpoint.path, exc_info=error)
         text = f"the webhook failed unexpectedly ({type(error).__name__}); the log of the manager says more"
         return _failure(request, HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", text)
 
 
-def _check_headers(request: Request) -> None:
+def _check_headers(request: web.Request) -> None:
     encoding = request.headers.get("Content-Encoding", "identity")
     content_type = request.headers.get("Content-Type", "").partition(";")[0].strip()
-    if content_type.lower() != _JSON or encoding.lower() != "identity":
+    if content_type.lower() != JSON or encoding.lower() != "identity":
         raise BodyRefused(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             "UnsupportedMediaType",
-            f"a review is {_JSON}, not compressed",
+            f"a review is {JSON}, not compressed",
         )
 
 
-def _waits(request: Request) -> float | None:
+def _waits(request: web.Request) -> float | None:
     """How long the API server waits, which it says with each request."""
     text = request.query.get("timeout", "")
     if len(text) > _LONGEST_WAIT:
@@ -126,11 +119,10 @@ def _waits(request: Request) -> float | None:
     return seconds if seconds > 0 else None
 
 
-def _failure(request: Request, code: HTTPStatus, reason: str, message: str) -> Response:
+def _failure(request: web.Request, code: HTTPStatus, reason: str, message: str) -> web.Response:
     _log.debug("no verdict", webhook=request.path, code=int(code), reason=message)
-    response = Response(
-        status=code, body=orjson.dumps(status_body(int(code), reason, message)), content_type=_JSON
-    )
+    body = orjson.dumps(status_body(int(code), reason, message))
+    response = web.Response(status=code, body=body, content_type=JSON)
     if code == HTTPStatus.SERVICE_UNAVAILABLE:
         response.headers["Retry-After"] = "1"
     return response
@@ -139,19 +131,9 @@ def _failure(request: Request, code: HTTPStatus, reason: str, message: str) -> R
 LIMITS = Limits(
     connections=256,  # each is one review at a time; API servers open as many as they have requests
     exchange=180.0,  # 10 s for a body, 30 s for an answer, and the pause after it
-    keep_alive=120.0,  # longer than the 90 s of API servers: who ends a connection never sends on it
-    finish=10.0,  # as long as a review takes by default
+    keep_alive=120.0,  # longer than the 90 s of API servers, so that they end connections first
+    drain=10.0,  # as long as a review takes by default
 )
-
-
-def endpoints_of(webhooks: Webhooks, metrics: Metrics) -> Sequence[Endpoint]:
-    """What is served for them."""
-    endpoints: list[Endpoint] = []
-    for admission in webhooks.admissions:
-        endpoints += AdmissionEndpoint.all_of(admission, panics=metrics.webhook_panics)
-    if webhooks.conversions:
-        endpoints.append(ConversionEndpoint(webhooks.conversions, panics=metrics.conversion_panics))
-    return endpoints
 
 
 class WebhookServer:
@@ -173,8 +155,8 @@ class WebhookServer:
         endpoints: what answers, each under its path.
         certificate: what it presents; another one is taken up without ending a connection.
         metrics: where requests are counted.
-        limits: what clients may take.
-        bodies: what bodies may take; default `Bodies()`.
+        limits: of connections and times.
+        bodies: limits of bodies; default `Bodies()`.
         stopping: whether API servers should go elsewhere, as this one ends soon. They are answered all the
             same, and told that each answer is the last on its connection.
         """
@@ -183,12 +165,10 @@ class WebhookServer:
         self._certificate = certificate
         self._limits = limits
         bodies, turns = bodies or Bodies(), Turns()
-        self._pages = {
-            endpoint.path: _review_page(
-                endpoint, bodies, turns, metrics, identified=certificate.asks_clients and endpoint.identified
-            )
+        self._routes = [
+            web.post(endpoint.path, _review_handler(endpoint, bodies, turns, metrics, certificate))
             for endpoint in endpoints
-        }
+        ]
         self._bound: BindAddress | None = None
 
     @property
@@ -198,7 +178,7 @@ class WebhookServer:
 
     @property
     def problem(self) -> str | None:
-        """Why nobody should be sent here; None while everybody may be."""
+        """Why requests should go elsewhere; None while they may come."""
         if self._stopping():
             return "the manager is stopping"
         if self._bound is not None:
@@ -206,7 +186,7 @@ class WebhookServer:
         return self._certificate.problem or f"nothing listens on {self._address} yet"
 
     async def run(self) -> None:
-        """Serve until cancelled; what is being answered then is finished first.
+        """Serve until cancelled, and finish the answers that are under way then.
 
         Raises `CannotListen`.
         """
@@ -215,12 +195,13 @@ class WebhookServer:
             async with serve(
                 "webhooks",
                 self._address,
-                posts=self._pages,
+                self._routes,
                 certificate=self._certificate,
                 limits=self._limits,
                 leaving=self._stopping,
                 flag="--webhook-bind-address",
-            ) as self._bound:
+            ) as server:
+                self._bound = server.address
                 await asyncio.Event().wait()
         finally:
             self._bound = None

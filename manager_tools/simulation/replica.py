@@ -9,21 +9,23 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from manager.election.config import ElectionConfig, LeaseTiming
+from manager.election.coordinator import Coordinator
+from manager.election.elector import LeaderElector
+from manager.election.guard import LeadershipLost
 from manager.kube.credentials import Credentials, Obtained, TokenFile
 from manager.kube.transport import Transport
-from manager.leader.elector import LeaderElector
-from manager.leader.lease import LeadershipLost, LeaseTiming
-from manager.leader.sharing import Sharing
-from manager.leader.terms import Terms
 from manager.manager import STOP_MARGIN, Manager
 from manager.metrics import Metrics
 from manager.operator import add_controller
 from manager.runnables import Runnable
 from manager.settings import SettingValues
+from manager.shards.coordinator import ShardCoordinator
+from manager.shards.owned import OwnedShards
 from manager.tls.served import ServedCertificate
+from manager.webhook.endpoints import endpoints_of
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
-from manager.webhook.server import endpoints_of
 from manager_tools.simulation.certificates import READ_EVERY
 from manager_tools.simulation.loop import ProcessClock, VirtualLoop, process_clock
 from manager_tools.simulation.network import Network, Sent
@@ -105,7 +107,7 @@ class Replica:
         self.context = contextvars.copy_context()
         self.context.run(process_clock.set, self.clock)
         self.context.run(current_process.set, self.name)
-        self.terms: Terms | None = None
+        self.owned: OwnedShards | None = None
         self.manager: Manager
         self.task: asyncio.Task[None]
         self.networks: list[Network] = []
@@ -152,23 +154,10 @@ class Replica:
     def _assemble(self) -> None:
         world = self.world
         transport = self._transport()
-        elector: LeaderElector | Sharing | None = None
-        if world.shards and self.number not in world.leads:
-            terms = self.terms = Terms(world.shards, grace=GRACE)
-            elector = Sharing(
-                self._transport(beside=transport),
-                terms,
-                namespace=LEASE_NAMESPACE,
-                name=PROGRAM.name,
-                count=world.shards,
-                identity=self.name,
-                rng=self.rng,
-                metrics=self.metrics,
-                timing=TIMING,
-            )
-        elif world.replicas > 1 or world.shards:
-            elector = LeaderElector(
-                self._transport(beside=transport),
+        coordinator: Coordinator | None = None
+        if world.replicas > 1 or world.shards:
+            election = ElectionConfig(
+                transport=self._transport(beside=transport),
                 namespace=LEASE_NAMESPACE,
                 name=PROGRAM.name,
                 identity=self.name,
@@ -176,6 +165,11 @@ class Replica:
                 metrics=self.metrics,
                 timing=TIMING,
             )
+            if world.shards and self.number not in world.leads:
+                self.owned = OwnedShards(world.shards, self.metrics, grace=GRACE)
+                coordinator = ShardCoordinator(election, self.owned, count=world.shards)
+            else:
+                coordinator = LeaderElector(election)
         operators = [self._operator_in(each, self) for each in world.operators]
         values = {key: key.default_value() for each in operators for key in each.declared_settings}
         self.manager = Manager(
@@ -185,8 +179,7 @@ class Replica:
             rng=self.rng,
             identity=self.name,
             settings=SettingValues(values),
-            elector=elector,
-            terms=self.terms,
+            coordinator=coordinator,
             graceful_shutdown_timeout=GRACE,
             unguessable=self._unguessable,
         )
@@ -365,8 +358,8 @@ class Replica:
         return [(due - self.clock.offset) / self.clock.rate for due in dues]
 
     def has(self, number: int) -> bool:
-        """Whether it works on the objects of a range."""
-        return self.alive and self.terms is not None and self.terms.of(number) is not None
+        """Return whether it works on the objects of a shard."""
+        return self.alive and self.owned is not None and self.owned.find(number) is not None
 
     async def bury(self) -> None:
         """Let go of what it holds, when the world is over; raises what no process should end with."""

@@ -20,9 +20,10 @@ from prometheus_client import generate_latest
 from devcluster.admission import WebhookClient, WebhookFailed
 from devcluster.errors import StatusError
 from manager.certificates.targets import bundle_of, hosts_of
-from manager.leader.mode import lease_of_range
+from manager.election.shard_count import lease_of_shard
 from manager.logs import captured
 from manager.operator import AnyOperator, rights_of
+from manager.shards.cache_filter import ShardFilter
 from manager.shards.ranges import Ranges
 from manager.webhook.configurations import SERVICE, by_service, by_url, webhook_configurations
 from manager.webhook.methods import registrations
@@ -376,7 +377,7 @@ class World(Scene):
         return self._lease(number)["spec"].get("holderIdentity") or ""
 
     def _lease(self, number: int) -> Object:
-        name = lease_of_range(PROGRAM.name, number)
+        name = lease_of_shard(PROGRAM.name, number)
         found = self.cluster.client.peek("leases.coordination.k8s.io", LEASE_NAMESPACE, name) or {}
         return {"metadata": found.get("metadata") or {}, "spec": found.get("spec") or {}}
 
@@ -710,14 +711,15 @@ class World(Scene):
             stored = {
                 (each.key.namespace, each.key.name): each.version
                 for each in self.cluster.store.select(informer.spec.gvk.group, informer.spec.plural)
-                if informer.division is None
-                or informer.division.takes(informer._decoder.look(each.data).meta, ranges)
+                if not isinstance(informer.filter, ShardFilter)
+                or informer.filter.division.takes(informer._decoder.look(each.data).meta, ranges)
             }
             cached = {tuple(each.key): each.version for each in informer._store}
             if stored != cached:
                 differ = sorted(set(stored.items()) ^ set(cached.items()))[:6]
                 self.violated(f"{replica.name} has other {informer.spec.resource} than the server: {differ}")
-            if informer.is_restricted and any(each.ranges != ranges for each in informer._reflectors):
+            watches = informer.filter.watches if isinstance(informer.filter, ShardFilter) else ()
+            if any(each.asked != ranges for each in watches):
                 self.violated(f"{replica.name} asks for {informer.spec.resource} of others' ranges")
 
     async def _end(self) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, sync_playwright
@@ -84,7 +85,7 @@ def deployed(inventory: set[str]) -> Iterator[None]:
         began = time.monotonic()
         deploy()
         say(f"manager and pet store are ready after {cluster.seconds_since(began)}")
-        apply(_client())
+        apply(client_pod())
         kubectl("wait", "--for=condition=Ready", f"pod/{CLIENT}", "--timeout=60s")
         yield
     finally:
@@ -102,7 +103,8 @@ def remove() -> None:
     kubectl("delete", "namespace", NAMESPACE, FAULTS, "--ignore-not-found", within=180)
 
 
-def _client() -> dict[str, object]:
+def client_pod() -> dict[str, Any]:
+    """A pod that does nothing, in which programs can be started."""
     security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     container = {
         "name": "python",

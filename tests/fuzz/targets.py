@@ -19,29 +19,27 @@ import grpc
 import jsonpatch
 import orjson
 import yaml
+from aiohttp import web
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from controllers.main import OPERATORS
-from manager.access.reviews import has_expired
 from manager.address import BindAddress, parse_address
 from manager.api import GroupVersionKind, ObjectKey
-from manager.cache.answers import decode_bookmark, version_of
 from manager.cache.record import RecordDecoder
+from manager.cache.reflector import decode_bookmark, version_of
 from manager.cache.spec import Selector, WatchSpec
 from manager.certificates.store import Material, Stored
-from manager.client.ownership import holds, holds_exactly, own_entries, takeover_patch
+from manager.client.ownership import holds, own_entries, takeover_patch
 from manager.client.write import merge_diff
 from manager.console.changes import _fields, _Step
 from manager.console.pages import _read
 from manager.duration import parse_duration
+from manager.election.lease import Lease
 from manager.explain.judging import SILENT
 from manager.explain.looking import Found, Looker, Node, bad_leaves
 from manager.explain.telling import explanation, text_of, told_by_manager
-from manager.http.request import Request
-from manager.http.response import Response
-from manager.http.server import serve
 from manager.kube.config import _find
 from manager.kube.connection import Connection
 from manager.kube.decoding import decode_event, lines
@@ -49,8 +47,9 @@ from manager.kube.errors import ApiError, ConfigError, ConnectionLost, ProtocolE
 from manager.kube.listing import decode_list
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.leader.lease import Lease
 from manager.metrics import Metrics
+from manager.server.reviews import has_expired
+from manager.server.server import serve
 from manager.settings import SettingsError
 from manager.tls.issue import new_authority
 from manager.tls.key_pair import CertificateUnusable
@@ -294,8 +293,8 @@ def records_of_ownership(entries: bytes, live: Any) -> None:
     takeover_patch(managed, "test")
     for owned in (own.applied, own.created):
         if owned is not None:
-            for compared in (holds, holds_exactly):
-                assert compared(OWNING, live, owned) in {True, False}
+            for exact in (False, True):
+                assert holds(OWNING, live, owned, exact=exact) in {True, False}
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -813,13 +812,13 @@ def request_heads(request: bytes) -> None:
             writer.close()
 
     async def check() -> None:
-        async def page(_: Request) -> Response:
-            return Response(text="ok")
+        async def page(_: web.Request) -> web.StreamResponse:
+            return web.Response(text="ok")
 
-        async with serve("fuzz", BindAddress("127.0.0.1", 0), {"/healthz": page}) as address:
-            await ask(address.port, request, 0.02)
+        async with serve("fuzz", BindAddress("127.0.0.1", 0), [web.get("/healthz", page)]) as server:
+            await ask(server.address.port, request, 0.02)
             honest = b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-            answer = await ask(address.port, honest, 60)
+            answer = await ask(server.address.port, honest, 60)
             assert answer.endswith(b"ok"), answer
 
     with Errors() as errors:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import sys
 import time
 
@@ -51,6 +52,9 @@ class StubbornOperator(Operator[Foo]):
             case "blocks-the-loop":
                 await asyncio.sleep(0.2)  # for the log to be written, and the lease to be renewed
                 time.sleep(_LONG)  # noqa: ASYNC251
+            case "holds-the-lock":
+                await asyncio.sleep(0.2)
+                re.match("(a+)+$", "a" * 64 + "b")
             case "leaves-a-task-that-writes":
                 _left.append(asyncio.create_task(_write_for_ever(ctx, foo.metadata.namespace)))
             case "exits":

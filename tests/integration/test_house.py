@@ -39,6 +39,11 @@ def test_house_counts_the_files_and_functions_of_a_change():
     path = printed.partition("write of the status")[2]
     for passed in ("cache/", "client/", "controller/", "operator/"):
         assert f"\n  {passed}" in path
+    chain = re.search(
+        r"^main\(\) calls Manager.run through (\d+) files: .*, manager/manager.py$", printed, re.MULTILINE
+    )
+    assert chain is not None
+    assert int(chain[1]) <= 10
     hops = re.search(r"to the socket: (\d+) hops, Context, ", printed)
     assert hops is not None
     assert int(hops[1]) > 1

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from manager.leader.mode import lease_of_range
+from manager.election.shard_count import lease_of_shard
 from manager.shards.ranges import Ranges
 from tests.conftest import RunManager, StartControlPlane
 from tests.integration.test_replicas import (
@@ -51,7 +51,7 @@ class Replicas(Memcacheds):
         status = replica.manager.metrics().select("leader_election_master_status")
         held = {each.labels["name"] for each in status if each.value}
         return Ranges.of(
-            RANGES, [each for each in range(RANGES) if lease_of_range("operator-manager", each) in held]
+            RANGES, [each for each in range(RANGES) if lease_of_shard("operator-manager", each) in held]
         )
 
     def are_shared_out(self) -> None:

@@ -108,6 +108,7 @@ class Told(NamedTuple):
     """Managers that do not end when they are told to."""
 
     without_lease: list[Stuck]
+    lock_held: Stuck
     asked_to_stop: list[Stuck]
     blocked: ManagerProcess
     blocked_and_told_twice: ManagerProcess
@@ -120,6 +121,7 @@ def told(plane: ControlPlane, run: Run, tmp_path_factory: pytest.TempPathFactory
     """All at the same time: each takes a while to end."""
     with FaultProxy(plane.credentials, folder=tmp_path_factory.mktemp("proxy")) as proxy:
         without_lease = [Stuck(plane, proxy.kubeconfig, run, how) for how in WAYS]
+        lock_held = Stuck(plane, proxy.kubeconfig, run, "holds-the-lock")
         # Whose loop is blocked loses its lease first.
         asked = [Stuck(plane, plane.kubeconfig, run, how) for how in WAYS if how != "blocks-the-loop"]
         namespace = f"test-{secrets.token_hex(4)}"
@@ -127,7 +129,7 @@ def told(plane: ControlPlane, run: Run, tmp_path_factory: pytest.TempPathFactory
         flags = f"--namespaces={namespace}", "--graceful-shutdown-timeout=1s"
         blocked, twice = [run(plane.kubeconfig, *flags) for _ in range(2)]
         plane.api.create(foo_path(namespace), foo("sample", "blocks-the-loop"))
-        for manager in (*(each.manager for each in (*without_lease, *asked)), blocked, twice):
+        for manager in (*(each.manager for each in (*without_lease, lock_held, *asked)), blocked, twice):
             wait_stuck(manager)
         proxy.refuse()
         time.sleep(1)  # until it is not only said, but so
@@ -135,12 +137,20 @@ def told(plane: ControlPlane, run: Run, tmp_path_factory: pytest.TempPathFactory
             manager.terminate()
         twice.interrupt()
         twice.wait()
-        yield Told(without_lease, asked, blocked, twice, blocked.process.running)
+        yield Told(without_lease, lock_held, asked, blocked, twice, blocked.process.running)
 
 
 def test_watchdog_ends_process_without_lease_before_another_may_lead(told: Told):
     for each in told.without_lease:
         assert each.ended_by_force("the lease was lost") < LEASE - DEADLINE
+
+
+def test_process_whose_interpreter_lock_is_held_ends_when_the_lease_is_lost(told: Told):
+    assert told.lock_held.manager.wait() == 1
+    output = told.lock_held.manager.process.output()
+    assert "Timeout" in output
+    assert "stubborn_operator.py" in output
+    assert told.lock_held.holder
 
 
 def test_watchdog_ends_stopping_process_after_grace_and_margin(told: Told):

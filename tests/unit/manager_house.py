@@ -9,9 +9,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from manager.controller import Controller, ControllerOptions, Request, Result
+from manager.election.coordinator import SingleLeader
+from manager.election.guard import Leadership
 from manager.kube.transport import Transport
-from manager.leader.leadership import Leadership
-from manager.manager import STOP_MARGIN, Manager, Runnable
+from manager.manager import STOP_MARGIN, Lifespan, Manager, Runnable
 from manager.metrics import Metrics
 from manager.program import Program
 from manager.settings import SettingValues
@@ -22,22 +23,35 @@ from tests.unit.controller.doubles import ManualSource, Reconciler, turns
 GRACE = 30.0
 
 
-class FakeElector:
+class FakeElector(SingleLeader):
     """Elects, loses and fails when the test says so."""
 
     def __init__(self, notes: list[str]) -> None:
+        super().__init__()
         self.elected = asyncio.Event()
+        self.leader: str | None = None
         self.problem: str | None = None
         self.leadership = Leadership(elected=False)
+        self.hands_over = asyncio.Event()
+        self.hands_over.set()
         self.ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._notes = notes
 
     async def run(self) -> None:
         self._notes.append("election began")
+        electing = asyncio.get_running_loop().create_task(self._elect())
         try:
             await self.ending
         finally:
+            electing.cancel()
             self._notes.append("election ended")
+
+    async def _elect(self) -> None:
+        await self.elected.wait()
+        self._start_work()
+
+    async def handed_over(self) -> None:
+        await self.hands_over.wait()
 
     async def release(self) -> None:
         self._notes.append("released")
@@ -72,7 +86,7 @@ class House:
             rng=self.rng,
             identity="test",
             settings=settings,
-            elector=self.elector,  # type: ignore[arg-type]
+            coordinator=self.elector,
             watchdog=self.watchdog,
             graceful_shutdown_timeout=grace,
             shutdown_delay=delay,
@@ -99,7 +113,7 @@ class House:
     def run_beside(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self.manager.add(Runnable(name, run))
 
-    def keep(self, name: str) -> None:
+    def lifespan(self, name: str) -> None:
         @asynccontextmanager
         async def opened() -> AsyncIterator[None]:
             self.notes.append(f"{name} opened")
@@ -108,7 +122,7 @@ class House:
             finally:
                 self.notes.append(f"{name} closed")
 
-        self.manager.keep(opened)
+        self.manager.add(Lifespan(opened))
 
     def controller(
         self, name: str, seconds: float = 0.0, *, needs_leader_election: bool = True
@@ -132,7 +146,7 @@ class House:
     ) -> ManualSource:
         """A controller that does what the test says."""
         source = ManualSource()
-        self.manager.add_controller(
+        self.manager.add(
             Controller(
                 name,
                 Reconciler(act),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from manager.controller import Request, Result
-from manager.leader.lease import LeadershipLost
+from manager.election.guard import LeadershipLost
 from manager.manager import Runnable
 from manager_tools.simulation.loop import ThreadHold
 from tests.unit.conftest import LogLines
@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
 
 async def test_servers_come_first_and_go_last():
     house = House(elect=True)
-    house.keep("metrics")
-    house.keep("health")
+    house.lifespan("metrics")
+    house.lifespan("health")
     house.runnable("helper")
     await house.start()
     assert house.notes == ["metrics opened", "health opened", "helper began", "election began"]
@@ -49,6 +49,21 @@ async def test_manager_stop_ends_work_then_election_then_flushes_events():
         "events flushed",
         "helper ended",
     ]
+
+
+@pytest.mark.parametrize(("hands_over_after", "ends"), [(3.0, 4), (3600.0, 11)])
+async def test_manager_takes_work_until_its_coordinator_has_handed_over(hands_over_after: float, ends: float):
+    house = House(elect=True)
+    _, source = house.controller("worker", seconds=2.0)
+    await house.start(elected=True)
+    house.elector.hands_over.clear()
+    asyncio.get_running_loop().call_later(hands_over_after, house.elector.hands_over.set)
+    house.stop.set()
+    await asyncio.sleep(ends - 2)
+    await begin(source)
+    await house.ended()
+    assert now() == pytest.approx(ends)
+    assert house.notes[-4:] == ["worker reconciled a", "released", "election ended", "events flushed"]
 
 
 async def test_manager_serves_webhooks_for_shutdown_delay_while_not_ready():
@@ -111,7 +126,7 @@ async def test_manager_starts_no_leader_runnable_when_elected_while_stopping():
 
 async def test_manager_stops_cleanly_when_asked_before_start_is_over():
     house = House(elect=True)
-    house.keep("health")
+    house.lifespan("health")
     house.runnable("helper")
     house.controller("worker")
     house.stop.set()
@@ -172,7 +187,7 @@ async def test_manager_stops_in_order_and_raises_when_a_runnable_fails(
 
 async def test_manager_raises_error_of_runnable_that_cannot_be_made():
     house = House()
-    house.keep("health")
+    house.lifespan("health")
     house.runnable("helper")
 
     def broken() -> Coroutine[Any, Any, None]:
@@ -228,7 +243,7 @@ async def test_leadership_lost_during_the_grace_ends_the_grace(first: str):
 @pytest.mark.parametrize("moment", ["idle", "waiting for the election", "working", "stopping"])
 async def test_manager_ends_everything_at_once_when_cancelled(moment: str):
     house = House(elect=True)
-    house.keep("health")
+    house.lifespan("health")
     house.runnable("helper")
     _, source = house.controller("worker", seconds=3600.0)
     await house.start()

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager import yaml_text
-from manager.access.reviews import has_expired
 from manager.api import ObjectKey
 from manager.api.core_v1 import Pod
 from manager.cache.record import RecordDecoder
@@ -22,6 +21,7 @@ from manager.kube.decoding import Decoder, json_object
 from manager.kube.errors import ProtocolError, status_error
 from manager.kube.listing import decode_list
 from manager.nesting import MOST_LEVELS, is_too_deep
+from manager.server.reviews import has_expired
 from manager_tools.simulation.seeds import Plan
 
 T = TypeVar("T")

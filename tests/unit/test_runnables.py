@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from manager.runnables import Runnables
+from manager.runnables import Runnable, Runnables
 
 pytestmark = pytest.mark.virtual_time
 
@@ -28,7 +28,7 @@ class Recorded:
                 await asyncio.sleep(slow_end)
                 self.notes.append(f"{name} ended")
 
-        self.runnables.start(run(), name=name)
+        self.runnables.start(Runnable(name, run))
 
 
 async def fail() -> None:
@@ -56,7 +56,7 @@ async def test_runnables_stop_newest_first_and_wait_for_each():
 async def test_runnables_report_a_failure_and_keep_the_others_running():
     recorded = Recorded()
     recorded.start("good")
-    recorded.runnables.start(fail(), name="bad")
+    recorded.runnables.start(Runnable("bad", fail))
     with pytest.raises(ValueError, match="broken"):
         await recorded.failure
     assert recorded.notes == ["good started"]
@@ -65,8 +65,8 @@ async def test_runnables_report_a_failure_and_keep_the_others_running():
 
 async def test_runnables_report_only_the_first_failure():
     recorded = Recorded()
-    recorded.runnables.start(fail(), name="bad")
-    recorded.runnables.start(cancel_itself(), name="worse")
+    recorded.runnables.start(Runnable("bad", fail))
+    recorded.runnables.start(Runnable("worse", cancel_itself))
     await recorded.runnables.stop()
     with pytest.raises(ValueError, match="broken"):
         await recorded.failure
@@ -81,7 +81,7 @@ async def test_runnables_report_a_failure_during_stop():
         finally:
             raise ValueError("broken")
 
-    recorded.runnables.start(fail_at_the_end(), name="bad")
+    recorded.runnables.start(Runnable("bad", fail_at_the_end))
     await asyncio.sleep(0)
     await recorded.runnables.stop()
     with pytest.raises(ValueError, match="broken"):
@@ -90,7 +90,7 @@ async def test_runnables_report_a_failure_during_stop():
 
 async def test_runnable_that_ends_by_itself_is_no_failure():
     recorded = Recorded()
-    recorded.runnables.start(end(), name="short")
+    recorded.runnables.start(Runnable("short", end))
     await asyncio.sleep(1)
     await recorded.runnables.stop()
     assert not recorded.failure.done()
@@ -98,7 +98,7 @@ async def test_runnable_that_ends_by_itself_is_no_failure():
 
 async def test_runnables_report_foreign_cancellation_as_failure():
     recorded = Recorded()
-    recorded.runnables.start(cancel_itself(), name="odd")
+    recorded.runnables.start(Runnable("odd", cancel_itself))
     with pytest.raises(RuntimeError, match="odd was cancelled, and not by its owner"):
         await recorded.failure
 
@@ -108,7 +108,7 @@ async def test_runnable_that_never_ran_is_stopped_without_failure(
     runnable: Callable[[], Coroutine[Any, Any, None]],
 ):
     recorded = Recorded()
-    recorded.runnables.start(runnable(), name="idle")
+    recorded.runnables.start(Runnable("idle", runnable))
     await recorded.runnables.stop()
     assert not recorded.failure.done()
 

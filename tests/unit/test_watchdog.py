@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, MutableMapping
@@ -22,22 +25,48 @@ LONG = 3600.0
 WAIT = 30.0
 
 
+LOCK_HELD = """
+import re, time
+from manager.watchdog import Watchdog
+
+with Watchdog() as watchdog:
+    now = time.monotonic()
+    watchdog.limit("the lease was lost", now + 0.2, latest=now + 0.4, since=now)
+    re.match("(a+)+$", "a" * 64 + "b")
+"""
+"""The regular expression backtracks for years, and no other thread runs meanwhile."""
+
+
 class Exits:
-    """Says when the process would have ended, and with which code."""
+    """The ends of the process, recorded instead of carried out.
+
+    Attributes:
+        armed: seconds after which `faulthandler` was asked to end it; None if it was not, or told not to.
+    """
 
     def __init__(self) -> None:
         self.codes: list[int] = []
         self.ended = threading.Event()
+        self.armed: float | None = None
 
     def exit(self, code: int) -> None:
         self.codes.append(code)
         self.ended.set()
+
+    def arm(self, seconds: float, **how: Any) -> None:
+        assert how == {"exit": True, "file": 2}
+        self.armed = seconds
+
+    def disarm(self) -> None:
+        self.armed = None
 
 
 @pytest.fixture
 def exits(monkeypatch: pytest.MonkeyPatch) -> Exits:
     exits = Exits()
     monkeypatch.setattr(os, "_exit", exits.exit)
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", exits.arm)
+    monkeypatch.setattr(faulthandler, "cancel_dump_traceback_later", exits.disarm)
     return exits
 
 
@@ -71,7 +100,7 @@ def test_watchdog_ends_process_when_it_fails_itself(exits: Exits, lines: list[Mu
 
     previous = signal.signal(signal.SIGUSR1, lambda *_: None)
     try:
-        with Watchdog() as watchdog, watchdog.hearing_signals(fail):
+        with Watchdog() as watchdog, watchdog.on_signals(fail):
             os.kill(os.getpid(), signal.SIGUSR1)
             assert exits.ended.wait(WAIT)
     finally:
@@ -108,14 +137,31 @@ def test_watchdog_never_ends_process_when_not_entered(exits: Exits):
     assert not exits.ended.wait(4 * SOON)
 
 
-def test_watchdog_gives_a_frozen_process_a_moment_after_its_limit(
-    exits: Exits, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("manager.watchdog._HELD_UP", 8 * SOON)
-    with Watchdog() as watchdog:
-        limit(watchdog, -10, late=5)
-        assert not exits.ended.wait(4 * SOON)
-        assert exits.ended.wait(WAIT)
+def test_watchdog_ends_process_whose_interpreter_lock_is_held():
+    ended = subprocess.run(
+        [sys.executable, "-c", LOCK_HELD], check=False, capture_output=True, text=True, timeout=WAIT
+    )
+    assert ended.returncode == 1
+    assert "Timeout" in ended.stderr
+    assert "in match" in ended.stderr
+
+
+def test_watchdog_arms_faulthandler_for_the_latest_time_of_the_first_limit(exits: Exits):
+    watchdog = Watchdog(stop_within=LONG)
+    limit(watchdog, LONG, late=100)
+    assert exits.armed is None
+    with watchdog:
+        assert exits.armed == pytest.approx(LONG + 100, abs=WAIT)
+        limit(watchdog, 2 * LONG, late=100)
+        assert exits.armed == pytest.approx(2 * LONG + 100, abs=WAIT)
+        watchdog.stopping()
+        assert exits.armed == pytest.approx(LONG + 1, abs=WAIT)
+        watchdog.lift("asked to stop")
+        assert exits.armed == pytest.approx(2 * LONG + 100, abs=WAIT)
+        watchdog.lift("the lease was lost")
+        assert exits.armed is None
+        limit(watchdog, LONG)
+    assert exits.armed is None
 
 
 def run_stuck(exits: Exits, stuck: Callable[[], Any]) -> None:
@@ -238,7 +284,7 @@ def test_signals_are_heard_while_the_main_thread_is_blocked(exits: Exits):
 
     previous = {each: signal.signal(each, lambda *_: None) for each in (signal.SIGTERM, signal.SIGUSR1)}
     try:
-        with Watchdog() as watchdog, watchdog.hearing_signals(hear):
+        with Watchdog() as watchdog, watchdog.on_signals(hear):
             os.kill(os.getpid(), signal.SIGTERM)
             os.kill(os.getpid(), signal.SIGUSR1)
             assert both.wait(WAIT)

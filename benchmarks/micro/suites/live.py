@@ -22,7 +22,7 @@ from benchmarks.micro.documents import sample
 from benchmarks.micro.suites.applying import applied_record
 from benchmarks.micro.world import World
 from manager.logs import configured
-from manager.operator.running import add_controller
+from manager.operator.reconciler import add_controller
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable

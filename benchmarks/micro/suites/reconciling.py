@@ -18,10 +18,10 @@ from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
 from manager.controller import Request
 from manager.controller.queue import QueueItem
-from manager.controller.runner import ControllerMetrics, ReconcileRunner
+from manager.controller.worker import ControllerMetrics, Workers
 from manager.logs import get_logger
 from manager.metrics import Metrics
-from manager.operator.running import ObjectReconciler
+from manager.operator.reconciler import ObjectReconciler
 from manager.runs import History, Trigger
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def called() -> Work:
 def run() -> Work:
     """Run a reconcile with its time limit, logger and metrics."""
     metrics = Metrics()
-    runner = ReconcileRunner(
+    workers = Workers(
         Nothing(),
         make_queue(),
         timeout=TIMEOUT,
@@ -64,7 +64,7 @@ def run() -> Work:
     item = QueueItem(KEY, 0, Trigger("event", 0.0, "MODIFIED", "for", "Memcached", *KEY, 41, 42))
 
     async def work() -> None:
-        await runner.run(item)
+        await workers.reconcile(item)
 
     return work
 

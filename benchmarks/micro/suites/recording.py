@@ -16,7 +16,7 @@ from benchmarks.micro.benchmark import Benchmark, ready
 from manager import clock
 from manager.controller.queue import QueueMetrics
 from manager.controller.reconciler import Request
-from manager.controller.runner import ControllerMetrics
+from manager.controller.worker import ControllerMetrics
 from manager.kube.transport import RequestMetrics
 from manager.logs import configured, get_logger
 from manager.metrics import REQUEST_BUCKETS, Metrics

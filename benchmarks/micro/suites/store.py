@@ -14,8 +14,8 @@ from benchmarks.micro.benchmark import Benchmark, ready
 from benchmarks.micro.documents import FIELD_MANAGER, pod, pod_metadata, template
 from manager.api import ObjectKey
 from manager.api.core_v1 import Pod
-from manager.cache.intake import Intake
 from manager.cache.record import RecordDecoder
+from manager.cache.sink import Sink
 from manager.cache.store import Store
 
 if TYPE_CHECKING:
@@ -73,15 +73,15 @@ def select(store: Store) -> Sequence[object]:
 
 def event_among(count: int) -> Work:
     """Change one of many small pods."""
-    intake = Intake(filled(count), _decoder(metadata_only=True), "", publish=_nobody)
-    return _changing(intake, small(count // 2))
+    sink = Sink(filled(count), _decoder(metadata_only=True), "", publish=_nobody)
+    return _changing(sink, small(count // 2))
 
 
 def event(raw: bytes, *, metadata_only: bool) -> Work:
     """Change a pod that is alone in its store."""
     store = Store()
-    intake = Intake(store, _decoder(metadata_only=metadata_only), "", publish=_nobody)
-    work = _changing(intake, raw)
+    sink = Sink(store, _decoder(metadata_only=metadata_only), "", publish=_nobody)
+    work = _changing(sink, raw)
     work()
     select(store)
     store.select(owner_uid="somebody")
@@ -147,12 +147,12 @@ def _decoder(*, metadata_only: bool) -> RecordDecoder:
     return RecordDecoder(Pod.gvk, field_manager=FIELD_MANAGER, metadata_only=metadata_only)
 
 
-def _changing(intake: Intake, raw: bytes) -> Work:
+def _changing(sink: Sink, raw: bytes) -> Work:
     before, after = template(raw)
     versions = itertools.count(FIRST_NEW_VERSION)
 
     def work() -> None:
-        intake.event("MODIFIED", msgspec.Raw(b"%b%d%b" % (before, next(versions), after)))
+        sink.event("MODIFIED", msgspec.Raw(b"%b%d%b" % (before, next(versions), after)))
 
     return work
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from manager.cache.parts import Parts
+from manager.cache.record import Parts
 
 
 def pod(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from manager.api.pod_health import PARTS_OF_HEALTH, PodHealth, Problem, one_line, problem_of_pods, warning_of
-from manager.cache.parts import Parts
+from manager.cache.record import Parts
 from tests.unit.api.pods import cached, container, pod, terminated
 
 NOW = datetime(2026, 5, 1, 12, 0, 0, tzinfo=UTC)

@@ -13,9 +13,8 @@ from pydantic import Field
 
 from manager.api import Resource
 from manager.cache import Cache
-from manager.cache.event import CacheEvent
 from manager.cache.informer import Informer
-from manager.cache.record import Meta, Record, RecordDecoder
+from manager.cache.record import CacheEvent, Meta, Record, RecordDecoder
 from manager.cache.reflector import Reflector
 
 

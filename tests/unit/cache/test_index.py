@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.api import ObjectKey
-from manager.cache.index import index_by
 from manager.cache.record import Meta, Record
 from manager.cache.spec import Selector
-from manager.cache.store import Store
+from manager.cache.store import Store, index_by
 from tests.unit.cache.objects import pod, taken
 
 
@@ -29,7 +28,7 @@ def test_failing_index_function_is_reported_and_its_object_not_found():
 
     failures: list[tuple[str, ObjectKey, str]] = []
     store = Store(index_failed=lambda index, key, error: failures.append((index, key, str(error))))
-    store.add_index("broken", broken)
+    store.indexes.add("broken", broken)
     store.put(*taken(pod("a", 1)))
     assert store.select(index=("broken", "x")) == []
     assert failures == [("broken", ("ns", "a"), "no")]
@@ -44,7 +43,7 @@ def test_select_finds_no_deleted_object_when_the_index_function_fails():
         return ("x",)
 
     store = Store()
-    store.add_index("moody", moody)
+    store.indexes.add("moody", moody)
     store.put(*taken(pod("a", 1)))
     fails = True
     store.observe_deletion(ObjectKey("ns", "a"), "a-1")
@@ -54,7 +53,7 @@ def test_select_finds_no_deleted_object_when_the_index_function_fails():
 def test_add_index_includes_objects_already_in_the_store():
     store = Store()
     store.put(*taken(pod("a", 1)))
-    store.add_index("node", by_node)
+    store.indexes.add("node", by_node)
     store.put(*taken(pod("b", 2)))
     assert [record.key.name for record in store.select(index=("node", "n1"))] == ["a", "b"]
 
@@ -66,7 +65,7 @@ def test_select_raises_key_error_for_an_unregistered_index():
 
 def test_custom_index_may_have_the_name_of_a_built_in_one():
     store = Store()
-    store.add_index("namespace", words)
+    store.indexes.add("namespace", words)
     store.put(*taken(pod("a", 1, annotations={"words": "x"})))
     assert len(store.select(namespace="ns", index=("namespace", "x"))) == 1
 
@@ -122,10 +121,10 @@ def test_index_by_yields_the_values_at_its_path(path: str, found: list[str]):
 
 def test_add_index_accepts_the_same_path_twice_and_refuses_another_one():
     store = Store()
-    store.add_index("node", index_by("spec.nodeName"))
-    store.add_index("node", index_by("spec.nodeName"))
+    store.indexes.add("node", index_by("spec.nodeName"))
+    store.indexes.add("node", index_by("spec.nodeName"))
     with pytest.raises(ValueError, match="already an index 'node'"):
-        store.add_index("node", index_by("spec.hostName"))
+        store.indexes.add("node", index_by("spec.hostName"))
     store.put(*taken(pod("a", 1)))
     assert [record.key.name for record in store.select(index=("node", "n1"))] == ["a"]
 
@@ -186,7 +185,7 @@ def test_select_equals_a_scan_of_every_object(
     selector: Selector | dict[str, str],
 ):
     store = Store()
-    store.add_index("words", words)
+    store.indexes.add("words", words)
     index = None if word is None else ("words", word)
 
     def select() -> list[Record]:

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.api import ObjectKey
-from manager.cache.answers import deleted_uid, is_removed
-from manager.cache.parts import Parts
-from manager.cache.record import MOST_KEPT, RecordDecoder
+from manager.cache.informer import deleted_uid, is_removed
+from manager.cache.record import MOST_KEPT, Parts, RecordDecoder
 from manager.kube.errors import ProtocolError
 from tests.unit.cache.objects import Pod, encoded, pod, taken
 

@@ -11,9 +11,9 @@ import pytest
 
 from manager.api import ObjectKey
 from manager.cache.failure import State
-from manager.cache.intake import Intake
 from manager.cache.record import RecordDecoder
 from manager.cache.reflector import Reflector
+from manager.cache.sink import Sink
 from manager.cache.spec import WatchSpec
 from manager.cache.store import Store
 from manager.kube.errors import Forbidden
@@ -54,10 +54,10 @@ NO_STREAMING = Reply.status(422, "Invalid", "sendInitialEvents: Forbidden: forbi
 class Following:
     """A reflector, its store, and what was told."""
 
-    def __init__(self, reflector: Reflector, store: Store, intake: Intake, told: Told) -> None:
+    def __init__(self, reflector: Reflector, store: Store, sink: Sink, told: Told) -> None:
         self.reflector = reflector
         self.store = store
-        self.intake = intake
+        self.sink = sink
         self.told = told
 
     def running(self) -> AbstractAsyncContextManager[None]:
@@ -66,7 +66,7 @@ class Following:
     async def sync(self) -> None:
         """Run until it has all, and no longer."""
         async with self.running():
-            await self.intake.synced.wait()
+            await self.sink.synced.wait()
 
     @property
     def names(self) -> list[str]:
@@ -91,18 +91,18 @@ async def make(server: PodServer, transport: Transport, metrics: Metrics, rng: r
             field_selector=fields,
         )
         decoder = RecordDecoder(Pod.gvk, field_manager="m", metadata_only=metadata_only)
-        intake = Intake(
+        sink = Sink(
             store, decoder, namespace, publish=lambda events: [told(event) for event in events] and None
         )
         reflector = Reflector(
             spec,
-            intake,
+            sink,
             transport=transport,
             mapper=RestMapper(transport),
             restarts=metrics.watch_restarts,
             rng=rng,
         )
-        return Following(reflector, store, intake, told)
+        return Following(reflector, store, sink, told)
 
     return build
 
@@ -131,7 +131,7 @@ class TestTheStart:
         stream = Listed(10, ("a", 3), ("b", 7))
         server.on("stream", stream)
         async with following.running():
-            await following.intake.synced.wait()
+            await following.sink.synced.wait()
             assert [event.initial for event in following.told.events] == [True, True]
             assert following.told.take() == ["ADDED ns/a@3", "ADDED ns/b@7"]
             stream.event("MODIFIED", pod("a", 11))
@@ -166,10 +166,10 @@ class TestTheStart:
         async with following.running():
             await moments()
             assert following.names == ["a"]
-            assert not following.intake.synced.is_set()
+            assert not following.sink.synced.is_set()
             stream.event("BOOKMARK", bookmark(3, ends_list=True))
             await moments()
-            assert following.intake.synced.is_set()
+            assert following.sink.synced.is_set()
 
     async def test_streaming_list_starts_again_when_the_stream_breaks(
         self, following: Following, server: PodServer
@@ -228,7 +228,7 @@ class TestAServerWithoutStreamingLists:
         )
         server.on("watch", Reply.status(410, "Expired"), Stall())
         async with following.running():
-            await following.intake.synced.wait()
+            await following.sink.synced.wait()
             assert asyncio.get_running_loop().time() == 0
             assert following.names == ["a", "b"]
             await asyncio.sleep(20)
@@ -361,7 +361,7 @@ class TestAWatch:
         stream = Listed(10)
         server.on("stream", stream)
         async with following.running():
-            await following.intake.synced.wait()
+            await following.sink.synced.wait()
             stream.event(*last)
             stream.end()
             await asyncio.sleep(2)
@@ -431,7 +431,7 @@ class TestAWatch:
         server.on("watch", after)
         line = b'{"type":"ADDED","object":%b}' % encoded(pod("a", 11))
         async with following.running():
-            await following.intake.synced.wait()
+            await following.sink.synced.wait()
             stream.feed(line[:70])
             stream.end()
             await after.opened.wait()
@@ -457,7 +457,7 @@ class TestAWatch:
         stream, after = Listed(10), Listed(20, ("b", 20))
         server.on("stream", stream, after)
         async with following.running():
-            await following.intake.synced.wait()
+            await following.sink.synced.wait()
             stream.feed(line)
             await after.opened.wait()
             assert asyncio.get_running_loop().time() >= 0.8
@@ -473,7 +473,7 @@ class TestAWatch:
         stream = Listed(10, ("a", 1))
         server.on("stream", stream)
         async with following.running():
-            await following.intake.synced.wait()
+            await following.sink.synced.wait()
             deep = pod("deep", 11) | {"spec": "HERE"}
             deep["metadata"]["managedFields"] = [{"manager": "somebody", "fieldsV1": "HERE"}]
             nested = b'{"f:a\\"}[{":' * depth + b"1" + b"}" * depth
@@ -723,7 +723,7 @@ class TestAWatch:
         watch = Stream()
         server.on("watch", watch, Stream())
         async with following.running():
-            await following.intake.synced.wait()
+            await following.sink.synced.wait()
             await moments()
             (stream if sort == "stream" else watch).event("ERROR", expired())
             await asyncio.sleep(20)
@@ -800,7 +800,7 @@ class TestAListThatIsBehind:
         now = Listed(13, ("a", 3), ("c", 12))
         server.on("stream", first, Listed(9, ("gone", 4), ("older", 2)), Listed(11, ("gone", 4)), now)
         async with following.running():
-            await following.intake.synced.wait()
+            await following.sink.synced.wait()
             first.event("DELETED", pod("gone", 11))
             first.event("ADDED", pod("c", 12))
             await moments()
@@ -829,10 +829,10 @@ class TestAListThatIsBehind:
         server.on("stream", first, *older)
         server.on("list", Unreached())
         async with following.running():
-            await following.intake.synced.wait()
+            await following.sink.synced.wait()
             first.event("ERROR", expired())
             await asyncio.sleep(600)
-            assert (following.names, following.intake.version) == (["a"], 11)
+            assert (following.names, following.sink.version) == (["a"], 11)
 
     async def test_older_list_of_pages_is_ignored_and_requested_again(
         self, following: Following, server: PodServer
@@ -848,7 +848,7 @@ class TestAListThatIsBehind:
         )
         server.on("watch", watch, Stream())
         async with following.running():
-            await following.intake.synced.wait()
+            await following.sink.synced.wait()
             watch.event("ERROR", expired())
             await asyncio.sleep(20)
             assert following.names == ["a", "b"]
@@ -868,7 +868,7 @@ class TestAProblem:
             assert following.reflector.problem == (
                 'pods: forbidden: pods is forbidden: User "x" cannot watch resource "pods"'
             )
-            assert not following.intake.synced.is_set()
+            assert not following.sink.synced.is_set()
             assert 20 < len(server.sent("stream")) < 50
             server.on("stream", Listed(10, ("a", 1)))
             await asyncio.sleep(30)

@@ -90,18 +90,13 @@ def test_selector_text_parses_back_to_the_same_selector(text: str, labels: dict[
     assert Selector.parse(str(selector)).matches(labels) is selector.matches(labels)
 
 
-def test_watch_spec_covers_all_namespaces_by_default():
-    spec = WatchSpec.of(Pod)
-    assert spec.namespaces == ("",)
-    assert spec.covers("any")
-    assert spec.covers("")
+def test_watch_spec_has_all_namespaces_by_default():
+    assert WatchSpec.of(Pod).namespaces == ("",)
 
 
 def test_namespaces_are_watched_each_on_its_own_and_once():
     spec = WatchSpec.of(Pod, namespaces=("one", "two", "one"))
     assert spec.namespaces == ("one", "two")
-    assert spec.covers("one")
-    assert not spec.covers("three")
 
 
 def test_watch_spec_ignores_a_namespace_beside_all_namespaces():
@@ -111,7 +106,6 @@ def test_watch_spec_ignores_a_namespace_beside_all_namespaces():
 def test_cluster_scoped_kinds_are_not_narrowed_to_namespaces():
     spec = WatchSpec.of(Node, namespaces=("one",))
     assert spec.namespaces == ("",)
-    assert spec.covers("")
 
 
 def test_namespaces_of_a_selection_take_precedence():

@@ -33,9 +33,9 @@ class TestAWatch:
 
     def test_store_reuses_key_and_uid_when_an_object_changes(self, store: Store):
         store.put(record("a", 1))
-        first = store.get(A)
+        first = store.records.get(A)
         store.put(record("a", 2))
-        second = store.get(A)
+        second = store.records.get(A)
         assert first is not None
         assert second is not None
         assert second.key is first.key

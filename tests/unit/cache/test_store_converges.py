@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import msgspec
@@ -12,9 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from manager.api import ObjectKey
-from manager.cache.event import CacheEvent
-from manager.cache.intake import Intake
-from manager.cache.record import Arrival, Meta, Record
+from manager.cache.record import Arrival, CacheEvent, Meta, Record
+from manager.cache.sink import Sink
 from manager.cache.spec import Selector
 from manager.cache.store import Store
 
@@ -79,8 +77,8 @@ class MetadataIngest:
 
     def look(self, raw: bytes | msgspec.Raw) -> Arrival:
         meta = msgspec.json.decode(raw, type=Meta)
-        arriving: Any = SimpleNamespace(metadata=meta)
-        return Arrival(raw, ObjectKey("ns", meta.name), meta.uid, int(meta.resource_version), arriving)
+        arriving: Any = meta
+        return Arrival(raw, ObjectKey("ns", meta.name), meta.uid, int(meta.resource_version), arriving, "")
 
     def take(self, arrival: Arrival) -> tuple[Record, Meta]:
         meta = msgspec.json.decode(arrival.raw, type=Meta)
@@ -100,7 +98,7 @@ class Following(RuleBasedStateMachine):
         self.store = Store(selector=Selector.parse(self.selector), filtered=self.filtered)
         self.view: dict[ObjectKey, Record] = {}
         self.last_version: dict[str, int] = {}
-        self.intake = Intake(self.store, MetadataIngest(), "", publish=self.publish)  # type: ignore[arg-type]
+        self.sink = Sink(self.store, MetadataIngest(), "", publish=self.publish)  # type: ignore[arg-type]
         self.answers: list[Change] = []
         self.seen: dict[str, int] = {}
         self.listing: Listing | None = None
@@ -132,7 +130,7 @@ class Following(RuleBasedStateMachine):
         if not self.sees_own_writes:
             return
         for name, version in self.seen.items():
-            held = self.store.get(ObjectKey("ns", name))
+            held = self.store.records.get(ObjectKey("ns", name))
             if held is not None:
                 assert held.version >= version
             else:
@@ -197,7 +195,7 @@ class Following(RuleBasedStateMachine):
     def watch_event(self, change: Change) -> None:
         kind, last = self.told_by_a_watch(change)
         if kind is not None:
-            self.intake.event(kind, last)
+            self.sink.event(kind, last)
         if kind == "DELETED":
             assert change.before is not None
             self.told_gone(change.before.uid, change.version)
@@ -219,20 +217,20 @@ class Following(RuleBasedStateMachine):
     @precondition(lambda self: self.position == len(self.server.log))
     @rule()
     def a_bookmark_arrives(self) -> None:
-        assert self.intake.bookmark(self.server.version)
+        assert self.sink.bookmark(self.server.version)
 
     @rule()
     def the_server_answers_a_list(self) -> None:
         self.position = None
         items = [meta for meta in self.server.live.values() if self.selects(meta)]
         self.listing = Listing(self.server.version, items)
-        self.intake.begin_list()
+        self.sink.begin_list()
 
     @precondition(lambda self: self.listing and self.listing.items)
     @rule()
     def an_item_of_the_list_arrives(self) -> None:
         assert self.listing is not None
-        self.intake.list_item(msgspec.Raw(msgspec.json.encode(self.listing.items.pop())))
+        self.sink.list_item(msgspec.Raw(msgspec.json.encode(self.listing.items.pop())))
 
     @precondition(lambda self: self.listing and not self.listing.items)
     @rule()
@@ -245,9 +243,9 @@ class Following(RuleBasedStateMachine):
         self.listing.version = change.version
         kind, last = self.told_by_a_watch(change)
         if kind == "DELETED":
-            self.intake.unlist_item(last)
+            self.sink.unlist_item(last)
         elif kind is not None:
-            self.intake.list_item(last)
+            self.sink.list_item(last)
 
     @precondition(lambda self: self.listing)
     @rule()
@@ -255,7 +253,7 @@ class Following(RuleBasedStateMachine):
         assert self.listing is not None
         while self.listing.items:
             self.an_item_of_the_list_arrives()
-        self.intake.finish_list(self.listing.version)
+        self.sink.finish_list(self.listing.version)
         held = {record.uid for record in self.store}
         for uid in self.last_version.keys() - held:
             self.told_gone(uid, self.listing.version)

@@ -76,16 +76,18 @@ def no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def install_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """A function that installs hello-operators 1.2, a package with one module and one entry point."""
+    """A function that installs version 1.2 of a package with one module and one entry point."""
     monkeypatch.syspath_prepend(tmp_path)
     modules: list[str] = []
 
-    def put(module: str, source: str, entry_point: str, *, group: str) -> None:
+    def put(
+        module: str, source: str, entry_point: str, *, group: str, package: str = "hello-operators"
+    ) -> None:
         modules.append(module)
         (tmp_path / f"{module}.py").write_text(source)
-        folder = tmp_path / "hello_operators-1.2.dist-info"
+        folder = tmp_path / f"{package.replace('-', '_')}-1.2.dist-info"
         folder.mkdir()
-        (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: hello-operators\nVersion: 1.2\n")
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")
         (folder / "entry_points.txt").write_text(f"[{group}]\n{entry_point}\n")
         importlib.invalidate_caches()
 

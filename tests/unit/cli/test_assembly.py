@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 import trustme
+from aiohttp import web
 from structlog.testing import capture_logs
 
 from controllers.main import PROGRAM
@@ -19,17 +20,18 @@ from manager.cli.assembly import assembled
 from manager.cli.failure import ServerUnusable
 from manager.cli.settings import Settings
 from manager.controller import ControllerOptions
-from manager.http.server import CannotServe
 from manager.kube.errors import ConfigError, Unreachable
-from manager.manager import CannotStart, Manager
+from manager.manager import CannotStart, Lifespan, Manager
+from manager.operator import AnyOperator
 from manager.operator.rollouts import Rollouts
+from manager.server.server import CannotServe
 from manager.settings import SettingValues
 from tests.support.certificates import trusting
 from tests.support.scripted_wire import LostBefore, Reply, ScriptedWire, Sent, Stall, Unreached
 from tests.support.settings import load_settings
 from tests.unit.cli.conftest import OPERATORS, VERSION_ANSWER, Plain
 from tests.unit.conftest import LogLines
-from tests.unit.leader.lease_server import PREFIX, lease_server
+from tests.unit.election.lease_server import PREFIX, lease_server
 
 PAGES = {
     "metrics_bind_address": "metrics",
@@ -121,22 +123,26 @@ async def test_assembly_serves_each_page_unless_its_address_is_0(wire: ScriptedW
                 assembled(PROGRAM, load_settings(flags), OPERATORS, SettingValues()) as manager,
                 AsyncExitStack() as stack,
             ):
-                for kept in manager._kept:
-                    await stack.enter_async_context(kept.enter())
+                for lifespan in manager._lifespans:
+                    await stack.enter_async_context(lifespan.enter())
         served = [line["what"] for line in lines if line["event"] == "serving"]
         assert served == [name for flag, name in PAGES.items() if flags[flag] != "0"]
 
 
 async def metrics_answer(
-    flags: dict[str, str], *, server: str = "metrics", path: str = "/metrics"
+    flags: dict[str, str],
+    *,
+    server: str = "metrics",
+    path: str = "/metrics",
+    operators: Sequence[AnyOperator] = OPERATORS,
 ) -> tuple[str, int]:
     """With which scheme /metrics, or another page, is served, and how it answers who has no token."""
     flags = {"console_bind_address": "0", f"{server}_bind_address": "127.0.0.1:0", **flags}
     with capture_logs() as lines:
-        started = assembled(PROGRAM, load_settings(flags), OPERATORS, SettingValues())
+        started = assembled(PROGRAM, load_settings(flags), operators, SettingValues())
         async with started as manager, AsyncExitStack() as stack:
-            for kept in manager._kept:
-                await stack.enter_async_context(kept.enter())
+            for lifespan in manager._lifespans:
+                await stack.enter_async_context(lifespan.enter())
             [address] = [line["address"] for line in lines if line["event"] == "serving"]
             session = await stack.enter_async_context(aiohttp.ClientSession())
             for scheme in ("https", "http"):
@@ -345,7 +351,7 @@ async def test_console_port_in_use_fails_the_start_before_operators_open_connect
 
     class Keeps(Plain):
         def setup(self) -> None:
-            self.manager.keep(connection)
+            self.manager.add(Lifespan(connection))
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -354,3 +360,30 @@ async def test_console_port_in_use_fails_the_start_before_operators_open_connect
             with pytest.raises(CannotStart, match="cannot serve console"):
                 await manager.run(asyncio.Event())
     assert not opened
+
+
+class Called(Plain):
+    """An operator that other programs call."""
+
+    def setup(self) -> None:
+        self.manager.add_routes([web.get("/called", self.called)])
+
+    async def called(self, request: web.Request) -> web.Response:
+        return web.Response(text="thanks")
+
+
+async def test_routes_of_an_operator_need_the_same_token_as_metrics(wire: ScriptedWire):
+    assert await metrics_answer({}, path="/called", operators=[Called]) == ("http", 200)
+    assert await metrics_answer({}, path="/other", operators=[Called]) == ("http", 404)
+    secure = {"metrics_secure": "true"}
+    assert await metrics_answer(secure, path="/called", operators=[Called]) == ("https", 401)
+
+
+async def test_assembly_warns_when_the_metrics_server_of_added_routes_is_off(
+    wire: ScriptedWire, log_lines: LogLines
+):
+    flags = dict.fromkeys(PAGES, "0")
+    async with assembled(PROGRAM, load_settings(flags), [Called], SettingValues()):
+        pass
+    [warning] = [line["event"] for line in log_lines if line["log_level"] == "warning"]
+    assert warning == "routes of operators are not served: --metrics-bind-address is 0"

@@ -28,8 +28,8 @@ from manager.kube.transport import Transport
 from manager.metrics import Metrics
 from manager.shards.ranges import Ranges
 from tests.support.scripted_wire import Reply, ScriptedWire
-from tests.unit.leader.conftest import LEASES, NAME, NAMESPACE
-from tests.unit.leader.program import COUNT, Program, program
+from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
+from tests.unit.election.program import COUNT, Program, program
 
 __all__ = ["program"]
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from manager.http.server import CannotListen
+from manager.election.guard import LeadershipLost
 from manager.kube.errors import ConfigError, Unreachable
-from manager.leader.lease import LeadershipLost
 from manager.manager import CannotStart
+from manager.server.server import CannotListen
 from manager.settings import SettingsError
 from tests.unit.cli.conftest import Assemble, Command, Install
 
@@ -201,8 +201,8 @@ MODULE = "hello_from_outside"
 def install(install_package: Install) -> Install:
     """A function of an entry point's line: installs a package with the operators above."""
 
-    def put(value: str, group: str = "operator_manager.operators") -> None:
-        install_package(MODULE, GREETER, value, group=group)
+    def put(value: str, package: str = "hello-operators", group: str = "operator_manager.operators") -> None:
+        install_package(MODULE, GREETER, value, group=group, package=package)
 
     return put
 

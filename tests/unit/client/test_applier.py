@@ -74,7 +74,7 @@ async def test_apply_reads_the_server_when_the_cache_misses_an_existing_object(
     client: Client, cache: Cache, wire: ScriptedWire
 ):
     """Created by a request of ours whose answer was lost, say, and no watch has told of it."""
-    cache.informer(Deployment)._intakes[0].finish_list(1)
+    cache.informer(Deployment)._sinks[0].finish_list(1)
     wire.on("POST", COLLECTION, Reply.status(409, "AlreadyExists"))
     wire.on("GET", PATH, stored(1))
     assert (await client.apply(WANTED)).outcome is Outcome.UNCHANGED

@@ -9,7 +9,7 @@ import pytest
 
 from manager.api import ObjectKey
 from manager.cache import Cache, own_writes_from_here
-from manager.cache.event import Change
+from manager.cache.record import Change
 from manager.client import Client
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.cache.objects import Pod, pod

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import tracemalloc
+from functools import partial
 from typing import Any
 
 import orjson
@@ -12,8 +13,6 @@ from manager.client import ownership
 from manager.client.ownership import (
     KEYS,
     field_path,
-    holds,
-    holds_exactly,
     may_repeat_keys,
     own_entries,
     takeover_patch,
@@ -21,6 +20,8 @@ from manager.client.ownership import (
     without_fields,
 )
 from tests.support.effort import Effort
+
+holds, holds_exactly = (partial(ownership.holds, exact=exact) for exact in (False, True))
 
 WANTED: dict[str, Any] = {
     "metadata": {"labels": {"app": "memcached"}},

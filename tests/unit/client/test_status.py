@@ -294,7 +294,7 @@ async def test_status_report_repairs_a_write_whose_answer_was_lost(lost: Callabl
 async def test_lost_status_writes_are_remembered_for_a_bounded_number_of_objects(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("manager.client.subresource._MOST_IN_DOUBT", 2)
+    monkeypatch.setattr("manager.client.write._MOST_IN_DOUBT", 2)
     server = Server({})
     things = [Thing.decode(orjson.dumps(server.object)) for _ in range(3)]
     for name, thing in zip("abc", things, strict=True):

@@ -102,7 +102,7 @@ def test_the_manager_understands_its_flags():
     settings = settings_of(deployment)
     assert settings.leader_elect
     assert settings.metrics_secure
-    after = EVENTS_FLUSH_TIMEOUT + LIMITS.finish
+    after = EVENTS_FLUSH_TIMEOUT + LIMITS.drain
     work = max(settings.graceful_shutdown_timeout, settings.shutdown_delay)
     assert work + after < pod_of(deployment)["terminationGracePeriodSeconds"]
     assert settings.shutdown_delay > 0

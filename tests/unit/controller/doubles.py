@@ -23,7 +23,7 @@ class Numbers:
         self.ready = {priority: queue.depth(priority) for priority in Priority}
         self.delayed = len(queue._delayed)
         self.processing = len(queue._in_progress)
-        self.dirty = len(queue._items) - len(queue._delayed) - len(queue._ready)
+        self.dirty = len(queue._items) - len(queue._delayed) - queue._ready.length
         self.backing_off = len(queue._backoff)
         self.idle_getters = len(queue._getters)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 
-from manager.controller.options import KeyBackoff
+from manager.controller.queue import KeyBackoff
 
 
 def test_key_backoff_grows_separately_for_each_key(rng: random.Random):

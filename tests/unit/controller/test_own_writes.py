@@ -90,15 +90,15 @@ class World:
 
     def watch(self, pod: bytes, kind: str = "ADDED") -> None:
         """The watch tells of it."""
-        self.pods.informer._intakes[0].event(kind, msgspec.Raw(pod))
+        self.pods.informer._sinks[0].event(kind, msgspec.Raw(pod))
 
     def listed_again(self, *pods: bytes) -> None:
         """The watch had expired, and the kind was listed anew."""
-        intake = self.pods.informer._intakes[0]
-        intake.begin_list()
+        sink = self.pods.informer._sinks[0]
+        sink.begin_list()
         for pod in pods:
-            intake.list_item(msgspec.Raw(pod))
-        intake.finish_list(self.version)
+            sink.list_item(msgspec.Raw(pod))
+        sink.finish_list(self.version)
 
     def answered(self, pod: bytes, *, before: int | None = 0) -> None:
         """The server's answer to our write arrives, by default to a create."""

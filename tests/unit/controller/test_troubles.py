@@ -247,7 +247,7 @@ async def test_troubles_merge_causes_by_type_when_there_are_too_many():
     async with Running(Reconciler(fail)) as running:
         running.add(*(f"{number}" for number in range(80)))
         await asyncio.sleep(1)
-        runner = running.controller._runner
-        assert runner is not None
-        assert len(runner._troubles) == 80
-        assert len(runner._troubles._troubles) <= 65
+        workers = running.controller._workers
+        assert workers is not None
+        assert len(workers._troubles) == 80
+        assert len(workers._troubles._troubles) <= 65

@@ -34,23 +34,23 @@ class Watched:
         self.informer: Informer = (
             cache.informer(kind, metadata_only=metadata_only) if informer is None else informer
         )
-        self._intake = self.informer._intakes[0]
+        self._sink = self.informer._sinks[0]
         self._version = 1
-        self._intake.begin_list()
+        self._sink.begin_list()
 
     def listed(self, *names: str, **metadata: Any) -> None:
         """These come as part of the first list, which is not complete yet."""
         for name in names:
-            self._intake.list_item(msgspec.Raw(self._object(name, metadata)))
+            self._sink.list_item(msgspec.Raw(self._object(name, metadata)))
 
     def synced(self) -> None:
         """The first list is complete."""
         self._version += 1
-        self._intake.finish_list(self._version)
+        self._sink.finish_list(self._version)
 
     def put(self, name: str, **metadata: Any) -> None:
         """The object is created or changed."""
-        self._intake.event("MODIFIED", msgspec.Raw(self._object(name, metadata)))
+        self._sink.event("MODIFIED", msgspec.Raw(self._object(name, metadata)))
 
     def delete(self, name: str) -> None:
         """The object is deleted."""

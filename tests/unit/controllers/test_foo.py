@@ -9,7 +9,7 @@ import pytest
 from apis.tutorial.v1.foo import Foo
 from controllers.tutorial.foo import FooOperator
 from manager.cache import Record
-from manager.cache.index import KeyGroups
+from manager.cache.store import KeyGroups
 from tests.unit.conftest import LogLines
 from tests.unit.controllers.seen import Seen, seen
 

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from manager.cache import reflector
-from manager.leader import membership, tenure
-from manager.leader.lease import LeaseTiming
+from manager.election.config import LeaseTiming
+from manager.election.elector import RENEW_EARLY
 from manager.shards.balance import balance
 from tests.support import ROOT
 
@@ -21,8 +21,7 @@ ROWS = re.findall(r"^\| (\d+), (\d+) \| (.+) \|$", PAGE, re.MULTILINE)
 
 def every() -> float:
     """Seconds between two renewals, on average."""
-    assert membership._RENEW == tenure._RENEW
-    return LeaseTiming().retry_period * sum(tenure._RENEW) / 2
+    return LeaseTiming().retry_period * sum(RENEW_EARLY) / 2
 
 
 def test_page_has_four_rows():

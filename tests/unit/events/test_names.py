@@ -6,7 +6,7 @@ import re
 import pytest
 
 from manager.events import ObjectReference
-from manager.events.series import EventNames
+from manager.events.correlator import EventNames
 
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 

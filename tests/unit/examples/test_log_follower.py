@@ -21,14 +21,14 @@ WAITING = Reply.status(400, "BadRequest", 'container "web" in pod "p" is waiting
 
 class Followed:
     def __init__(self, client: Client) -> None:
-        self._lines: asyncio.Queue[bytes] = asyncio.Queue()
+        self._lines: asyncio.Queue[str] = asyncio.Queue()
         pod = Pod(metadata=ObjectMeta(name="p", namespace="n"))
         self.follower = LogFollower(client, pod, "web", show=self._lines.put)
 
     async def lines(self, count: int) -> list[str]:
         """The next lines, once they are there."""
         async with asyncio.timeout(1000):
-            return [(await self._lines.get()).decode() for _ in range(count)]
+            return [await self._lines.get() for _ in range(count)]
 
     @property
     def done(self) -> bool:

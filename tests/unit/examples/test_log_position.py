@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime
 
 from examples.workloads.log_position import LogPosition
 
 
-def stamped(second: int, fraction: int, text: str) -> bytes:
-    return f"2026-11-21T12:00:{second:02}.{fraction:09}Z {text}".encode()
+def stamped(second: int, fraction: int, text: str) -> str:
+    return f"2026-11-21T12:00:{second:02}.{fraction:09}Z {text}"
 
 
-def served(log: list[bytes], query: dict[str, str]) -> list[bytes]:
+def served(log: list[str], since: datetime | None) -> list[str]:
     """What a server answers: it knows whole seconds only."""
-    since = query.get("sinceTime", "")[:19].encode()
-    return [line for line in log if line[:19] >= since]
+    first = "" if since is None else since.strftime("%Y-%m-%dT%H:%M:%S")
+    return [line for line in log if line[:19] >= first]
 
 
-def read(position: LogPosition, lines: list[bytes]) -> list[str]:
-    return [text.decode() for line in lines if (text := position.advance(line)) is not None]
+def read(position: LogPosition, lines: list[str]) -> list[str]:
+    return [text for line in lines if (text := position.advance(line)) is not None]
 
 
 def test_log_position_advance_strips_timestamp():
-    assert LogPosition().advance(stamped(1, 5, "  two words ")) == b"  two words "
-    assert LogPosition().advance(b"2026-11-21T12:00:01+01:00 zone") == b"zone"
+    assert LogPosition().advance(stamped(1, 5, "  two words ")) == "  two words "
+    assert LogPosition().advance("2026-11-21T12:00:01+01:00 zone") == "zone"
 
 
 def test_reading_begins_at_the_beginning_and_goes_on_at_the_last_second():
     position = LogPosition()
-    assert position.resume() == {}
+    assert position.resume() is None
     read(position, [stamped(1, 1, "a"), stamped(3, 999, "b")])
-    assert position.resume() == {"sinceTime": "2026-11-21T12:00:03Z"}
+    assert position.resume() == datetime(2026, 11, 21, 12, 0, 3, tzinfo=UTC)
 
 
 def test_lines_that_are_equal_are_all_shown_and_none_twice():
@@ -50,8 +51,8 @@ def test_lines_that_were_rotated_away_do_not_hide_those_that_follow():
 
 
 def test_log_position_shows_line_without_timestamp_once():
-    position, complaint = LogPosition(), b"unable to retrieve container logs"
-    for expected in ([complaint.decode()], [], []):
+    position, complaint = LogPosition(), "unable to retrieve container logs"
+    for expected in ([complaint], [], []):
         position.resume()
         assert read(position, [complaint]) == expected
 

@@ -1,18 +1,36 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import aiohttp
 import pytest
+from aiohttp.typedefs import Handler
 
 from manager.address import BindAddress
-from manager.http.routes import Page
-from manager.http.server import serve
+from manager.server.server import Routes, routes_of, serve
 
 Headers = Mapping[str, str] | Sequence[tuple[str, str]]
+
+
+Pages = Mapping[str, Handler]
+
+
+@asynccontextmanager
+async def serving(
+    name: str,
+    address: BindAddress,
+    pages: Pages | Routes | None = None,
+    *,
+    posts: Pages | None = None,
+    **options: Any,
+) -> AsyncIterator[BindAddress]:
+    """Serve handlers by path, or routes, and yield where."""
+    routes = routes_of(pages or {}, posts) if pages is None or isinstance(pages, Mapping) else pages
+    async with serve(name, address, routes, **options) as server:
+        yield server.address
 
 
 @dataclass(frozen=True)
@@ -40,16 +58,16 @@ class Site:
 
 
 class ServePages(Protocol):
-    async def __call__(self, pages: Mapping[str, Page], posts: Mapping[str, Page] = ...) -> Site: ...
+    async def __call__(self, pages: Pages | Routes, posts: Pages = ...) -> Site: ...
 
 
 @pytest.fixture
 async def serve_pages() -> AsyncIterator[ServePages]:
     async with AsyncExitStack() as stack:
 
-        async def start(pages: Mapping[str, Page], posts: Mapping[str, Page] | None = None) -> Site:
+        async def start(pages: Pages | Routes, posts: Pages | None = None) -> Site:
             address = await stack.enter_async_context(
-                serve("pages", BindAddress("127.0.0.1", 0), pages, posts=posts)
+                serving("pages", BindAddress("127.0.0.1", 0), pages, posts=posts)
             )
             session = await stack.enter_async_context(aiohttp.ClientSession())
             return Site(session, address)

@@ -6,10 +6,9 @@ import asyncio
 import gc
 
 import pytest
+from aiohttp import web
 
-from manager.http.connection import Connection, Limits
-from manager.http.protocol import HttpProtocol
-from manager.http.request import Request
+from manager.server.connection import ClientConnection, Limits
 
 pytestmark = pytest.mark.virtual_time
 
@@ -20,7 +19,7 @@ LIMITS = Limits()
 class Transport(asyncio.Transport):
     """One whose other end is as slow as the test is."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ClientConnection) -> None:
         super().__init__()
         self._connection = connection
         self.ended = False
@@ -48,9 +47,9 @@ class Transport(asyncio.Transport):
             asyncio.get_running_loop().call_soon(self._connection.connection_lost, None)
 
 
-def connected(protocol: asyncio.Protocol | None = None) -> tuple[Connection, Transport]:
+def connected(protocol: asyncio.Protocol | None = None) -> tuple[ClientConnection, Transport]:
     # Not a fixture, whose time would not be the test's.
-    connection = Connection(protocol or asyncio.Protocol(), lambda connection: None, LIMITS)
+    connection = ClientConnection(protocol or asyncio.Protocol(), lambda: None, LIMITS)
     transport = Transport(connection)
     connection.connection_made(transport)
     return connection, transport
@@ -96,11 +95,11 @@ async def test_idle_connection_ends_after_keep_alive_and_sends_nothing():
     assert transport.sent == b""
 
 
-async def test_connection_ends_after_goodbye_limit_when_the_client_reads_nothing():
+async def test_connection_ends_after_linger_limit_when_the_client_reads_nothing():
     connection, transport = connected()
     transport.takes = False
     connection.data_received(b"G")
-    await ends_after(LIMITS.head + LIMITS.goodbye, transport)
+    await ends_after(LIMITS.head + LIMITS.linger, transport)
 
 
 async def test_an_answer_may_take_its_time():
@@ -110,16 +109,16 @@ async def test_an_answer_may_take_its_time():
     await ends_after(LIMITS.exchange, transport)
 
 
-async def test_connection_ends_after_taking_limit_when_the_client_reads_no_answer():
+async def test_connection_ends_after_write_stall_limit_when_the_client_reads_no_answer():
     connection, transport = connected()
     connection.begin_answer(lambda: True, 0)
     for _ in range(3):
         connection.pause_writing()
-        await asyncio.sleep(LIMITS.taking - A_MOMENT)
+        await asyncio.sleep(LIMITS.write_stall - A_MOMENT)
         connection.resume_writing()
     assert not transport.ended
     connection.pause_writing()
-    await asyncio.sleep(LIMITS.taking + A_MOMENT)
+    await asyncio.sleep(LIMITS.write_stall + A_MOMENT)
     assert transport.ended
 
 
@@ -161,12 +160,13 @@ async def test_a_connection_that_ended_has_no_time_left_to_run_out():
 async def test_http_protocol_logs_nothing_when_a_new_connection_is_lost_at_once(
     caplog: pytest.LogCaptureFixture,
 ):
-    async def never(request: Request) -> None:
+    async def never(request: web.BaseRequest) -> web.StreamResponse:
         raise AssertionError(f"{request} has not been sent")
 
     gc.collect()  # what other tests have left is told now
     caplog.clear()
-    connection, _ = connected(HttpProtocol(never, lambda _: False))
+    server = web.Server(never, handler_cancellation=True)
+    connection, _ = connected(web.RequestHandler(server, loop=asyncio.get_running_loop()))
     connection.connection_lost(None)
     await asyncio.sleep(A_MOMENT)
     gc.collect()  # only then it is told

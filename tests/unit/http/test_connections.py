@@ -18,19 +18,18 @@ from typing import Any, Literal
 
 import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.typedefs import Handler
 from structlog.testing import capture_logs
 
 from manager import open_files
 from manager.address import BindAddress
-from manager.http import connections
-from manager.http.connection import Limits
-from manager.http.request import Request
-from manager.http.response import Response
-from manager.http.routes import Page
-from manager.http.server import serve
+from manager.server import acceptor
+from manager.server.connection import Limits
 from manager.tls.served import SelfSigned, ServedCertificate
 from tests.support.certificates import trusting
 from tests.support.eventually import eventually_async
+from tests.unit.http.conftest import serving
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LONG = 30.0
@@ -108,8 +107,8 @@ async def client(
         writer.transport.abort()
 
 
-async def hello(request: Request) -> Response:
-    return Response(text="hello")
+async def hello(request: web.Request) -> web.StreamResponse:
+    return web.Response(text="hello")
 
 
 async def no_connection_is_open() -> bool:
@@ -118,10 +117,10 @@ async def no_connection_is_open() -> bool:
 
 @asynccontextmanager
 async def site(
-    page: Page = hello, *, tls: bool = False, limits: Limits = PATIENT
+    page: Handler = hello, *, tls: bool = False, limits: Limits = PATIENT
 ) -> AsyncIterator[BindAddress]:
     certificate = ServedCertificate(SelfSigned()) if tls else None
-    async with serve(
+    async with serving(
         "pages", BindAddress("127.0.0.1", 0), {"/": page}, certificate=certificate, limits=limits
     ) as address:
         yield address
@@ -141,7 +140,7 @@ async def test_a_connection_may_have_to_go_in_the_moment_it_is_there(tls: bool):
         if certificate is not None:
             await stack.enter_async_context(certificate.kept_current())
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        served = connections.Connections(listening, Greeted, certificate=certificate, limits=PATIENT)
+        served = acceptor.Acceptor(listening, Greeted, certificate=certificate, limits=PATIENT)
         accepting = asyncio.ensure_future(served.accept())
         try:
             address = BindAddress("127.0.0.1", listening.getsockname()[1])
@@ -161,9 +160,9 @@ async def test_a_client_that_takes_no_answer_is_dropped():
 
     entered = asyncio.Event()
 
-    async def much(request: Request) -> Response:
+    async def much(request: web.Request) -> web.StreamResponse:
         entered.set()
-        return Response(body=bytes(50_000_000))
+        return web.Response(body=bytes(50_000_000))
 
     async with site(much, limits=limits) as address, client(address) as stubborn:
         stubborn.take_nothing()
@@ -204,14 +203,14 @@ async def test_silent_clients_however_many_keep_nobody_out(tls: bool):
 async def test_server_makes_new_connections_wait_when_all_are_being_answered():
     answer, all_there = asyncio.Event(), asyncio.Barrier(PATIENT.connections + 1)
 
-    async def waits(request: Request) -> Response:
+    async def waits(request: web.Request) -> web.StreamResponse:
         if not answer.is_set():
             await all_there.wait()
             await answer.wait()
-        return Response(text="hello")
+        return web.Response(text="hello")
 
     # With no patience, but it is not they who keep us waiting.
-    async with site(waits, limits=replace(PATIENT, patience=0.01)) as address, AsyncExitStack() as stack:
+    async with site(waits, limits=replace(PATIENT, eviction=0.01)) as address, AsyncExitStack() as stack:
         many = [await stack.enter_async_context(client(address)) for _ in range(PATIENT.connections)]
         for each in many:
             each.send(REQUEST)
@@ -230,11 +229,11 @@ async def test_server_makes_new_connections_wait_when_all_are_being_answered():
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
 async def test_server_drops_an_unfinished_request_when_it_needs_the_connection(tls: bool):
-    limits, entered = replace(PATIENT, connections=4, patience=0.05), asyncio.Semaphore(0)
+    limits, entered = replace(PATIENT, connections=4, eviction=0.05), asyncio.Semaphore(0)
 
-    async def reads(request: Request) -> Response:
+    async def reads(request: web.Request) -> web.StreamResponse:
         entered.release()
-        return Response(body=await request.body.read() or b"hello")
+        return web.Response(body=await request.read() or b"hello")
 
     async with site(reads, tls=tls, limits=limits) as address, AsyncExitStack() as stack:
         slow = [await stack.enter_async_context(client(address, tls=tls)) for _ in range(4)]
@@ -251,10 +250,10 @@ async def test_server_drops_an_unfinished_request_when_it_needs_the_connection(t
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
 async def test_server_admits_a_new_connection_when_all_clients_read_no_answer(tls: bool):
-    async def much(request: Request) -> Response:
-        return Response(body=bytes(20_000_000) if request.query else b"hello")
+    async def much(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=bytes(20_000_000) if request.query else b"hello")
 
-    limits = replace(PATIENT, connections=2, patience=0.05)
+    limits = replace(PATIENT, connections=2, eviction=0.05)
     async with site(much, tls=tls, limits=limits) as address, AsyncExitStack() as stack:
         for _ in range(2):
             stubborn = await stack.enter_async_context(client(address, tls=tls))
@@ -281,7 +280,7 @@ async def test_server_keeps_other_clients_when_one_opens_many_connections(tls: b
 
 @pytest.mark.each_loop
 async def test_server_first_drops_the_client_with_most_connections_when_all_are_slow():
-    limits = replace(PATIENT, connections=4, patience=0.05)
+    limits = replace(PATIENT, connections=4, eviction=0.05)
     async with site(limits=limits) as address, AsyncExitStack() as stack:
         slow = await stack.enter_async_context(client(address, source="127.0.0.2"))
         slow.send(REQUEST[:-2])
@@ -289,7 +288,7 @@ async def test_server_first_drops_the_client_with_most_connections_when_all_are_
         many = [await stack.enter_async_context(client(address)) for _ in range(3)]
         for one in many:
             one.send(REQUEST[:-2])
-        await asyncio.sleep(2 * limits.patience)
+        await asyncio.sleep(2 * limits.eviction)
         for source in ("127.0.0.3", "127.0.0.4"):
             another = await stack.enter_async_context(client(address, source=source))
             assert await another.ask() == b"hello"
@@ -312,7 +311,7 @@ JUNK = {
     "bad port": b"GET http://x:99999999/ HTTP/1.1\r\nHost: x\r\n\r\n",
     "bad encoding": b"GET /%ff%fe?%ff HTTP/1.1\r\nHost: \xff\r\nConnection: close\r\n\r\n",
     "http 2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    "connect": b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n",
+    "connect": b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
     "expect": b"GET / HTTP/1.1\r\nHost: x\r\nExpect: more\r\nConnection: close\r\n\r\n",
     "half": b"GET / HTTP/1.1\r\nHo",
     "length of zeros": b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"0" * 5000 + b"\r\n\r\n",
@@ -329,11 +328,11 @@ async def test_server_logs_no_warning_when_clients_send_garbage(
     # As the ports for metrics and health are, and the one for webhooks.
     certificate = ServedCertificate(SelfSigned()) if tls else None
     anywhere = BindAddress("127.0.0.1", 0)
-    limits = replace(PATIENT, head=0.2, exchange=0.5, goodbye=0.2)
+    limits = replace(PATIENT, head=0.2, exchange=0.5, linger=0.2)
     pages = {"/": hello, "/{name}": hello}
     what = "pages" if method == "GET" else "posts"
     with capture_logs() as lines:
-        async with serve(
+        async with serving(
             "pages", anywhere, certificate=certificate, limits=limits, **{what: pages}
         ) as address:
             async with asyncio.TaskGroup() as group:
@@ -373,16 +372,16 @@ OVERLOAD = {
 @pytest.mark.parametrize("tls", [pytest.param(False, marks=pytest.mark.long), True])
 @pytest.mark.each_loop
 async def test_server_frees_the_data_of_clients_that_disconnected(tls: bool):
-    async def greets_or_reads(request: Request) -> Response:
+    async def greets_or_reads(request: web.Request) -> web.StreamResponse:
         if request.query_string:
             await asyncio.sleep(0.2)
-            await request.body.read()
+            await request.read()
         return await hello(request)
 
     gc.collect()
     gc.disable()  # it is tuned to come seldom
     try:
-        async with site(greets_or_reads, limits=replace(PATIENT, goodbye=0.1), tls=tls) as address:
+        async with site(greets_or_reads, limits=replace(PATIENT, linger=0.1), tls=tls) as address:
             tracemalloc.start(6)
             for what, sent in OVERLOAD.items():
                 async with asyncio.TaskGroup() as group:
@@ -433,7 +432,7 @@ async def test_empty_lines_have_an_end():
 
 
 async def test_a_page_that_fails_for_everybody_is_told_of_some_times_and_then_counted():
-    async def fails(request: Request) -> Response:
+    async def fails(request: web.Request) -> web.StreamResponse:
         raise LookupError("a fault of ours")
 
     with capture_logs() as lines:
@@ -447,8 +446,8 @@ async def test_a_page_that_fails_for_everybody_is_told_of_some_times_and_then_co
 
 
 async def test_a_compressed_body_is_not_unpacked():
-    async def reads(request: Request) -> Response:
-        return Response(body=await request.body.read())
+    async def reads(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=await request.read())
 
     packed = gzip.compress(bytes(1_000_000))
     head = b"GET / HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
@@ -458,7 +457,7 @@ async def test_a_compressed_body_is_not_unpacked():
 
 
 async def test_a_listener_that_cannot_accept_tries_again(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(connections, "_ACCEPT_PAUSE", 0.01)
+    monkeypatch.setattr(acceptor, "_ACCEPT_PAUSE", 0.01)
     accept = socket.socket.accept
     failures: list[OSError] = [
         ConnectionAbortedError(),
@@ -528,7 +527,7 @@ async def test_server_uses_the_reserve_descriptor_when_no_other_is_left(monkeypa
 async def test_server_replaces_an_idle_connection_when_descriptors_are_scarce(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(connections, "are_scarce", lambda: True)
+    monkeypatch.setattr(acceptor, "are_scarce", lambda: True)
     async with site(limits=PATIENT) as address, client(address) as first:
         assert await first.ask() == b"hello"
         async with client(address) as second:
@@ -601,7 +600,7 @@ async def test_plain_http_on_a_port_for_https_is_told_so():
 
 @pytest.mark.each_loop
 async def test_https_server_drops_a_client_that_stays_connected_in_plain_http():
-    async with site(tls=True, limits=replace(PATIENT, goodbye=0.1)) as address, client(address) as stubborn:
+    async with site(tls=True, limits=replace(PATIENT, linger=0.1)) as address, client(address) as stubborn:
         stubborn.send(REQUEST)
         await stubborn.ended()
         await eventually_async(no_connection_is_open)
@@ -611,18 +610,18 @@ async def test_https_server_drops_a_client_that_stays_connected_in_plain_http():
 async def test_answers_under_way_get_time_when_the_server_stops():
     entered, answer = asyncio.Event(), asyncio.Event()
 
-    async def waits(request: Request) -> Response:
+    async def waits(request: web.Request) -> web.StreamResponse:
         entered.set()
         await answer.wait()
-        return Response(text="hello")
+        return web.Response(text="hello")
 
     async with AsyncExitStack() as stack:
-        serving = await stack.enter_async_context(AsyncExitStack())
-        address = await serving.enter_async_context(site(waits, limits=replace(PATIENT, finish=LONG)))
+        server = await stack.enter_async_context(AsyncExitStack())
+        address = await server.enter_async_context(site(waits, limits=replace(PATIENT, drain=LONG)))
         asking = await stack.enter_async_context(client(address))
         asking.send(REQUEST)
         await entered.wait()
-        stopping = asyncio.create_task(serving.aclose())
+        stopping = asyncio.create_task(server.aclose())
         await eventually_async(lambda: refuses(address))
         assert not stopping.done()
         answer.set()
@@ -634,20 +633,20 @@ async def test_answers_under_way_get_time_when_the_server_stops():
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 @pytest.mark.parametrize("sent", [0, 10, 60, 75], ids=["nothing", "half a head", "a head", "half a body"])
 async def test_a_request_that_has_begun_to_come_when_the_server_stops_is_answered(sent: int, tls: bool):
-    async def echo(request: Request) -> Response:
-        return Response(body=await request.body.read())
+    async def echo(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=await request.read())
 
     request = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length:      30\r\n\r\n" + b"." * 30
     certificate = ServedCertificate(SelfSigned()) if tls else None
-    at, limits = BindAddress("127.0.0.1", 0), replace(PATIENT, finish=LONG)
+    at, limits = BindAddress("127.0.0.1", 0), replace(PATIENT, drain=LONG)
     async with AsyncExitStack() as stack:
-        serving = await stack.enter_async_context(AsyncExitStack())
-        address = await serving.enter_async_context(
-            serve("x", at, posts={"/": echo}, certificate=certificate, limits=limits)
+        server = await stack.enter_async_context(AsyncExitStack())
+        address = await server.enter_async_context(
+            serving("x", at, posts={"/": echo}, certificate=certificate, limits=limits)
         )
         asking = await stack.enter_async_context(client(address, tls=tls))
         asking.send(request[:sent])
-        stopping = asyncio.create_task(serving.aclose())
+        stopping = asyncio.create_task(server.aclose())
         await eventually_async(lambda: refuses(address))
         asking.send(request[sent:])
         assert await asking.answer() == b"." * 30
@@ -657,23 +656,23 @@ async def test_a_request_that_has_begun_to_come_when_the_server_stops_is_answere
 @pytest.mark.each_loop
 async def test_a_connection_that_nobody_has_accepted_when_the_server_stops_is_answered():
     async with AsyncExitStack() as stack:
-        serving = await stack.enter_async_context(AsyncExitStack())
-        address = await serving.enter_async_context(site(limits=replace(PATIENT, finish=LONG)))
+        server = await stack.enter_async_context(AsyncExitStack())
+        address = await server.enter_async_context(site(limits=replace(PATIENT, drain=LONG)))
         with socket.create_connection(("127.0.0.1", address.port)) as waiting:
             waiting.sendall(REQUEST)
-            await serving.aclose()
+            await server.aclose()
             assert waiting.recv(65536).endswith(b"hello")
 
 
 @pytest.mark.each_loop
 async def test_server_stop_does_not_wait_for_idle_connections():
     async with AsyncExitStack() as stack:
-        serving = await stack.enter_async_context(AsyncExitStack())
-        address = await serving.enter_async_context(site(limits=replace(PATIENT, finish=LONG)))
+        server = await stack.enter_async_context(AsyncExitStack())
+        address = await server.enter_async_context(site(limits=replace(PATIENT, drain=LONG)))
         idle = await stack.enter_async_context(client(address))
         assert await idle.ask() == b"hello"
         began = asyncio.get_running_loop().time()
-        await serving.aclose()
+        await server.aclose()
         assert asyncio.get_running_loop().time() - began < LONG / 2
 
 
@@ -689,7 +688,7 @@ async def refuses(address: BindAddress) -> bool:
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True])
 async def test_server_answers_all_requests_when_the_client_has_ended_sending(tls: bool):
-    async def slow(request: Request) -> Response:
+    async def slow(request: web.Request) -> web.StreamResponse:
         await asyncio.sleep(0.01)
         return await hello(request)
 
@@ -705,12 +704,12 @@ async def test_server_answers_all_requests_when_the_client_has_ended_sending(tls
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True])
 async def test_server_closes_the_connection_when_the_client_ends_sending_mid_request(tls: bool):
-    async def echo(request: Request) -> Response:
-        return Response(body=await request.body.read())
+    async def echo(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=await request.read())
 
     certificate = ServedCertificate(SelfSigned()) if tls else None
     at = BindAddress("127.0.0.1", 0)
-    async with serve("x", at, posts={"/": echo}, certificate=certificate, limits=PATIENT) as address:
+    async with serving("x", at, posts={"/": echo}, certificate=certificate, limits=PATIENT) as address:
         head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n"
         for sent, answer in ((head + b"half", b"half"), (head + b"ha", b""), (head, b""), (head[:20], b"")):
             async with client(address, tls=tls) as hasty:

@@ -21,7 +21,6 @@ from apis.tutorial.v1.foo import Foo, FooSpec
 from controllers.cache.memcached import MemcachedOperator
 from controllers.main import OPERATORS
 from controllers.tutorial.foo import FooOperator
-from manager.access.access import Access
 from manager.api import ObjectKey, ObjectMeta
 from manager.cli.operators import owned_by
 from manager.console.census import Census
@@ -31,6 +30,7 @@ from manager.explain.looking import Found, Looker
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
+from manager.server.access import Access
 from manager.tls.served import SelfSigned, ServedCertificate
 from manager_tools.testing import LocalWire, World, operated
 from tests.support import ROOT
@@ -571,7 +571,7 @@ async def test_tasks_are_told_with_where_they_wait_and_a_profile_with_where_time
         status, text = await get(site, "/debug/tasks")
         assert status == 200
         worker = text.partition("\nfoo-worker-0\n")[2].partition("\n\n")[0]
-        assert "Controller._run_worker" in worker
+        assert "Workers._work" in worker
         assert re.search(r"WorkQueue\._wait \(.*queue\.py:\d+\)", worker)
         status, text = await get(site, "/debug/profile?seconds=0.1")
         assert status == 200

@@ -8,15 +8,15 @@ import random
 import pytest
 
 from manager.console.owners import Leases, Owners, Shares, owners_told
+from manager.election.guard import Leadership
 from manager.explain.telling import whose
 from manager.kube.transport import Transport
-from manager.leader.leadership import Leadership
-from manager.leader.terms import Terms
 from manager.metrics import Metrics
+from manager.shards.owned import OwnedShards
 from manager.shards.ranges import Ranges
 from tests.support.scripted_wire import Reply, ScriptedWire
-from tests.unit.leader.conftest import LEASES, NAME, NAMESPACE
-from tests.unit.leader.program import COUNT, Program, program
+from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
+from tests.unit.election.program import COUNT, Program, program
 
 __all__ = ["program"]
 
@@ -101,8 +101,8 @@ async def test_a_replica_knows_what_is_its_own_and_reads_the_leases_once_for_all
     wire = ScriptedWire()
     program.server.serve(wire)
     (a,) = await program.start("a")
-    terms = Terms(COUNT)
-    owners = Owners(leases_by(wire), terms, {"foo": True, "pet": False})
+    owned = OwnedShards(COUNT, Metrics())
+    owners = Owners(leases_by(wire), owned, {"foo": True, "pet": False})
     number = owners.number_of("foo", UID)
     assert number == Ranges.of(COUNT, ()).number_of(UID)
     assert (owners.number_of("pet", UID), owners.number_of("everywhere", UID)) == (0, None)
@@ -110,7 +110,7 @@ async def test_a_replica_knows_what_is_its_own_and_reads_the_leases_once_for_all
     assert [(each["holder"], each["here"]) for each in told[:-1]] == [(a.identity, False)] * 50
     assert told[-1]["rows"][0]["numbers"] == f"0-{COUNT - 1}"
     assert len(wire.sent("GET", LEASES)) == 1
-    terms.begin(number, Leadership())
+    owned.begin(number, Leadership())
     assert (await owners.told("foo", number, may=True))["here"] is True
     assert [owners.is_ours("foo", uid) for uid in (UID, None)] == [True, False]
     assert [owners.is_ours(name, UID) for name in ("pet", "everywhere")] == [False, True]
@@ -121,7 +121,7 @@ async def test_a_replica_knows_what_is_its_own_and_reads_the_leases_once_for_all
 
 async def test_owners_hide_the_holder_and_send_no_request_without_the_right():
     wire = ScriptedWire()
-    told = await Owners(leases_by(wire), Terms(4), {"foo": True}).told("foo", 3, may=False)
+    told = await Owners(leases_by(wire), OwnedShards(4, Metrics()), {"foo": True}).told("foo", 3, may=False)
     assert (told["range"], told["holder"]) == (3, None)
     assert whose(told) == "range 3 of 4; who holds it is not known: you may not get its lease"
     assert not wire.requests
@@ -138,7 +138,7 @@ async def test_owners_hide_the_holder_and_send_no_request_without_the_right():
 async def test_owners_report_a_problem_and_no_holder_when_leases_cannot_be_read(answer: Reply, said: str):
     wire = ScriptedWire()
     wire.on("GET", LEASES, answer)
-    owners = Owners(leases_by(wire), Terms(4), {"foo": True})
+    owners = Owners(leases_by(wire), OwnedShards(4, Metrics()), {"foo": True})
     told = await owners.told("foo", 3, may=True)
     assert told["holder"] is None
     assert told["problem"].startswith(said)
@@ -158,7 +158,7 @@ async def test_owners_list_at_most_64_replicas():
     wire = ScriptedWire()
     items = [lease(number, holderIdentity=f"replica-{number}", renewTime="whenever") for number in range(128)]
     wire.on("GET", LEASES, Reply.json({"metadata": {}, "items": items}))
-    told = await Owners(leases_by(wire), Terms(128), {}).replicas()
+    told = await Owners(leases_by(wire), OwnedShards(128, Metrics()), {}).replicas()
     assert (len(told["rows"]), told["more"]) == (64, 64)
     assert {row["renewed"] for row in told["rows"]} == {""}
     # Whoever wrote that, it has expired at no time that anybody could name.

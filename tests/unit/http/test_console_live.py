@@ -9,15 +9,15 @@ import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from unittest.mock import Mock
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
 from apis.tutorial.v1.foo import Foo, FooSpec
 from controllers.cache.memcached import MemcachedOperator
 from controllers.tutorial.foo import FooOperator
-from manager.access.reviews import User
 from manager.api import GroupVersionKind, ObjectKey, ObjectMeta
 from manager.console.changes import Changed
 from manager.console.following import Following, Watches
@@ -26,10 +26,10 @@ from manager.console.pages import Console, _part_of
 from manager.console.search import Search, Wanted, kinds, sources
 from manager.explain.judging import Verdict
 from manager.explain.looking import Found, Listed, Looker, Node
-from manager.http import guard
-from manager.http.request import Request
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
+from manager.server import guard
+from manager.server.reviews import User
 from manager_tools.testing import World, operated
 from tests.support.effort import turns_of_others
 from tests.support.scripted_wire import ScriptedWire, Stream
@@ -72,11 +72,9 @@ async def feed_of(console: Console, path: str) -> Feed:
     return console._feeds.of(await subject_of(request_of(path)), render)
 
 
-def request_of(path: str) -> Request:
+def request_of(path: str) -> web.Request:
     names = dict(zip(("resource", "namespace", "name"), path.strip("/").split("/")[1:], strict=False))
-    request = Request(f"GET {path} HTTP/1.1\r\n\r\n".encode(), Mock(), Mock())
-    request.match_info = names
-    return request
+    return make_mocked_request("GET", path, match_info=names)
 
 
 class Browser:

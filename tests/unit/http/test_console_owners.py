@@ -12,16 +12,16 @@ import pytest
 from apis.tutorial.v1.foo import Foo
 from controllers.main import OPERATORS
 from devcluster.exchange import ApiResponse
-from manager.access.access import Access
 from manager.cli.operators import owned_by
 from manager.clock import now
 from manager.console.owners import Leases, Owners
 from manager.console.pages import Console
+from manager.election.guard import Leadership
 from manager.kube.transport import Transport
 from manager.kube.wire import WireRequest
-from manager.leader.leadership import Leadership
-from manager.leader.terms import Terms
 from manager.metrics import Metrics
+from manager.server.access import Access
+from manager.shards.owned import OwnedShards
 from manager_tools.testing import LocalWire, World
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 from tests.unit.http.conftest import ServePages
@@ -50,7 +50,7 @@ class Part:
         wire = LocalWire(world.cluster)
         self.transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="console")
         self.world = world
-        self.terms = Terms(COUNT)
+        self.owned = OwnedShards(COUNT, Metrics())
         leases = Leases(self.transport, namespace="default", name="test")
         self.console = Console(
             world.manager,
@@ -58,13 +58,13 @@ class Part:
             access,
             owned=owned_by(OPERATORS),
             with_conditions=[Foo.gvk],
-            owners=Owners(leases, self.terms, {"foo": shared_out}),
+            owners=Owners(leases, self.owned, {"foo": shared_out}),
         )
 
     async def hold(self, *numbers: int) -> None:
         for number in range(COUNT):
             if number in numbers:
-                self.terms.begin(number, Leadership())
+                self.owned.begin(number, Leadership())
             await self.lease(number, "test" if number in numbers else OTHER)
 
     async def lease(self, number: int, holder: str) -> None:
@@ -88,7 +88,7 @@ class Part:
 
     async def number(self) -> int:
         foo = await self.world.get(Foo, "lonely")
-        return self.terms.number_of(foo.metadata.uid or "")
+        return self.owned.number_of(foo.metadata.uid or "")
 
 
 async def test_a_page_of_the_replica_that_works_on_an_object_says_so(serve_pages: ServePages):
@@ -141,7 +141,7 @@ async def test_console_api_finds_the_owner_of_an_uncached_object_by_its_uid(serv
         unknown = PAGE.replace("lonely", "elsewhere")
         assert orjson.loads((await get(site, unknown))[1])["owners"] == []
         [owner] = orjson.loads((await get(site, f"{unknown}?uid=a-uid"))[1])["owners"]
-        assert owner["range"] == part.terms.number_of("a-uid")
+        assert owner["range"] == part.owned.number_of("a-uid")
         assert (owner["holder"], owner["here"]) == (OTHER, False)
         assert (await post(site, f"{PATH.replace('lonely', 'elsewhere')}/reconcile"))[0] == 409
 

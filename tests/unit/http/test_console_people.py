@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from manager.access.reviews import User
 from manager.console.people import LinesByUser, sharer
+from manager.server.reviews import User
 
 pytestmark = pytest.mark.virtual_time
 

@@ -8,16 +8,15 @@ from datetime import datetime, timedelta
 
 import aiohttp
 import pytest
+from aiohttp import web
 from yarl import URL
 
 from apis.tutorial.v1.foo import Foo
 from manager.address import BindAddress
 from manager.clock import now
 from manager.console.proxy import Proxy
-from manager.http.request import Request
-from manager.http.response import Response
-from manager.http.server import serve
 from manager.kube.tls import Pem, TlsFiles
+from manager.server.server import routes_of, serve
 from manager.tls.issue import Authority, new_authority
 from manager.tls.key_pair import KeyPair
 from manager.tls.served import ServedCertificate
@@ -173,19 +172,19 @@ async def test_the_token_goes_to_nobody_whose_certificate_is_not_the_managers(wr
     )
     asked: list[str] = []
 
-    async def page(request: Request) -> Response:
+    async def page(request: web.Request) -> web.StreamResponse:
         asked.append(request.headers["Authorization"])
-        return Response(text="hello")
+        return web.Response(text="hello")
 
     async with AsyncExitStack() as stack:
         there = BindAddress("127.0.0.1", 0)
         served = await stack.enter_async_context(
-            serve("console", there, {"/": page}, certificate=ServedCertificate(made))
+            serve("console", there, routes_of({"/": page}), certificate=ServedCertificate(made))
         )
         tls = TlsFiles(Pem("the CA bundle", data=ours.certificate)).build()
-        proxy = Proxy(URL(f"https://{served}"), always("ann"), tls, named=NAME)  # type: ignore[arg-type]
-        here = await stack.enter_async_context(serve("proxy", there, proxy.pages()))
-        site = Site(await stack.enter_async_context(aiohttp.ClientSession()), here)
+        proxy = Proxy(URL(f"https://{served.address}"), always("ann"), tls, named=NAME)  # type: ignore[arg-type]
+        here = await stack.enter_async_context(serve("proxy", there, routes_of(proxy.pages())))
+        site = Site(await stack.enter_async_context(aiohttp.ClientSession()), here.address)
         async with opened(site, proxy) as mine:
             status, text = await get(site, "/", **mine)
     if wrong:

@@ -6,15 +6,14 @@ from collections import Counter
 from collections.abc import Mapping
 
 import pytest
+from aiohttp import web
 from structlog.testing import capture_logs
 
-from manager.access.access import Access
-from manager.access.answers import WAITING, TooManyQuestions
-from manager.http.guard import guarded
-from manager.http.request import Request
-from manager.http.response import Response
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
+from manager.server.access import Access
+from manager.server.answers import WAITING, TooManyQuestions
+from manager.server.guard import guarded
 from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Sent
 from tests.unit.http.conftest import Headers, ServePages, Site
 
@@ -22,8 +21,8 @@ TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
-async def secret(request: Request) -> Response:
-    return Response(text="secret")
+async def secret(request: web.Request) -> web.StreamResponse:
+    return web.Response(text="secret")
 
 
 class Cluster:
@@ -132,7 +131,7 @@ async def test_guarded_page_answers_429_when_too_many_token_reviews_wait(site: S
 async def test_a_page_that_cannot_ask_for_all_it_shows_is_there_later(
     serve_pages: ServePages, access: Access
 ):
-    async def turned_away(_: Request) -> Response:
+    async def turned_away(_: web.Request) -> web.StreamResponse:
         raise TooManyQuestions("too many questions wait already")
 
     site = await serve_pages({"/metrics": guarded(turned_away, access)})

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from manager.health import Health
-from manager.http.pages import health_pages
+from manager.server.pages import health_routes
 from tests.unit.http.conftest import ServePages, Site
 
 PLAIN = "text/plain; charset=utf-8"
@@ -14,7 +14,7 @@ async def site(serve_pages: ServePages) -> Site:
     health = Health()
     health.liveness.add("loop", lambda: None)
     health.readiness.add("cache", lambda: "Pod is not synced")
-    return await serve_pages(health_pages(health))
+    return await serve_pages(health_routes(health))
 
 
 async def test_a_healthy_process_says_ok(site: Site):

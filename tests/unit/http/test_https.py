@@ -9,16 +9,16 @@ from pathlib import Path
 import aiohttp
 import pytest
 import trustme
+from aiohttp import web
 
 from manager.address import BindAddress
-from manager.http.connection import Limits
-from manager.http.request import Request
-from manager.http.response import Response
-from manager.http.server import CannotListen, CannotServe, serve
+from manager.server.connection import Limits
+from manager.server.server import CannotListen, CannotServe
 from manager.tls import served
 from manager.tls.served import CertificateFiles, ServedCertificate
 from tests.support.certificates import trusting
 from tests.unit.conftest import LogLines
+from tests.unit.http.conftest import serving
 
 ANY_PORT = BindAddress("127.0.0.1", 0)
 
@@ -61,8 +61,8 @@ class Secret:
         return ServedCertificate(CertificateFiles(self.folder / "tls.crt", self.folder / "tls.key"))
 
 
-async def hello(request: Request) -> Response:
-    return Response(text="hello")
+async def hello(request: web.Request) -> web.StreamResponse:
+    return web.Response(text="hello")
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def site(secret: Secret) -> AbstractAsyncContextManager[BindAddress]:
-    return serve("pages", ANY_PORT, {"/": hello}, certificate=secret.certificate)
+    return serving("pages", ANY_PORT, {"/": hello}, certificate=secret.certificate)
 
 
 async def presented(address: BindAddress, context: ssl.SSLContext, name: str | None) -> bytes:
@@ -153,7 +153,7 @@ async def test_https_server_refuses_tls_1_3_because_it_allows_endless_key_update
 async def test_a_certificate_that_is_not_there_is_told_in_a_sentence(tmp_path: Path):
     certificate = ServedCertificate(CertificateFiles(tmp_path / "tls.crt", tmp_path / "tls.key"))
     with pytest.raises(CannotServe) as error:
-        async with serve("metrics", ANY_PORT, {}, certificate=certificate):
+        async with serving("metrics", ANY_PORT, {}, certificate=certificate):
             pytest.fail("it was served")
     assert str(error.value) == (
         f"cannot serve metrics on 127.0.0.1:0: {tmp_path}/tls.crt cannot be read: No such file or directory"
@@ -166,7 +166,7 @@ async def fetch(address: BindAddress, host: str) -> str:
 
 
 async def test_serve_listens_on_every_interface_without_a_host():
-    async with serve("pages", BindAddress("", 0), {"/": hello}) as address:
+    async with serving("pages", BindAddress("", 0), {"/": hello}) as address:
         assert await fetch(address, "127.0.0.1") == "hello"
         if socket.has_dualstack_ipv6():
             assert await fetch(address, "[::1]") == "hello"
@@ -174,14 +174,14 @@ async def test_serve_listens_on_every_interface_without_a_host():
 
 async def test_serve_listens_on_ipv4_without_a_host_when_ipv6_is_missing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
-    async with serve("pages", BindAddress("", 0), {"/": hello}) as address:
+    async with serving("pages", BindAddress("", 0), {"/": hello}) as address:
         assert await fetch(address, "127.0.0.1") == "hello"
 
 
 async def test_a_port_in_use_is_told_in_a_sentence():
-    async with serve("pages", ANY_PORT, {}) as taken:
+    async with serving("pages", ANY_PORT, {}) as taken:
         with pytest.raises(CannotListen) as error:
-            async with serve("metrics", taken, {}):
+            async with serving("metrics", taken, {}):
                 pytest.fail("it was served")
     assert str(error.value) == f"cannot serve metrics on {taken}: Address already in use"
 
@@ -189,8 +189,8 @@ async def test_a_port_in_use_is_told_in_a_sentence():
 @pytest.mark.parametrize("host", ["127.0.0.1", ""])
 async def test_serve_takes_another_port_where_the_address_may_be_any(host: str, log_lines: LogLines):
     async with (
-        serve("pages", BindAddress(host, 0), {}) as taken,
-        serve("console", taken, {"/": hello}, flag="--console-bind-address", any_port=True) as address,
+        serving("pages", BindAddress(host, 0), {}) as taken,
+        serving("console", taken, {"/": hello}, flag="--console-bind-address", any_port=True) as address,
     ):
         assert (address.host, address.port != taken.port) == (host, True)
         assert await fetch(address, "127.0.0.1") == "hello"
@@ -202,20 +202,20 @@ async def test_serve_takes_another_port_where_the_address_may_be_any(host: str, 
 
 async def test_serve_names_an_address_of_another_machine_though_any_port_will_do():
     with pytest.raises(CannotListen, match="Cannot assign"):
-        async with serve("console", BindAddress("192.0.2.1", 0), {}, any_port=True):
+        async with serving("console", BindAddress("192.0.2.1", 0), {}, any_port=True):
             pytest.fail("it was served")
 
 
 async def test_a_port_in_use_on_every_interface_is_told_too():
-    async with serve("pages", BindAddress("", 0), {}) as taken:
+    async with serving("pages", BindAddress("", 0), {}) as taken:
         with pytest.raises(CannotListen, match=r"cannot serve metrics on :.*: Address already in use"):
-            async with serve("metrics", taken, {}):
+            async with serving("metrics", taken, {}):
                 pytest.fail("it was served")
 
 
 async def test_an_address_that_is_not_this_machines_is_told_in_a_sentence():
     with pytest.raises(CannotListen, match=r"on 192\.0\.2\.1:0: Cannot assign"):
-        async with serve("metrics", BindAddress("192.0.2.1", 0), {}):
+        async with serving("metrics", BindAddress("192.0.2.1", 0), {}):
             pytest.fail("it was served")
 
 
@@ -225,28 +225,29 @@ async def test_a_host_that_does_not_exist_is_told_in_a_sentence(monkeypatch: pyt
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
     with pytest.raises(CannotListen, match="cannot serve metrics on nowhere:80: Name or service not known"):
-        async with serve("metrics", BindAddress("nowhere", 80), {}):
+        async with serving("metrics", BindAddress("nowhere", 80), {}):
             pytest.fail("it was served")
 
 
 async def test_a_port_is_free_again_at_once():
-    async with serve("pages", ANY_PORT, {"/": hello}) as address:
+    async with serving("pages", ANY_PORT, {"/": hello}) as address:
         await fetch(address, "127.0.0.1")
-    async with serve("pages", address, {"/": hello}):
+    async with serving("pages", address, {"/": hello}):
         assert await fetch(address, "127.0.0.1") == "hello"
 
 
 async def test_a_server_that_leaves_says_with_each_answer_that_it_is_the_last_of_its_connection():
     leaving = False
 
-    async def sends_itself(request: Request) -> Response:
-        response = Response(text="hello")
-        await response.send(request)
+    async def sends_itself(request: web.Request) -> web.StreamResponse:
+        response = web.Response(text="hello")
+        await response.prepare(request)
+        await response.write_eof()
         return response
 
     pages = {"/": hello, "/itself": sends_itself}
     async with (
-        serve("pages", ANY_PORT, pages, leaving=lambda: leaving) as address,
+        serving("pages", ANY_PORT, pages, leaving=lambda: leaving) as address,
         aiohttp.ClientSession() as session,
     ):
         for path in pages:
@@ -259,11 +260,11 @@ async def test_a_server_that_leaves_says_with_each_answer_that_it_is_the_last_of
 async def test_a_request_that_never_ends_does_not_hold_up_the_end():
     started = asyncio.Event()
 
-    async def stuck(request: Request) -> Response:
+    async def stuck(request: web.Request) -> web.StreamResponse:
         started.set()
-        return await asyncio.Event().wait() or Response()
+        return await asyncio.Event().wait() or web.Response()
 
-    async with serve("pages", ANY_PORT, {"/": stuck}, limits=Limits(finish=0.01)) as address:
+    async with serving("pages", ANY_PORT, {"/": stuck}, limits=Limits(drain=0.01)) as address:
         request = asyncio.create_task(fetch(address, "127.0.0.1"))
         await started.wait()
     with pytest.raises(aiohttp.ClientError):

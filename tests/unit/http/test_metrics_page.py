@@ -6,9 +6,9 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 
-import manager.http.pages as page_module
-from manager.http.pages import exposition, metrics_page
+import manager.server.pages as page_module
 from manager.metrics import Metrics
+from manager.server.pages import exposition, metrics_routes
 from tests.support.effort import turns_of_others
 from tests.unit.http.conftest import ServePages, Site
 
@@ -28,7 +28,7 @@ def metrics() -> Metrics:
 
 @pytest.fixture
 async def site(serve_pages: ServePages, metrics: Metrics) -> Site:
-    return await serve_pages({"/metrics": metrics_page(metrics)})
+    return await serve_pages(metrics_routes(metrics))
 
 
 @pytest.mark.parametrize("accept", [None, "*/*", "text/plain", "text/plain;version=0.0.4"])
@@ -86,7 +86,7 @@ async def test_metrics_page_shares_renderings_between_concurrent_requests(
         return await exposition(metrics, accept)
 
     monkeypatch.setattr(page_module, "exposition", counted)
-    site = await serve_pages({"/metrics": metrics_page(Metrics())})
+    site = await serve_pages(metrics_routes(Metrics()))
     # Whatever versions they make up.
     accepted = (f"application/openmetrics-text;version=1.0.{number}" for number in range(30))
     asking = (site.get("/metrics", headers={"Accept": each}) for each in accepted)

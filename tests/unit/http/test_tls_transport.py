@@ -13,9 +13,9 @@ from typing import cast
 
 import pytest
 
-from manager.http import tls_transport
-from manager.http.connection import Limits
-from manager.http.tls_transport import TlsTransport, Turn
+from manager.server import tls_transport
+from manager.server.connection import Limits
+from manager.server.tls_transport import TlsTransport, Turn
 from manager.tls.served import SelfSigned
 from tests.support.certificates import trusting
 
@@ -136,9 +136,9 @@ def context() -> ssl.SSLContext:
 def connected(context: ssl.SSLContext) -> Connect:
     @asynccontextmanager
     async def scene(
-        *, goodbye: float = LONG, turn: Turn | None = None, greets: bool = True
+        *, linger: float = LONG, turn: Turn | None = None, greets: bool = True
     ) -> AsyncIterator[tuple[Heard, Client]]:
-        heard, limits, turn = Heard(), Limits(goodbye=goodbye), turn or Turn()
+        heard, limits, turn = Heard(), Limits(linger=linger), turn or Turn()
         server = await asyncio.get_running_loop().create_server(
             lambda: TlsTransport(heard, context, limits, turn), "127.0.0.1", 0
         )
@@ -238,7 +238,7 @@ async def test_tls_transport_close_delivers_the_last_data_to_a_client_that_still
 
 
 async def test_tls_transport_closes_when_the_client_does_not_answer_the_session_end(connected: Connect):
-    async with connected(goodbye=0.05) as (heard, _):
+    async with connected(linger=0.05) as (heard, _):
         heard.transport.close()
         async with asyncio.timeout(10):
             await heard.lost.wait()

@@ -16,15 +16,16 @@ from hypothesis import strategies as st
 
 from manager.api import ObjectKey
 from manager.api.core_v1 import Secret
-from manager.cache.answers import decode_bookmark, deleted_uid
+from manager.cache.informer import deleted_uid
 from manager.cache.record import RecordDecoder
+from manager.cache.reflector import decode_bookmark
 from manager.client.applier import _decoded
 from manager.client.reader import decode_at_once
+from manager.election.lease import Lease
 from manager.kube import rest_mapping
 from manager.kube.decoding import _shallow, decode_event, json_object, lines, shallow_at_once, watch_events
 from manager.kube.errors import Gone, KubeError, ProtocolError, ServerError, error_from, status_error
 from manager.kube.listing import decode_list
-from manager.leader.lease import Lease
 from manager_tools.migration.definitions import decode_definition
 from tests.support.effort import Effort, turns_of_others
 

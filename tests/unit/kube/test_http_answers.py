@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from manager.kube.answer import READ_AHEAD
-from manager.kube.connection import HEAD_LIMIT
+from manager.kube.connection import HEAD_LIMIT, READ_AHEAD
 from manager.kube.errors import ConnectionLost
 from manager.kube.http_wire import HttpWire
 from manager.kube.wire import WireRequest
@@ -142,7 +141,7 @@ async def test_a_connection_that_the_server_closes_while_it_is_idle_is_not_used(
 async def test_the_connection_used_last_is_used_next_and_the_others_are_closed_in_time(
     wire: HttpWire, script: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("manager.kube.pool.KEEP_ALIVE", 0.05)
+    monkeypatch.setattr("manager.kube.http_wire.KEEP_ALIVE", 0.05)
     async with wire.exchange(GET) as first, wire.exchange(GET) as second:
         await second.read()
         await first.read()

@@ -11,7 +11,7 @@ import pytest
 import trustme
 import uvloop
 
-from manager.kube.answer import READ_AHEAD
+from manager.kube.connection import READ_AHEAD
 from manager.kube.errors import ConnectionLost, ProtocolError
 from manager.kube.http_wire import HttpWire
 from manager.kube.wire import WireRequest
@@ -65,7 +65,7 @@ async def test_an_answer_frees_whoever_waits_for_the_server_to_take_the_rest(
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.transport.pause_reading()
-        connection = next(iter(wire._connections._open))
+        connection = next(iter(wire._pool._open))
         await until(lambda: connection._writable is not None)
         writer.write(REFUSED + b"big")
         await answered.wait()
@@ -92,8 +92,8 @@ async def test_a_connection_goes_on_after_an_answer_of_which_nobody_wanted_the_r
     begun = asyncio.Event()
     script.serve = serve
     async with wire.exchange(WireRequest("GET", "/log", {}, stream=True)) as response:
-        connection = next(iter(wire._connections._open))
-        await until(lambda: response._held == READ_AHEAD - 100)
+        connection = next(iter(wire._pool._open))
+        await until(lambda: response.held == READ_AHEAD - 100)
         begun.set()
         await until(lambda: connection.is_idle)
     assert await fetch(wire) == (200, b"ok")
@@ -111,7 +111,7 @@ async def test_an_answer_without_end_is_given_up_where_it_is_too_long(wire: Http
     async with asyncio.timeout(10), wire.exchange(GET) as response:
         with pytest.raises(ProtocolError, match="the answer is longer than 1000000 bytes"):
             await response.read(1_000_000)
-        assert response._held == 0
+        assert response.held == 0
     script.serve = script.take_answers
     assert await fetch(wire) == (200, b"ok")
 
@@ -176,7 +176,7 @@ def test_wire_keeps_nothing_of_a_request_that_is_cancelled_at_any_turn(
             server.answer = lambda request: Answer(request.body)
             wire = HttpWire(config_for(server.url, authority), connections=1)
             wire.exchange(GET)
-            pool = wire._connections
+            pool = wire._pool
             assert pool is not None
             over = False
             for turns in itertools.count():

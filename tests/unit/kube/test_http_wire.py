@@ -141,8 +141,8 @@ async def test_connections_notice_when_the_other_side_is_gone_without_a_word(
 ):
     server.answer = lambda _: Answer(b"s", claimed_length=9)
     async with wire.exchange(GET), wire.exchange(WireRequest("GET", "/watch", {}, stream=True)):
-        assert wire._connections is not None
-        opened = list(wire._connections._sockets)
+        assert wire._pool is not None
+        opened = list(wire._pool._sockets)
         assert len(opened) == 2
         for each in opened:
             assert each.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)

@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from manager.kube.errors import ConfigError
-from manager.kube.kubeconfig import Entry, Kubeconfig, read_kubeconfig
-from manager.kube.user import pem_of
+from manager.kube.kubeconfig import Entry, Kubeconfig, pem_of, read_kubeconfig
 
 
 def document(name: str = "a", **changes: Any) -> dict[str, Any]:

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from manager.kube import config
 from manager.kube.errors import ConfigError
-from manager.kube.kubeconfig import Choice, Entry, read_kubeconfig
-from manager.kube.user import credentials_of, impersonation_of, pem_of
+from manager.kube.kubeconfig import Choice, Entry, credentials_of, impersonation_of, pem_of, read_kubeconfig
 
 V1BETA1 = "client.authentication.k8s.io/v1beta1"
 

@@ -27,25 +27,24 @@ def texts(logged: Logged) -> list[str]:
 def test_a_warning_is_told_once(logged: Logged):
     warnings = ServerWarnings()
     for _ in range(3):
-        warnings.tell({"Warning": '299 - "v1beta1 is deprecated"'})
+        warnings.log('299 - "v1beta1 is deprecated"')
     assert texts(logged) == ["v1beta1 is deprecated"]
 
 
 def test_server_warnings_logs_each_warning_of_one_answer(logged: Logged):
-    ServerWarnings().tell({"Warning": r'299 - "unknown field \"spec.x\", really", 299 - "second"'})
+    ServerWarnings().log(r'299 - "unknown field \"spec.x\", really", 299 - "second"')
     assert texts(logged) == ['unknown field "spec.x", really', "second"]
 
 
-def test_an_answer_without_a_warning_says_nothing(logged: Logged):
-    ServerWarnings().tell({"Content-Type": "application/json"})
-    ServerWarnings().tell({"Warning": "whatever"})
+def test_server_warnings_ignores_a_header_of_another_form(logged: Logged):
+    ServerWarnings().log("whatever")
     assert logged == []
 
 
 def test_server_warnings_remembers_at_most_256_warnings(logged: Logged):
     warnings = ServerWarnings()
     for number in range(1000):
-        warnings.tell({"Warning": f'299 - "{number}"'})
+        warnings.log(f'299 - "{number}"')
     assert len(warnings._told) <= 256
     assert len(logged) == 1000
 
@@ -53,7 +52,7 @@ def test_server_warnings_remembers_at_most_256_warnings(logged: Logged):
 def test_a_warning_is_a_line_of_the_managers_log():
     reading, writing = os.pipe()
     with configured(log_format="json", fd=writing):
-        ServerWarnings().tell({"Warning": '299 - "too small a request"'})
+        ServerWarnings().log('299 - "too small a request"')
     os.close(writing)
     with os.fdopen(reading) as lines:
         [line] = map(json.loads, lines)

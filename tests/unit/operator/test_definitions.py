@@ -15,7 +15,7 @@ from pydantic import Field
 from devcluster import DevCluster
 from manager.api import ApiModel, Int32, Resource, Scale, Status, crd, preserve_unknown
 from manager.api.core_v1 import PodTemplateSpec
-from manager.controller import WorkQueue
+from manager.controller import KeyBackoff, WorkQueue
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.metrics import Metrics
@@ -197,7 +197,7 @@ async def test_gate_opens_with_the_definition_and_halts_the_queue_when_it_is_spo
         assert opening.done()
         assert (definitions.problem(), definitions.detail()) == (None, None)
 
-        queue: WorkQueue[Any] = WorkQueue("box", metrics=Metrics(), backoff=None)  # type: ignore[arg-type]
+        queue: WorkQueue[Any] = WorkQueue("box", metrics=Metrics(), backoff=KeyBackoff(rng=random.Random(1)))
         running = asyncio.create_task(gate.run(queue))
         await asyncio.sleep(0)
         assert not queue.halted

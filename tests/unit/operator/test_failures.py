@@ -25,7 +25,7 @@ from manager.kube.errors import (
     TooManyRequests,
     Unreachable,
 )
-from manager.operator.running import ObjectReconciler
+from manager.operator.reconciler import ObjectReconciler
 from manager_tools.testing import World, operated
 from tests.unit.conftest import LogLines
 

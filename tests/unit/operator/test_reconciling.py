@@ -26,7 +26,7 @@ from manager.api import (
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import ConfigMap, Namespace, Secret
 from manager.cache import Selection
-from manager.cache.intake import Intake
+from manager.cache.sink import Sink
 from manager.controller import (
     ControllerOptions,
     Predicate,
@@ -35,8 +35,8 @@ from manager.controller import (
     status_changed,
 )
 from manager.kube.errors import ServerError
+from manager.operator.children import changed_fields
 from manager.operator.context import Changed
-from manager.operator.difference import changed_fields
 from manager.operator.rights import rights_of
 from manager.operator.rollouts import is_rolled_out
 from manager.runs import SPARED, Run
@@ -1415,13 +1415,13 @@ async def test_apply_slows_down_when_each_new_child_is_garbage_collected(
         if told:
             obj.status.text = child.metadata.uid
 
-    original, deaf = Intake.event, False
+    original, deaf = Sink.event, False
 
-    def event(self: Intake, kind: str, raw: Any) -> None:
+    def event(self: Sink, kind: str, raw: Any) -> None:
         if not deaf or b'"kind":"Secret"' in bytes(raw):
             original(self, kind, raw)
 
-    monkeypatch.setattr(Intake, "event", event)
+    monkeypatch.setattr(Sink, "event", event)
     async with operated(doing(act)) as world:
         await world.create(greeting())
         await settled(world)

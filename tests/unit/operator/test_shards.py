@@ -20,16 +20,16 @@ from manager.api import ObjectKey, ObjectMeta
 from manager.api.core_v1 import ConfigMap, Secret
 from manager.client.errors import NotCached
 from manager.controller import ControllerOptions, Result
+from manager.election.config import ElectionConfig
 from manager.kube.errors import Fenced
 from manager.kube.transport import Transport
 from manager.kube.wire import Wire, WireRequest
-from manager.leader.lease import LeaseTiming
-from manager.leader.sharing import Sharing
-from manager.leader.terms import KNOWN_WITHIN, Terms
 from manager.manager import Manager, Runnable
 from manager.metrics import Metrics
 from manager.operator import Blocked, add_controller
 from manager.program import Program
+from manager.shards.coordinator import ShardCoordinator
+from manager.shards.owned import KNOWN_WITHIN, OwnedShards
 from manager.shards.ranges import label_of
 from manager_tools.simulation.loop import ThreadHold
 from manager_tools.testing import LocalWire
@@ -94,26 +94,18 @@ class Peer:
         self.transports = [Transport(wire, metrics=metrics, rng=rng, user_agent="test")]
         lane = Transport(wire, metrics=metrics, rng=rng, user_agent="test", beside=self.transports[0])
         self.transports.append(lane)
-        self.terms = Terms(COUNT, grace=GRACE)
-        self.sharing = Sharing(
-            lane,
-            self.terms,
-            namespace="default",
-            name="test",
-            count=COUNT,
-            identity=identity,
-            rng=rng,
-            metrics=metrics,
-            timing=LeaseTiming(),
+        election = ElectionConfig(
+            transport=lane, namespace="default", name="test", identity=identity, rng=rng, metrics=metrics
         )
+        self.owned = OwnedShards(COUNT, metrics, grace=GRACE)
+        self.coordinator = ShardCoordinator(election, self.owned, count=COUNT)
         self.manager = Manager(
             self.transports[0],
             program=Program("test", "0"),
             metrics=metrics,
             rng=rng,
             identity=identity,
-            elector=self.sharing,
-            terms=self.terms,
+            coordinator=self.coordinator,
         )
         self.operator = operator(self.manager)
         add_controller(self.operator)
@@ -276,11 +268,11 @@ async def test_shard_is_kept_while_a_thread_of_its_reconcile_runs():
         (b,) = await scene.start("b")
         await asyncio.sleep(GRACE)
         assert (cut := a.seen), "some are cancelled"
-        assert a.sharing.held.everything
+        assert a.coordinator.held.everything
         assert not b.seen
         hold.release()
         await asyncio.sleep(5)
-        assert len(a.sharing.held.numbers) == COUNT // 2
+        assert len(a.coordinator.held.numbers) == COUNT // 2
         assert b.seen == cut
 
 
@@ -313,7 +305,7 @@ async def test_operator_with_shared_out_false_runs_on_one_replica():
         (works,) = [each for each in scene.all if each.seen]
         (other,) = [each for each in scene.all if not each.seen]
         assert works.seen == set(OBJECTS)
-        assert works.terms.of(0) is not None
+        assert works.owned.find(0) is not None
         await works.stop()
         scene.all.remove(works)
         await asyncio.sleep(5)
@@ -341,7 +333,7 @@ async def test_leader_only_work_moves_with_the_first_shard():
         await scene.start("a", "b")
         (works,) = [each for each in scene.all if each.operator.once]
         (other,) = [each for each in scene.all if not each.operator.once]
-        works.sharing.leave()
+        works.coordinator.leave()
         await asyncio.sleep(5)
         assert other.operator.once == 1
         assert works.operator.once == 0
@@ -356,7 +348,7 @@ async def test_permit_depends_on_the_shard_of_the_object():
     async with peers(act) as scene:
         await scene.start("a", "b")
         await scene.create(*OBJECTS)
-        (other,) = [each for each in scene.all if each.terms.of(0) is None]
+        (other,) = [each for each in scene.all if each.owned.find(0) is None]
         assert other.seen
         with pytest.raises(Fenced):
             other.manager.leadership.permit()
@@ -434,9 +426,9 @@ async def test_replica_reconciles_no_object_of_a_shard_before_the_shard_is_liste
         (b,) = await scene.start("b", wire=Refusing)
         await asyncio.sleep(10)
         assert a.seen == set(OBJECTS)
-        assert b.terms.of(0) is b.terms.of(1) is None, "a kind that is not there is waited for"
+        assert b.owned.find(0) is b.owned.find(1) is None, "a kind that is not there is waited for"
         await asyncio.sleep(KNOWN_WITHIN)
-        assert any(map(b.terms.of, range(COUNT))), "but not for ever"
+        assert any(map(b.owned.find, range(COUNT))), "but not for ever"
         assert not b.seen
         refused = False
         await asyncio.sleep(40)
@@ -608,7 +600,7 @@ async def test_replica_reconciles_no_object_of_a_shard_before_its_children_are_l
         (a,) = await scene.start("a", wire=Refusing)
         await scene.create(*OBJECTS)
         await asyncio.sleep(KNOWN_WITHIN)
-        assert any(map(a.terms.of, range(COUNT)))
+        assert any(map(a.owned.find, range(COUNT)))
         assert not a.seen
         refused = False
         await asyncio.sleep(40)

@@ -30,8 +30,10 @@ from manager.api import ObjectKey, Resource, Unstructured
 from manager.cache import Cache, CacheEvent, Informer, Meta, Selection
 from manager.client import Client
 from manager.controller import Controller, ControllerOptions
+from manager.election.coordinator import AlwaysLeader
 from manager.metrics import Metrics
 from manager.operator import add_controller
+from manager.runnables import Runnable
 from manager.runs import History
 from manager.webhook import AdmissionRequest
 from tests.unit.cache.objects import Pod
@@ -51,7 +53,7 @@ class Host:
         self.cache: Cache = offline_cache(metrics)
         self.client = Client(cast("Any", None), cast("Any", None), self.cache, field_manager="test")
         self.history = History()
-        self.terms = None
+        self.coordinator = AlwaysLeader()
         self.controllers: list[Controller] = []
 
     def synced(self, *kinds: type[Resource]) -> list[Watched]:
@@ -61,8 +63,9 @@ class Host:
             each.synced()
         return watched
 
-    def add_controller(self, controller: Controller) -> None:
-        self.controllers.append(controller)
+    def add(self, part: Controller | Runnable) -> None:
+        if isinstance(part, Controller):
+            self.controllers.append(part)
 
     def runs(
         self, operator: type[Operator[Any]], options: ControllerOptions | None = None

@@ -13,6 +13,7 @@ import pytest
 
 from apis.example.v1.wordpress import Wordpress
 from devcluster import DevCluster
+from devcluster.api.pod_sessions import Process
 from manager import Context, Operator
 from manager.api import ObjectKey, ObjectMeta
 from manager.api.apps_v1 import Deployment
@@ -29,7 +30,7 @@ from manager.manager import Manager
 from manager.metrics import Metrics
 from manager.operator import add_controller
 from manager.planning.differences import differs, replaced_pods, title, unified
-from manager.planning.dry_run import Change, DryRunTransport
+from manager.planning.dry_run import IN_A_POD, Change, DryRunTransport
 from manager.planning.planner import OUTSIDE, Planned, plan
 from manager.program import Program
 from manager_tools.codegen import custom_resource_definitions
@@ -45,6 +46,7 @@ class Cluster:
 
     def __init__(self, cluster: DevCluster) -> None:
         self.client = cluster.client
+        self.sessions = cluster.sessions
         self.wire = LocalWire(cluster)
         self.transport = DryRunTransport(
             self.wire, metrics=Metrics(), rng=random.Random(1), user_agent="test"
@@ -348,6 +350,36 @@ async def test_plan_of_failed_reconcile_shows_changes_before_the_failure():
     assert planned.failed
     assert planned.ends == "ConnectionError: no answer\x1b[2J"
     assert len(planned.changes) == 1
+
+
+async def test_plan_ends_before_a_command_in_a_pod():
+    async def run(greeting: Greeting, ctx: Context) -> None:
+        greeting.status.text = "before"
+        await ctx.exec("web", ["rm", "-rf", "/"])
+
+    async def called(_: Process) -> int:
+        raise AssertionError("the command runs")
+
+    async with planning() as cluster:
+        cluster.sessions.exec = called
+        planned = await cluster.plan(run)
+    assert (planned.ends, planned.failed) == (IN_A_POD, False)
+    assert planned.other == ["CONNECT /api/v1/namespaces/default/pods/web/exec"]
+
+
+async def test_plan_tries_writes_of_kubernetes_asyncio():
+    models = pytest.importorskip("kubernetes_asyncio").client
+
+    async def write(greeting: Greeting, ctx: Context) -> None:
+        core = models.CoreV1Api(ctx.kubernetes_client())
+        made = models.V1ConfigMap(metadata=models.V1ObjectMeta(name="made"), data={"a": "b"})
+        assert (await core.create_namespaced_config_map("default", made)).data == {"a": "b"}
+
+    async with planning() as cluster:
+        planned = await cluster.plan(write)
+        assert cluster.client.peek("configmaps", "default", "made") is None
+    assert not planned.failed
+    assert "v1.ConfigMap.default.made" in [title(each) for each in planned.changes]
 
 
 async def test_plan_lists_scale_patch_among_other_requests():

@@ -75,8 +75,8 @@ def test_time_limit_fails_a_test_with_the_stacks_of_threads_and_tasks(tmp_path: 
 
 
 def test_time_limit_ends_the_process_when_no_signal_reaches_the_test(tmp_path: Path):
-    told = run(tmp_path, UNREACHABLE, *XDIST, grace=0.2)
-    assert "test_hangs did not end 0.2 s after its time limit" in told
+    told = run(tmp_path, UNREACHABLE, *XDIST, grace=1)
+    assert "test_hangs did not end 1 s after its time limit" in told
     assert re.search(r"thread MainThread:\n(.*\n)*?.*time\.sleep\(3600\)", told)
     assert "crashed while running" in told
     assert "1 failed, 1 passed" in told

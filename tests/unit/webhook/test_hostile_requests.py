@@ -22,14 +22,15 @@ from cryptography.x509 import DNSName
 
 from manager import clock
 from manager.address import BindAddress
-from manager.http.server import CannotListen
 from manager.metrics import Metrics
+from manager.server.server import CannotListen
 from manager.tls import served
 from manager.tls.served import ClientAuthorities, SelfSigned, ServedCertificate
 from manager.webhook import Admission, AdmissionRequest, JsonObject
 from manager.webhook.bodies import Bodies
+from manager.webhook.endpoints import endpoints_of
 from manager.webhook.registration import Conversion, Webhooks
-from manager.webhook.server import LIMITS, WebhookServer, endpoints_of
+from manager.webhook.server import LIMITS, WebhookServer
 from tests.support.certificates import Authority, trusting
 from tests.support.effort import Effort
 from tests.support.eventually import eventually_async
@@ -103,7 +104,7 @@ async def site(
     *,
     bodies: Bodies | None = None,
     act: Any = default,
-    finish: float = LONG,
+    drain: float = LONG,
     clients: ClientAuthorities | None = None,
 ) -> AsyncIterator[Site]:
     admission, conversion = Admission(Thing), Conversion(Thing)
@@ -117,7 +118,7 @@ async def site(
         endpoints,
         ServedCertificate(SelfSigned(), clients=clients),
         metrics=metrics,
-        limits=replace(LIMITS, head=LONG, finish=finish),
+        limits=replace(LIMITS, head=LONG, drain=drain),
         bodies=bodies,
     )
     running = asyncio.create_task(server.run())
@@ -443,10 +444,10 @@ class Sized:
 
     def __init__(self, length: int) -> None:
         self.content_length = length
-        self.body = self
+        self.content = self
 
-    async def read(self) -> bytearray:
-        return bytearray()
+    async def readany(self) -> bytes:
+        return b""
 
 
 @pytest.mark.each_loop

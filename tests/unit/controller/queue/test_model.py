@@ -12,8 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from manager.controller.options import KeyBackoff
-from manager.controller.queue import AGED_TURN, QueueItem, WorkQueue
+from manager.controller.queue import AGED_TURN, KeyBackoff, QueueItem, WorkQueue
 from manager.controller.reconciler import Priority
 from manager.metrics import Metrics
 from manager.runs import MOST_TRIGGERS, Trigger

@@ -83,7 +83,7 @@ async def test_disregard_drops_a_key_that_only_these_causes_added(make_queue: Ma
     queue = await at_work(make_queue)
     queue.add("a", cause="x")
     queue.add("a", cause="y")
-    assert queue.disregard("a", {"x", "y", "z"})
+    assert queue.discard_if_only("a", {"x", "y", "z"})
     queue.done("a")
     assert len(queue) == 0
 
@@ -96,21 +96,21 @@ async def test_disregard_keeps_a_key_that_another_cause_added_too(
         queue = await at_work(make_queue)
         for how in order:
             queue.add("a", **how)
-        assert not queue.disregard("a", {"x"})
+        assert not queue.discard_if_only("a", {"x"})
         queue.done("a")
         assert len(queue) == 1
 
 
 async def test_disregard_returns_false_when_nobody_added_the_key(make_queue: MakeQueue):
     queue = await at_work(make_queue)
-    assert not queue.disregard("a", {"x"})
+    assert not queue.discard_if_only("a", {"x"})
 
 
 async def test_disregard_keeps_a_key_that_was_also_added_for_later(make_queue: MakeQueue):
     queue = await at_work(make_queue)
     queue.add("a", after=5)
     queue.add("a", cause="x")  # which makes it due at once
-    assert not queue.disregard("a", {"x"})
+    assert not queue.discard_if_only("a", {"x"})
     queue.done("a")
     assert len(queue) == 1
 
@@ -118,7 +118,7 @@ async def test_disregard_keeps_a_key_that_was_also_added_for_later(make_queue: M
 async def test_disregard_keeps_a_key_added_with_a_delay(make_queue: MakeQueue):
     queue = await at_work(make_queue)
     queue.add("a", after=5, cause="x")
-    assert not queue.disregard("a", {"x"})
+    assert not queue.discard_if_only("a", {"x"})
     queue.done("a")
     await asyncio.sleep(5.1)
     assert len(queue) == 1
@@ -127,7 +127,7 @@ async def test_disregard_keeps_a_key_added_with_a_delay(make_queue: MakeQueue):
 async def test_disregard_keeps_a_key_that_is_not_in_progress(make_queue: MakeQueue):
     queue = make_queue()
     queue.add("a", cause="x")
-    assert not queue.disregard("a", {"x"})
+    assert not queue.discard_if_only("a", {"x"})
     assert await queue.get()
     queue.done("a")
 
@@ -135,7 +135,7 @@ async def test_disregard_keeps_a_key_that_is_not_in_progress(make_queue: MakeQue
 async def test_disregard_lets_the_key_be_added_again(make_queue: MakeQueue):
     queue = await at_work(make_queue)
     queue.add("a", cause="x")
-    assert queue.disregard("a", {"x"})
+    assert queue.discard_if_only("a", {"x"})
     queue.add("a", after=3)
     queue.done("a")
     await asyncio.sleep(3.1)
@@ -146,7 +146,7 @@ async def test_disregard_returns_false_after_shut_down(make_queue: MakeQueue):
     queue = await at_work(make_queue)
     queue.add("a", cause="x")
     queue.shut_down()
-    assert not queue.disregard("a", {"x"})
+    assert not queue.discard_if_only("a", {"x"})
     queue.done("a")
     assert await queue.get() is None
 

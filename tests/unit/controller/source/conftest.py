@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from manager.controller.options import KeyBackoff
-from manager.controller.queue import WorkQueue
+from manager.controller.queue import KeyBackoff, WorkQueue
 from manager.controller.reconciler import Request
 from manager.metrics import Metrics
 

@@ -10,8 +10,8 @@ from typing import TypeAlias
 import pytest
 
 from manager.api import ObjectKey
+from manager.election.guard import Leadership
 from manager.kube.errors import Fenced
-from manager.leader.leadership import Leadership
 from petstore.client import PetStoreClient
 from petstore.embedded import EmbeddedStore
 from tests.support.petstores import Faults, local_store

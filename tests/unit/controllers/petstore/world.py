@@ -35,7 +35,7 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.kube.wire import WireRequest
 from manager.metrics import Metrics
-from manager.operator.running import ObjectReconciler
+from manager.operator.reconciler import ObjectReconciler
 from manager.settings import SettingValues
 from manager.yaml_text import yaml_documents
 from manager_tools.testing import LocalWire
@@ -182,7 +182,7 @@ class Feed:
 
     def __init__(self, server: ApiServer, pets: Informer, at: int | None) -> None:
         self._storage = server.storage
-        self._intake = pets._intakes[0]
+        self._sink = pets._sinks[0]
         self._end: Callable[[], object] = lambda: None
         server.feeds.append(self)
         if at is None:
@@ -200,16 +200,16 @@ class Feed:
         self._end = self._storage.subscribe(self._tell)
 
     def _list(self, version: int) -> None:
-        self._intake.begin_list()
+        self._sink.begin_list()
         for each in self._storage.select_at(version, GROUP, PLURAL):
-            self._intake.list_item(Raw(each.data))
-        self._intake.finish_list(version)
+            self._sink.list_item(Raw(each.data))
+        self._sink.finish_list(version)
 
     def _tell(self, change: Change) -> None:
         if change.key[:2] == (GROUP, PLURAL):
             stored = change.new or change.final
             assert stored is not None
-            self._intake.event("DELETED" if change.new is None else "MODIFIED", Raw(stored.data))
+            self._sink.event("DELETED" if change.new is None else "MODIFIED", Raw(stored.data))
 
 
 class PetWire(FatefulWire):

@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from manager.address import BindAddress
-from manager.http.request import Request
-from manager.http.response import Response
-from manager.http.server import Page, serve
+from manager.server.server import serve
 from tests.support import ROOT
 from tests.unit.cli.conftest import Command, Outcome
 
@@ -53,14 +53,14 @@ def test_model_needs_kind_when_the_file_defines_several(command: Command, tmp_pa
         assert command("model", f"--from={both}", *flags).refusal() == f"model: {both}: {said}"
 
 
-async def modelled(command: Command, folder: Path, answer: Page) -> Outcome:
+async def modelled(command: Command, folder: Path, answer: Handler) -> Outcome:
     """What `model --from=A` makes of a server that answers so."""
-    async with serve("answers", BindAddress("127.0.0.1", 0), {"/{path:.*}": answer}) as address:
+    async with serve("answers", BindAddress("127.0.0.1", 0), [web.get("/{path:.*}", answer)]) as server:
         config = folder / "config"
         config.write_text(
             json.dumps(
                 {
-                    "clusters": [{"name": "here", "cluster": {"server": f"http://{address}"}}],
+                    "clusters": [{"name": "here", "cluster": {"server": f"http://{server.address}"}}],
                     "contexts": [{"name": "here", "context": {"cluster": "here", "user": "here"}}],
                     "users": [{"name": "here", "user": {}}],
                     "current-context": "here",
@@ -80,8 +80,8 @@ async def test_model_writes_no_code_that_a_server_injects(command: Command, tmp_
         "/apis/b.c/v1": {"resources": [{"name": "as", "namespaced": True, "kind": kind}]},
     }
 
-    async def answer(request: Request) -> Response:
-        return Response(body=json.dumps(answers.get(request.path, {})).encode())
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=json.dumps(answers.get(request.path, {})).encode())
 
     done = await modelled(command, tmp_path, answer)
     assert done.code == 1
@@ -90,9 +90,9 @@ async def test_model_writes_no_code_that_a_server_injects(command: Command, tmp_
 
 
 async def test_model_escapes_control_characters_of_a_server_message(command: Command, tmp_path: Path):
-    async def answer(_: Request) -> Response:
+    async def answer(_: web.Request) -> web.StreamResponse:
         said = {"kind": "Status", "reason": "Unauthorized", "message": "no\x1b]0;owned\x07\nanother line"}
-        return Response(body=json.dumps(said).encode(), status=401)
+        return web.Response(body=json.dumps(said).encode(), status=401)
 
     done = await modelled(command, tmp_path, answer)
     assert done.code == 1

@@ -13,7 +13,7 @@ import pytest
 
 from controllers.main import OPERATORS
 from devcluster.storage import Store
-from manager.cache.intake import Intake
+from manager.cache.sink import Sink
 from manager.kube.credentials import Credentials, TokenFile
 from manager_tools.simulation.comparing import resource_of
 from manager_tools.simulation.fault_effects import _STUCK
@@ -101,7 +101,7 @@ def test_fault_str_reads_as_words(what: str):
 
 def found(what: str) -> bool:
     """Whether some seed with nothing but that fault tells of a violation."""
-    plans = (with_fault(what, seed=seed, seconds=3.0) for seed in range(6))
+    plans = (with_fault(what, seed=seed, seconds=3.0) for seed in range(12))
     return any(run(plan, MEMCACHED, compare=False).violations for plan in plans)
 
 
@@ -115,17 +115,17 @@ def answers_before_it_is_on_the_disk(patch: pytest.MonkeyPatch) -> None:
 
 def keeps_a_rejected_token(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TokenFile, "LIFETIME", math.inf)
-    patch.setattr(Credentials, "_is_due", lambda self, now, _: now >= self._renew_at)
+    patch.setattr(Credentials, "_is_due", lambda self, now, _: now >= self.renew_at)
 
 
 def forgets_changes_of_what_was_never_added(patch: pytest.MonkeyPatch) -> None:
-    original = Intake.event
+    original = Sink.event
 
-    def event(self: Intake, kind: str, raw: Any) -> None:
-        if kind != "MODIFIED" or self._store.get(self.decoder.look(raw).key) is not None:
+    def event(self: Sink, kind: str, raw: Any) -> None:
+        if kind != "MODIFIED" or self._store.records.get(self.decoder.look(raw).key) is not None:
             original(self, kind, raw)
 
-    patch.setattr(Intake, "event", event)
+    patch.setattr(Sink, "event", event)
 
 
 PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {

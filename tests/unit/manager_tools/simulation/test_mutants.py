@@ -23,11 +23,9 @@ from controllers.petstore.keeper import Keeper
 from controllers.petstore.pet import PetOperator
 from controllers.tutorial.foo import FooOperator
 from manager.api import controller_reference, is_controlled_by
-from manager.cache import Cache
-from manager.cache.division import ByOwner
 from manager.cache.informer import Informer
-from manager.cache.intake import Intake
 from manager.cache.reflector import Reflector
+from manager.cache.sink import Sink
 from manager.cache.store import Store
 from manager.certificates import decide, keeper
 from manager.certificates.lifetimes import Lifetimes
@@ -38,16 +36,17 @@ from manager.client.write import MERGE_PATCH
 from manager.controller import generation_changed
 from manager.controller.queue import WorkQueue
 from manager.controller.source import TickerSource
+from manager.election.elector import LeaderElector
+from manager.election.guard import Leadership
+from manager.election.lease_watch import LeaseObservation
+from manager.election.shard_count import ShardCountAgreement
 from manager.kube.transport import Transport
-from manager.leader.elector import LeaderElector
-from manager.leader.leadership import Leadership
-from manager.leader.lookout import Observation
-from manager.leader.mode import Mode
-from manager.leader.sharing import Sharing
-from manager.leader.terms import Share, Terms
-from manager.operator import running
+from manager.operator import reconciler
 from manager.operator.context import Context
 from manager.operator.operator import Operator
+from manager.shards.cache_filter import ByOwner, ShardFilters
+from manager.shards.coordinator import ShardCoordinator
+from manager.shards.owned import ControllerShare, OwnedShards
 from manager.shards.ranges import Ranges
 from manager_tools.simulation.seeds import Plan, crash_points, plan_of, run
 from manager_tools.simulation.workload import Step
@@ -122,7 +121,8 @@ async def nothing_awaited(*_: Any, **__: Any) -> None:
 
 @mutant("memcached", TWO_LEAD, by="freeze", took=1)
 def the_fence_is_not_asked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Transport, "fenced", None)
+    patch.setattr(Transport, "_permit", nothing)
+    patch.setattr(Transport, "_permit_work", nothing)
     patch.setattr(Transport, "fence", nothing)
 
 
@@ -131,31 +131,34 @@ OTHERS_RANGE = r"came while \S+ had range"
 
 @mutant("memcached", OTHERS_RANGE, shards=4, took=1)
 def each_works_on_everything(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Cache, "restrict", nothing)
-    patch.setattr(Share, "_term_of", lambda self, _: next(map(self._terms.of, self._terms._terms), None))
-    patch.setattr(Share, "covers", lambda *_: True)
+    patch.setattr(ShardFilters, "restrict", nothing)
+    patch.setattr(
+        ControllerShare, "_shard_of", lambda self, _: next(map(self._shards.find, self._shards._shards), None)
+    )
+    patch.setattr(ControllerShare, "covers", lambda *_: True)
 
 
 @mutant("pet", "has no record", shards=4, took=1)
 def what_is_done_once_is_done_nowhere(patch: pytest.MonkeyPatch) -> None:
-    original = Share._term_of
-    patch.setattr(Share, "_term_of", lambda self, key: None if self._whole else original(self, key))
+    original = ControllerShare._shard_of
+    patch.setattr(
+        ControllerShare, "_shard_of", lambda self, key: None if self._whole else original(self, key)
+    )
 
 
 @mutant("memcached", NOT_FRESH, fault="kill", shards=4, took=2)
 def who_takes_a_range_does_not_look_at_its_objects(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Share, "_in", lambda *_: iter(()))
+    patch.setattr(ControllerShare, "_in", lambda *_: iter(()))
 
 
 @mutant("memcached", " than the server", shards=4, took=1)
 def who_takes_a_range_does_not_list_it(patch: pytest.MonkeyPatch) -> None:
-    original = Reflector.list_more
+    original = Reflector.list_beside
 
-    async def nothing_of_it(self: Reflector, ranges: Ranges) -> Any:
-        found = await original(self, ranges)
-        return None if found is None else ({}, found[1])
+    async def nothing_of_it(self: Reflector, query: Any, _: Any) -> Any:
+        return await original(self, query, nothing)
 
-    patch.setattr(Reflector, "list_more", nothing_of_it)
+    patch.setattr(Reflector, "list_beside", nothing_of_it)
 
 
 @mutant("memcached", " than the server", shards=4, took=1)
@@ -190,35 +193,36 @@ def reconciles_take_a_while(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("memcached", OTHERS_RANGE, fault="scale", shards=4, took=1)
 def who_gives_a_range_up_does_not_wait_for_its_reconciles(patch: pytest.MonkeyPatch) -> None:
-    async def end(self: Terms, number: int) -> None:
-        del self._terms[number]
-        for share in self.shares:
+    async def end(self: OwnedShards, number: int) -> None:
+        del self._shards[number]
+        for share in self._shares:
             share.end(number)
 
     reconciles_take_a_while(patch)
-    patch.setattr(Terms, "end", end)
+    patch.setattr(OwnedShards, "end", end)
     patch.setattr(Leadership, "ended", nothing)
 
 
 @mutant("memcached", OTHERS_RANGE, fault="scale", shards=4, took=1)
 def a_range_is_given_back_before_its_end(patch: pytest.MonkeyPatch) -> None:
-    async def give_up(self: Sharing, number: int) -> None:
-        self._holdings[number].give_up()
+    async def give_up(self: ShardCoordinator, number: int) -> None:
+        self._locks[number].give_up()
         await self._work.end(number)
 
     reconciles_take_a_while(patch)
-    patch.setattr(Sharing, "_give_up", give_up)
+    patch.setattr(ShardCoordinator, "_give_up", give_up)
     patch.setattr(Leadership, "ended", nothing)
 
 
 @mutant("memcached", OTHERS_RANGE, fault="mode", shards=4, took=2)
 def nobody_looks_into_how_many_ranges_the_work_is_divided(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Mode, "is_settled", lambda *_: True)
+    patch.setattr(ShardCountAgreement, "is_settled", lambda *_: True)
 
 
 @mutant("memcached", NOT_FRESH + ".*shard", shards=4, took=1)
 def children_get_no_label(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(applier, "_add", lambda *_: None)
+    original = applier._wanted
+    patch.setattr(applier, "_wanted", lambda obj, owner, _: original(obj, owner, None))
 
 
 @mutant("pet", "CALL store .*" + TWO_LEAD, by="look", took=3)
@@ -239,13 +243,13 @@ def a_list_forgets_no_deletions(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("memcached", " than the server", took=1)
 def watches_bring_no_deletions(patch: pytest.MonkeyPatch) -> None:
-    original = Intake.event
+    original = Sink.event
 
-    def without(self: Intake, kind: str, raw: Any) -> None:
+    def without(self: Sink, kind: str, raw: Any) -> None:
         if kind != "DELETED":
             original(self, kind, raw)
 
-    patch.setattr(Intake, "event", without)
+    patch.setattr(Sink, "event", without)
 
 
 @mutant("mysrv", NOT_FRESH, fault="refusals", took=6)
@@ -275,17 +279,17 @@ def every_change_counts_as_an_own_write(patch: pytest.MonkeyPatch) -> None:
         item = self._items.get(key)
         return item is not None and item.due is None and self._items.pop(key) is item
 
-    patch.setattr(WorkQueue, "disregard", disregard)
+    patch.setattr(WorkQueue, "discard_if_only", disregard)
 
 
 @mutant("memcached", TWO_LEAD, took=1)
 def a_lease_is_stale_as_soon_as_it_is_seen(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Observation, "claimable_at", lambda self: -math.inf if self._current else math.inf)
+    patch.setattr(LeaseObservation, "claimable_at", lambda self: -math.inf if self._current else math.inf)
 
 
 @mutant("memcached,wordpress", NOT_FRESH, took=1)
 def changed_children_tell_nobody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(running, "_owners_and_waiting", lambda *_: lambda _: ())
+    patch.setattr(reconciler, "_owners_and_waiting", lambda *_: lambda _: ())
 
 
 @mutant("memcached", NOT_FRESH + "deployments", took=1)
@@ -388,13 +392,13 @@ def what_others_spoil_is_left_alone(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("memcached,wordpress", " than the server", took=1)
 def every_seventh_event_is_lost(patch: pytest.MonkeyPatch) -> None:
-    original, numbers = Intake.event, itertools.count(1)
+    original, numbers = Sink.event, itertools.count(1)
 
-    def event(self: Intake, kind: str, raw: Any) -> None:
+    def event(self: Sink, kind: str, raw: Any) -> None:
         if next(numbers) % 7:
             original(self, kind, raw)
 
-    patch.setattr(Intake, "event", event)
+    patch.setattr(Sink, "event", event)
 
 
 @mutant("pet", "the record of|has no record|a record is left", took=5)
@@ -555,7 +559,7 @@ def the_end_of_a_cleanup_takes_all_finalizers(patch: pytest.MonkeyPatch) -> None
         await ctx.patch()
         ctx.written()
 
-    patch.setattr(running.ObjectReconciler, "_let_go", let_go)
+    patch.setattr(reconciler.ObjectReconciler, "_let_go", let_go)
 
 
 @mutant("memcached", "took away labels spoilt=", took=1)
@@ -567,7 +571,7 @@ def children_keep_no_labels_but_ours(patch: pytest.MonkeyPatch) -> None:
         others = {*applied.object.metadata.labels} - {*obj.metadata.labels}
         if others:
             body = orjson.dumps({"metadata": {"labels": dict.fromkeys(others)}})
-            await self._writer.send(type(obj), obj.key, MERGE_PATCH, body, {})
+            await self._send(type(obj), obj.key, MERGE_PATCH, body, {})
         return applied
 
     patch.setattr(applier.Applier, "apply", apply)

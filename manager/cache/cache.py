@@ -1,0 +1,308 @@
+"""All caches of the process."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import attrgetter
+from typing import NamedTuple, Unpack
+
+from manager.api import GroupVersionKind, ObjectKey, Resource
+from manager.cache.informer import Informer, ObjectFilter
+from manager.cache.record import FieldManagers, Parts, Record, RecordDecoder
+from manager.cache.spec import WHOLE, Selection, SelectionOptions, WatchSpec
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+
+
+class Cache:
+    """Shares one informer per kind, projection and selection among all who ask for it.
+
+    `field_manager` is the name, or the beginning of the names, that our writes are booked under on the
+    server; only the managedFields of these are kept. `namespaces` are those to watch, with one watch for each
+    kind and namespace; none (the default), or "" among them, means all, with one watch for each kind.
+
+    Attributes: `managers` are the field managers whose managedFields are kept; `make_filter` makes the filter
+    of an informer that is asked for as `filtered`, of children if it gets True. None means no filters.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        mapper: RestMapper,
+        *,
+        field_manager: str,
+        namespaces: Sequence[str] = (),
+        metrics: Metrics,
+        rng: random.Random,
+    ) -> None:
+        self._transport = transport
+        self._mapper = mapper
+        self.managers = FieldManagers(field_manager)
+        self.make_filter: Callable[[bool], ObjectFilter] | None = None
+        self._namespaces = tuple(namespaces)
+        self._metrics = metrics
+        self._rng = rng
+        self._shared: dict[_Name, _Shared] = {}
+        # What was found in it, until it changes: each read asks.
+        self._looked_up: dict[tuple[GroupVersionKind, bool, Selection, bool], Informer] = {}
+        # What a write of a kind shows in.
+        self._of_kind: dict[GroupVersionKind, tuple[Informer, ...]] = {}
+        self._watches: asyncio.TaskGroup | None = None
+
+    def informer(
+        self,
+        kind: type[Resource],
+        *,
+        metadata_only: bool = False,
+        filtered: bool = False,
+        owned_by: type[Resource] | None = None,
+        **selection: Unpack[SelectionOptions],
+    ) -> Informer:
+        """Return the informer of a kind, making it when it is first asked for; give it back by `release`.
+
+        It starts at once when the cache runs, else when it does. Without a selection it holds all objects;
+        with one, it is another informer, with watches and memory of its own, than with any other selection.
+
+        `filtered` is for who needs only objects that a filter takes, where there are filters: it is another
+        informer than that of who wants all of them.
+
+        `owned_by` is who needs only children of objects of that kind, and with `filtered` only of such that
+        the filter takes. Unless somebody wants all, or there is a selection, of others' objects only their
+        metadata is kept, and with `filtered` nothing. Who wants all of them after the cache has begun to
+        run gets another informer.
+
+        Raises ValueError for a bad label selector or path, and RuntimeError when it runs already, and holds
+        only children.
+        """
+        selected = Selection.of(**selection)
+        filtered = filtered and self.make_filter is not None
+        children = owned_by is not None and not metadata_only and selected == WHOLE
+        name = _Name(kind.gvk, metadata_only, selected, filtered and owned_by is None, children)
+        other = name._replace(children=not children)
+        if children and other in self._shared:
+            name = other
+        if name not in self._shared:
+            self._looked_up.clear()
+            if other in self._shared and self._watches is None:
+                self._shared[other].informer.keep_whole()
+                self._shared[name] = self._shared.pop(other)
+            else:
+                made = self.make_filter(owned_by is not None) if filtered and self.make_filter else None
+                self._shared[name] = _Shared(self._make(kind, name, made))
+                self._start(self._shared[name])
+        shared = self._shared[name]
+        if shared.informer.holds_children and not filtered:
+            if self._watches is not None:
+                raise RuntimeError(f"only children are cached of {shared.informer.spec.resource}")
+            shared.informer.drop_filter()
+        if owned_by is not None:
+            shared.informer.add_owner(owned_by.gvk)
+        shared.users += 1
+        return shared.informer
+
+    def release(self, informer: Informer) -> None:
+        """Give an informer back; the last one to do so ends its watches and frees its memory."""
+        name = next(name for name, shared in self._shared.items() if shared.informer is informer)
+        shared = self._shared[name]
+        shared.users -= 1
+        if shared.users:
+            return
+        del self._shared[name]
+        self._looked_up.clear()
+        spec = informer.spec
+        self._of_kind[spec.gvk] = tuple(each for each in self._of_kind[spec.gvk] if each is not informer)
+        if not any(each.spec.projection == spec.projection for each in self._of_kind[spec.gvk]):
+            for gauge in (self._metrics.cache_objects, self._metrics.cache_bytes):
+                gauge.remove(spec.resource, spec.projection)
+        if shared.task is not None:
+            shared.task.cancel()
+
+    def separate(self, kind: type[Resource], **selection: Unpack[SelectionOptions]) -> Informer:
+        """Return an informer of the caller's own, who runs it: nobody else reads it, no write shows in it.
+
+        For a few objects that matter for a while; what lasts is shared. Raises ValueError for a bad label
+        selector.
+        """
+        return self._informer(kind, metadata_only=False, selection=Selection.of(**selection))
+
+    def lookup(
+        self,
+        kind: type[Resource],
+        *,
+        metadata_only: bool = False,
+        selection: Selection = WHOLE,
+        ours: bool = False,
+    ) -> Informer | None:
+        """Return the informer of a kind if somebody asked for it, for reading.
+
+        If there are two, it is the one that holds all, or with `ours` the one with a filter.
+        """
+        asked = (kind.gvk, metadata_only, selection, ours)
+        known = self._looked_up.get(asked)
+        if known is not None:
+            return known
+        for restricted in (ours, not ours):
+            # What was asked for later than that of children may not be there yet.
+            for children in (True, False):
+                shared = self._shared.get(_Name(kind.gvk, metadata_only, selection, restricted, children))
+                if shared is not None:
+                    self._looked_up[asked] = shared.informer
+                    return shared.informer
+        return None
+
+    def selections(self, kind: type[Resource], *, metadata_only: bool = False) -> list[Selection]:
+        """With which selections a kind is cached."""
+        wanted = (kind.gvk, metadata_only)
+        return list(dict.fromkeys(name.selection for name in self._shared if name[:2] == wanted))
+
+    def held(self, kind: type[Resource], key: ObjectKey) -> Record | None:
+        """Return the record of an object, all of it, if some informer holds it, with whatever selection.
+
+        None says nothing about what the server has.
+        """
+        records = (each.get(key) for each in self._informers(kind) if each.spec.projection == "full")
+        return next((record for record in records if record is not None and not record.is_cut), None)
+
+    def has(self, kind: type[Resource], key: ObjectKey) -> bool:
+        """Whether some informer has an object, or its metadata: then its end is an event."""
+        return any(each.get(key) is not None for each in self._informers(kind))
+
+    def holds_all(self, kind: type[Resource], namespace: str) -> bool:
+        """Whether some informer has all objects of a kind in a namespace, or their metadata."""
+        return any(
+            each.covers(namespace)
+            and not (each.filter or each.spec.label_selector or each.spec.field_selector)
+            for each in self._informers(kind)
+        )
+
+    async def run(self) -> None:
+        """Run every informer, also those asked for later, until cancelled."""
+        if self._watches is not None:
+            raise RuntimeError("the cache runs already")
+        try:
+            async with asyncio.TaskGroup() as self._watches:
+                self._start(*self._shared.values())
+                await asyncio.get_running_loop().create_future()
+        finally:
+            self._watches = None
+
+    async def wait_synced(self) -> None:
+        """Return once every informer that there is now has synced."""
+        for shared in list(self._shared.values()):
+            await shared.informer.wait_synced()
+
+    def problems(self) -> list[str]:
+        """What keeps informers from following the server, for people; empty when all is well."""
+        informers = (shared.informer for shared in self._shared.values())
+        return [problem for informer in informers if (problem := informer.problem) is not None]
+
+    def observe_write(self, kind: type[Resource], raw: bytes, *, before: int | None = None) -> None:
+        """Take in the server's answer to a write, so that from now on reads are no older than it.
+
+        `before` is the version that the write replaced, 0 for a create; None when that is not known for sure.
+        Raises ProtocolError when it is not an object of this kind.
+        """
+        for informer in self._of_kind.get(kind.gvk, ()):
+            informer.observe_write(raw, before=before)
+
+    def observe_delete(self, kind: type[Resource], key: ObjectKey, uid: str | None, raw: bytes) -> None:
+        """Take in the server's answer to a delete of the object with that key and, where known, UID.
+
+        Raises ProtocolError when it is neither a Status nor an object of this kind.
+        """
+        for informer in self._informers(kind):
+            informer.observe_delete(key, uid, raw)
+
+    @property
+    def informers(self) -> tuple[Informer, ...]:
+        """All of them."""
+        return tuple(shared.informer for shared in self._shared.values())
+
+    def _informers(self, kind: type[Resource]) -> tuple[Informer, ...]:
+        return self._of_kind.get(kind.gvk, ())
+
+    def _make(
+        self,
+        kind: type[Resource],
+        name: _Name,
+        object_filter: ObjectFilter | None,
+    ) -> Informer:
+        metadata_only = name.metadata_only
+        informer = self._informer(
+            kind,
+            metadata_only=metadata_only,
+            selection=name.selection,
+            owners=set() if name.children else None,
+            object_filter=object_filter,
+        )
+        self._of_kind[kind.gvk] = (*self._informers(kind), informer)
+        for gauge, number in (
+            (self._metrics.cache_objects, len),
+            (self._metrics.cache_bytes, attrgetter("size")),
+        ):
+            count = partial(self._total, kind, informer.spec.projection, number)
+            gauge.labels(informer.spec.resource, informer.spec.projection).set_function(count)
+        return informer
+
+    def _total(self, kind: type[Resource], projection: str, number: Callable[[Informer], int]) -> int:
+        """A number of all informers of a kind and projection, whatever their selections."""
+        informers = (each for each in self._informers(kind) if each.spec.projection == projection)
+        return sum(map(number, informers))
+
+    def _informer(
+        self,
+        kind: type[Resource],
+        *,
+        metadata_only: bool,
+        selection: Selection,
+        owners: set[tuple[str, str]] | None = None,
+        object_filter: ObjectFilter | None = None,
+    ) -> Informer:
+        return Informer(
+            WatchSpec.of(kind, namespaces=self._namespaces, metadata_only=metadata_only, selection=selection),
+            RecordDecoder(
+                kind.gvk,
+                field_manager=self.managers,
+                metadata_only=metadata_only,
+                owners=owners,
+                parts=Parts(selection.keeps) if selection.keeps else None,
+            ),
+            transport=self._transport,
+            mapper=self._mapper,
+            restarts=self._metrics.watch_restarts,
+            failures=self._metrics.cache_failures,
+            rng=self._rng,
+            object_filter=object_filter,
+        )
+
+    def _start(self, *informers: _Shared) -> None:
+        if self._watches is None:
+            return
+        for shared in informers:
+            name = f"cache {shared.informer.spec.resource} {shared.informer.spec.projection}"
+            shared.task = self._watches.create_task(shared.informer.run(), name=name)
+
+
+class _Name(NamedTuple):
+    """What is shared by all who ask for the same."""
+
+    gvk: GroupVersionKind
+    metadata_only: bool
+    selection: Selection
+    filtered: bool
+    children: bool = False
+
+
+class _Shared:
+    """An informer, how many use it, and the task that runs it."""
+
+    __slots__ = ("informer", "task", "users")
+
+    def __init__(self, informer: Informer) -> None:
+        self.informer = informer
+        self.users = 0
+        self.task: asyncio.Task[None] | None = None

@@ -1,0 +1,204 @@
+"""The way from one watch into the store, and the filter of what goes that way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from manager.api import ObjectKey
+from manager.cache.record import CacheEvent, Meta, Record, RecordDecoder
+from manager.cache.store import Store
+from manager.kube.errors import ProtocolError
+
+
+class WatchFilter(Protocol):
+    """A choice among the objects of one watch."""
+
+    @property
+    def seen(self) -> int:
+        """The highest version that is known beyond what the watch has told."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has been listed yet."""
+
+    def takes(self, meta: Meta) -> bool:
+        """Return whether an object is taken in."""
+
+    def knows(self, meta: Meta, version: int) -> bool:
+        """Return whether a change is known from a list that was ahead of the watch."""
+
+    def query(self) -> Mapping[str, str]:
+        """Return the parameters that ask the server for no other objects; it may not heed them."""
+
+    def listed(self) -> None:
+        """Note that all was listed that was asked for."""
+
+    def advanced(self, version: int) -> None:
+        """Note that the watch has reached a version."""
+
+    async def run(self) -> None:
+        """Follow the server until cancelled: the reflector's `run`, with whatever the filter demands."""
+
+
+class Sink:
+    """Takes what is listed and watched in one namespace ("" for all) and tells what changed by it.
+
+    What its filter does not take is dropped before any of it is kept, or more than its metadata decoded: not
+    every server leaves it out.
+
+    Attributes:
+        filter: what of it is taken in; None for all.
+        synced: set once a first list is complete.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        decoder: RecordDecoder,
+        namespace: str,
+        *,
+        publish: Callable[[Sequence[CacheEvent]], None],
+    ) -> None:
+        self._store = store
+        self.decoder = decoder
+        self._publish = publish
+        self._listed: dict[ObjectKey, Record] = {}
+        self._restored = False
+        # The highest version that a list has shown, complete or not.
+        self._told = 0
+        self.namespace = namespace
+        self.filter: WatchFilter | None = None
+        self.synced = asyncio.Event()
+
+    @property
+    def version(self) -> int:
+        """The version from which a watch can go on; 0 before the first list."""
+        return self._store.progress(self.namespace)
+
+    @property
+    def seen(self) -> int:
+        """The highest version that the server has told of; 0 before the first list."""
+        return max(self._told, self.version, 0 if self.filter is None else self.filter.seen)
+
+    @property
+    def count(self) -> int | None:
+        """The number of objects that the server should have; None if only some are held."""
+        return self._store.count(self.namespace) if self.filter is None else None
+
+    def newest(self, most: int) -> list[tuple[ObjectKey, int]]:
+        """Return keys and versions of the `most` objects that changed last, the latest first."""
+        return self._store.newest(self.namespace, most)
+
+    def distrust(self) -> None:
+        """Believe the next list against all that is held: the server's storage was restored from a backup."""
+        self._restored = True
+
+    def begin_list(self) -> None:
+        """Start a list, dropping one that was begun and not finished."""
+        self._listed = {}
+
+    def list_item(self, raw: msgspec.Raw) -> None:
+        """Take one object of the list; raises ProtocolError when it is not one."""
+        arrival = self.decoder.look(raw)
+        self._told = max(self._told, arrival.version)
+        if self.filter is not None and not self.filter.takes(arrival.meta):
+            return
+        record, meta = self.decoder.take(arrival)
+        held = self._store.records.get(record.key)
+        same = held is not None and (held.uid, held.version) == (record.uid, record.version)
+        if held is not None and same and not self._restored:
+            record = held  # so that a new list of what is already known takes no memory
+        self._listed[record.key] = record
+        if not self.synced.is_set():
+            # Nobody relies on the content yet, and telling of each object as it comes spreads the work.
+            self._publish(self._store.put(record, meta, initial=True))
+
+    def unlist_item(self, raw: msgspec.Raw) -> None:
+        """Take back one object of the list, which was deleted; raises ProtocolError when it is not one."""
+        # The store shows it until the list is complete, even if that is the first: taken out now, a state in
+        # between could bring it back, by a late answer to a write of our own.
+        self._listed.pop(self.decoder.look(raw).key, None)
+
+    def finish_list(self, version: int) -> None:
+        """The list is complete as of a version: now the store shows it, and nothing else."""
+        listed, self._listed = self._listed, {}
+        initial = not self.synced.is_set() if self.filter is None else self.filter.is_empty
+        self.synced.set()
+        restored, self._restored = self._restored or version < self.seen, False
+        changes = self._store.replace(self.namespace, listed, version, restored=restored, initial=initial)
+        self._told = version
+        self._publish(changes)
+        if self.filter is not None:
+            self.filter.listed()
+
+    def event(self, kind: str, raw: msgspec.Raw) -> None:
+        """Take one event of the watch; raises ProtocolError when it is not one about an object."""
+        arrival = self.decoder.look(raw)
+        taken = self.filter is None or self.filter.takes(arrival.meta)
+        changes: Sequence[CacheEvent] = ()
+        if kind not in {"ADDED", "MODIFIED", "DELETED"}:
+            raise ProtocolError(f"a watch event of unknown type {kind!r}")
+        if not taken or kind == "DELETED":
+            # The object may have been taken before: a label has changed, say.
+            if taken or arrival.key in self._store.records:
+                changes = self._store.remove(self.decoder.take(arrival)[0])
+        # A converging process is mostly told of its own writes, which it knows already.
+        elif (
+            self.filter is None or not self.filter.knows(arrival.meta, arrival.version)
+        ) and self._store.is_news(arrival.key, arrival.uid, arrival.version):
+            changes = self._store.accept(*self.decoder.take(arrival))
+        self._store.advance(self.namespace, arrival.version)
+        if self.filter is not None:
+            self.filter.advanced(arrival.version)
+        self._publish(changes)
+
+    def bookmark(self, version: int) -> bool:
+        """The watch has told all up to a version; False when it had told more before.
+
+        Then the server's history is not the one that was watched: only a list can tell what is.
+        """
+        if version < self.version:
+            return False
+        self._store.advance(self.namespace, version)
+        if self.filter is not None:
+            self.filter.advanced(version)
+        return True
+
+    # Objects that we have deleted, and of which the server goes on to tell.
+
+    def doubted(self) -> set[tuple[ObjectKey, str]]:
+        """Those of which something has arrived, and not their end, with their UIDs."""
+        return self._store.doubted(self.namespace)
+
+    def settle(self, key: ObjectKey, raw: bytes | None) -> None:
+        """Take what the server has of that name, when asked; None is nothing."""
+        record = None
+        if raw is not None:
+            arrival = self.decoder.look(raw)
+            if self.filter is None or self.filter.takes(arrival.meta):
+                record = self.decoder.take(arrival)[0]
+        self._publish(self._store.settle(key, record))
+
+    # For a filter that changes.
+
+    def drop_listed(self) -> None:
+        """Forget of a list that is not complete what the filter takes no more."""
+        assert self.filter is not None
+        self._listed = {
+            key: record for key, record in self._listed.items() if self.filter.takes(record.meta())
+        }
+
+    def extend(self, listed: Mapping[ObjectKey, Record], version: int) -> None:
+        """Take in what was listed beside the watch, as of a version. Nothing may be watched meanwhile.
+
+        The watch then goes on from where both it and the list are complete.
+        """
+        assert self.filter is not None
+        self._store.advance(self.namespace, min(self.version, version))
+        for record in listed.values():
+            if self.filter.takes(meta := record.meta()):
+                self._publish(self._store.put(record, meta, initial=True))

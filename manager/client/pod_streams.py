@@ -1,0 +1,419 @@
+"""Commands in containers, their output, and connections to pods' ports."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
+from urllib.parse import quote
+
+import orjson
+
+from manager.api import ObjectKey, Resource
+from manager.kube.decoding import json_object
+from manager.kube.errors import (
+    ConnectionLost,
+    DeadlineExceeded,
+    Fenced,
+    Forbidden,
+    ProtocolError,
+    status_error,
+)
+from manager.kube.transport import DEADLINE, Transport
+from manager.kube.wire import WebSocket
+
+__all__ = ["ContainerStreams", "ExecResult", "Output", "PodStreams", "PortConnection", "split_lines"]
+
+CHANNELS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+"""How stdin, stdout and stderr share a WebSocket; only the first has an end of stdin."""
+
+LONGEST_OUTPUT = 1024 * 1024
+"""Bytes that a command may print, unless the caller takes more."""
+
+LONGEST_LINE = 256 * 1024
+"""Bytes of a line of a log; a longer one comes in parts, because a container may print without end."""
+
+IDLE_TIMEOUT = 300.0
+"""Seconds without output after which a log that is followed counts as broken."""
+
+_STDIN, _STDOUT, _STDERR, _ERROR, _CLOSE = 0, 1, 2, 3, 255
+_PIECE = 32 * 1024
+"""Bytes sent in one message."""
+_PORT_PREFIX = 2
+"""Bytes of the port's number, with which each channel of a port-forward begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """The outcome of a command in a container."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+
+
+class ExecOptions(TypedDict, total=False):
+    """The options of `PodStreams.exec`."""
+
+    container: str
+    """Needed for a pod with several."""
+    stdin: bytes | None
+    """All that the command reads; None for nothing."""
+    timeout: float
+    """Seconds that the command may take."""
+    limit: int
+    """Bytes that it may print."""
+
+
+class LogOptions(TypedDict, total=False):
+    """The options of `PodStreams.logs`."""
+
+    container: str
+    """Needed for a pod with several."""
+    follow: bool
+    """Whether to wait for more, until the container ends."""
+    previous: bool
+    """The log of the container's life before this one."""
+    tail_lines: int | None
+    """At most so many lines of those that there are."""
+    since: datetime | None
+    """Only lines from that time on, in whole seconds."""
+    timestamps: bool
+    """Whether each line begins with its time."""
+    idle_timeout: float
+    """Seconds without a byte after which the connection counts as broken."""
+
+
+class Output(NamedTuple):
+    """A piece of what a process prints, of any size."""
+
+    stream: Literal["stdout", "stderr"]
+    data: bytes
+
+
+class _Channels:
+    """The numbered channels that share a WebSocket."""
+
+    def __init__(self, socket: WebSocket, name: str) -> None:
+        """`name` says in errors what leads over it."""
+        self._socket = socket
+        self._name = name
+
+    async def send(self, channel: int, data: bytes) -> None:
+        """Send data of any size.
+
+        Raises:
+            ConnectionLost: the connection is gone.
+            Fenced: the process may no longer write.
+        """
+        try:
+            for start in range(0, len(data), _PIECE):
+                await self._socket.send_bytes(bytes([channel]) + data[start : start + _PIECE])
+        except OSError as error:
+            raise ConnectionLost(f"{self._name}: the connection broke: {error}") from error
+
+    async def receive(self) -> tuple[int, bytes] | None:
+        """Return channel and data of the next message that is not empty, None at the end."""
+        while True:
+            message = await self._socket.receive_message()
+            if message is None:
+                return None
+            if len(message) > 1:
+                return message[0], message[1:]
+
+
+class ContainerStreams:
+    """stdin, stdout and stderr of a process in a container.
+
+    Iterate to read. After the last `Output`, `exit_code` is known, or the error of the node is raised. The
+    node says 0 to a client of attach, however the process ends.
+    """
+
+    def __init__(self, channels: _Channels, name: str, *, ends_stdin: bool) -> None:
+        """`ends_stdin`: whether the server knows of an end of stdin."""
+        self._channels = channels
+        self._name = name
+        self._ends_stdin = ends_stdin
+        self._status: bytes | None = None
+        self.exit_code: int | None = None
+
+    async def write(self, data: bytes) -> None:
+        """Write to stdin; waits while the process reads slowly. Raises ConnectionLost, and Fenced."""
+        await self._channels.send(_STDIN, data)
+
+    async def close_stdin(self) -> None:
+        """End stdin. Raises ProtocolError for an API server that cannot (before Kubernetes 1.30)."""
+        if not self._ends_stdin:
+            raise ProtocolError(f"{self._name}: the API server cannot end stdin")
+        await self._channels.send(_CLOSE, bytes([_STDIN]))
+
+    def __aiter__(self) -> ContainerStreams:
+        return self
+
+    async def __anext__(self) -> Output:
+        while (message := await self._channels.receive()) is not None:
+            channel, data = message
+            if channel == _STDOUT:
+                return Output("stdout", data)
+            if channel == _STDERR:
+                return Output("stderr", data)
+            if channel == _ERROR:
+                self._status = data
+        if self._status is None:
+            raise ConnectionLost(f"{self._name}: the connection broke before the process ended")
+        self.exit_code = _exit_code(self._status, self._name)
+        raise StopAsyncIteration
+
+
+class PortConnection:
+    """A connection to a port of a pod. Iterate to read, up to the end of what the other side sends."""
+
+    def __init__(self, channels: _Channels, name: str) -> None:
+        self._channels = channels
+        self._name = name
+        self._begun = set[int]()
+
+    async def write(self, data: bytes) -> None:
+        """Send data; waits while the other side reads slowly. Raises ConnectionLost, and Fenced."""
+        await self._channels.send(0, data)
+
+    async def read(self) -> bytes:
+        """Return the next bytes, none at the end. Raises ConnectionLost with the message of the node."""
+        while (message := await self._channels.receive()) is not None:
+            channel, data = message
+            if channel not in self._begun:
+                self._begun.add(channel)
+                data = data[_PORT_PREFIX:]
+            if data and channel:
+                raise ConnectionLost(f"{self._name}: {data.decode(errors='replace').strip()}")
+            if data:
+                return data
+        return b""
+
+    def __aiter__(self) -> PortConnection:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if data := await self.read():
+            return data
+        raise StopAsyncIteration
+
+
+class PodStreams:
+    """Ways into a pod. All but `logs` count as writes: they end when the lease is lost.
+
+    A pod is its object, or its key.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def exec(
+        self, pod: Resource | ObjectKey, command: Sequence[str], **options: Unpack[ExecOptions]
+    ) -> ExecResult:
+        """Run a command in a container, and return its output and its exit code, whatever that is.
+
+        By default it may take 30 seconds, and print 1 MiB.
+
+        Raises:
+            ApiError: the server, or the node, cannot run it: no such pod, container or program.
+            DeadlineExceeded: it has not ended in time; whether it goes on depends on the container.
+            ProtocolError: it printed more than `limit` bytes.
+            ConnectionLost: the connection broke; the command may have had its effect.
+            Fenced: the process may no longer write.
+        """
+        if isinstance(command, str):
+            raise TypeError(f"a command is a list of its words, not {command!r}")
+        stdin, container = options.get("stdin"), options.get("container", "")
+        timeout, limit = options.get("timeout", DEADLINE), options.get("limit", LONGEST_OUTPUT)
+        query = [("container", container)] if container else []
+        query += [("command", each) for each in command]
+        query += [(name, "true") for name in _streams(stdin=stdin is not None)]
+        name = _name("exec", pod)
+        channels = CHANNELS[:1] if stdin is not None else CHANNELS
+        patience = asyncio.timeout(timeout)
+        try:
+            async with (
+                patience,
+                self._process(name, pod, "exec", query, channels) as process,
+            ):
+                output = await _communicate(process, stdin, limit, name)
+        except TimeoutError:
+            if not patience.expired():
+                raise
+            raise DeadlineExceeded(f"{name}: not over within {timeout:g} s") from None
+        assert process.exit_code is not None
+        return ExecResult(process.exit_code, bytes(output["stdout"]), bytes(output["stderr"]))
+
+    @asynccontextmanager
+    async def attach(
+        self, pod: Resource | ObjectKey, *, container: str = "", stdin: bool = False
+    ) -> AsyncIterator[ContainerStreams]:
+        """Attach to the process that a container runs: what it prints from now on, and its stdin if asked.
+
+        Raises:
+            ApiError: the server, or the node, cannot do it.
+            ConnectionLost: the connection could not be made, or broke.
+            Fenced: the process may no longer write.
+        """
+        query = [("container", container)] if container else []
+        query += [(name, "true") for name in _streams(stdin=stdin)]
+        async with self._process(_name("attach", pod), pod, "attach", query, CHANNELS) as process:
+            yield process
+
+    @asynccontextmanager
+    async def port_forward(self, pod: Resource | ObjectKey, port: int) -> AsyncIterator[PortConnection]:
+        """Connect to a TCP port of a pod, by way of the API server.
+
+        Raises:
+            ApiError: the server refuses it.
+            ConnectionLost: the connection broke; in reads, with the message of the node.
+            Fenced: the process may no longer write.
+        """
+        name, query = _name(f"port {port}", pod), [("ports", str(port))]
+        async with self._opened(pod, "portforward", query, CHANNELS[1:]) as socket:
+            yield PortConnection(_Channels(socket, name), name)
+
+    async def logs(
+        self, pod: Resource | ObjectKey, **options: Unpack[LogOptions]
+    ) -> AsyncGenerator[str, None]:
+        """Read the lines of a container's log; with `follow`, those to come until the container ends.
+
+        When the connection breaks, a partial line is dropped. A line of more than `LONGEST_LINE`
+        bytes comes in parts. Nothing may come for 300 seconds, unless `idle_timeout` says otherwise.
+
+        Raises:
+            ApiError: there is no such pod or container, or it has no log yet.
+            ConnectionLost, DeadlineExceeded: the connection broke, or nothing came for `idle_timeout`.
+        """
+        query = {name: "true" for name in ("follow", "previous", "timestamps") if options.get(name)}
+        if container := options.get("container"):
+            query["container"] = container
+        if (tail_lines := options.get("tail_lines")) is not None:
+            query["tailLines"] = str(tail_lines)
+        if since := options.get("since"):
+            query["sinceTime"] = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        path, idle_timeout = _path(pod, "log"), options.get("idle_timeout", IDLE_TIMEOUT)
+        async with (
+            self._transport.stream(path, query=query, accept="*/*", idle_timeout=idle_timeout) as chunks,
+            aclosing(split_lines(chunks, LONGEST_LINE)) as lines,
+        ):
+            async for line in lines:
+                yield line.decode(errors="replace")
+
+    @asynccontextmanager
+    async def _opened(
+        self,
+        pod: Resource | ObjectKey,
+        subresource: str,
+        query: Sequence[tuple[str, str]],
+        protocols: Sequence[str],
+    ) -> AsyncIterator[WebSocket]:
+        path = _path(pod, subresource)
+        async with AsyncExitStack() as stack:
+            try:
+                opening = self._transport.websocket(path, query=query, protocols=protocols)
+                socket = await stack.enter_async_context(opening)
+            except Forbidden as error:
+                if error.message.endswith(" is forbidden: "):
+                    # The API server does not say that the right to create is missing.
+                    error.name_right("create", f"pods/{subresource}")
+                raise
+            yield socket
+
+    @asynccontextmanager
+    async def _process(
+        self,
+        name: str,
+        pod: Resource | ObjectKey,
+        subresource: str,
+        query: Sequence[tuple[str, str]],
+        protocols: Sequence[str],
+    ) -> AsyncIterator[ContainerStreams]:
+        async with self._opened(pod, subresource, query, protocols) as socket:
+            ends_stdin = socket.protocol == CHANNELS[0]
+            yield ContainerStreams(_Channels(socket, name), name, ends_stdin=ends_stdin)
+
+
+async def split_lines(chunks: AsyncIterator[bytes], longest: int) -> AsyncGenerator[bytes, None]:
+    """Yield the lines, without their ends, and what comes after the last end if the stream ends there.
+
+    When the stream fails instead, that part is dropped. A line of more than `longest` bytes comes in parts.
+    """
+    begun = b""
+    async for chunk in chunks:
+        *whole, begun = (begun + chunk).split(b"\n")
+        for line in whole:
+            while len(line) > longest:
+                yield line[:longest]
+                line = line[longest:]  # noqa: PLW2901 - the rest of it
+            yield line
+        while len(begun) > longest:
+            yield begun[:longest]
+            begun = begun[longest:]
+    if begun:
+        yield begun
+
+
+async def _communicate(
+    process: ContainerStreams, stdin: bytes | None, limit: int, name: str
+) -> dict[str, bytearray]:
+    """Feed a process and collect what it prints, both at once: each may wait for the other."""
+    output, size = {"stdout": bytearray(), "stderr": bytearray()}, 0
+    feeding = asyncio.create_task(_feed(process, stdin or b""), name=name) if stdin is not None else None
+    try:
+        async for stream, data in process:
+            size += len(data)
+            if size > limit:
+                raise ProtocolError(f"{name}: it printed more than {limit} bytes")
+            output[stream] += data
+    finally:
+        if feeding is not None:
+            feeding.cancel()
+            await asyncio.wait([feeding])
+            if not feeding.cancelled() and isinstance(error := feeding.exception(), Fenced):
+                raise error
+    return output
+
+
+async def _feed(process: ContainerStreams, stdin: bytes) -> None:
+    await process.write(stdin)
+    await process.close_stdin()
+
+
+def _streams(*, stdin: bool) -> Sequence[str]:
+    return ("stdin", "stdout", "stderr") if stdin else ("stdout", "stderr")
+
+
+def _key(pod: Resource | ObjectKey) -> ObjectKey:
+    return pod.key if isinstance(pod, Resource) else pod
+
+
+def _name(what: str, pod: Resource | ObjectKey) -> str:
+    return f"{what} of pod {_key(pod)}"
+
+
+def _path(pod: Resource | ObjectKey, subresource: str) -> str:
+    namespace, name = (quote(each, safe="") for each in _key(pod))
+    if not namespace or not name:
+        raise ValueError(f"a pod has a namespace and a name, not {_key(pod)}")
+    return f"/api/v1/namespaces/{namespace}/pods/{name}/{subresource}"
+
+
+def _exit_code(status: bytes, name: str) -> int:
+    """Return the exit code in the Status that a process ends with; raises ApiError if it did not run."""
+    found: dict[str, Any] = json_object(status, f"the end of {name}")
+    if found.get("status") == "Success":
+        return 0
+    details = found.get("details")
+    causes = details.get("causes") if isinstance(details, dict) else None
+    if found.get("reason") == "NonZeroExitCode" and isinstance(causes, list):
+        for cause in causes:
+            if isinstance(cause, dict) and cause.get("reason") == "ExitCode":
+                text = str(cause.get("message"))
+                if text.isascii() and text.isdecimal():
+                    return int(text)
+    raise status_error(orjson.dumps({**found, "kind": "Status"}))  # it comes without

@@ -1,0 +1,419 @@
+"""The workers of a controller: reconciles under a time limit, recorded, with what follows from each."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+from collections.abc import Callable, Hashable
+from collections.abc import Set as AbstractSet
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, NoReturn
+
+from manager.api import GroupVersionKind
+from manager.cache import own_writes_from_here
+from manager.controller.failure import Cause, Failure, Trouble, Troubles, explain
+from manager.controller.options import RateLimiter
+from manager.controller.queue import QueueItem, WorkQueue
+from manager.controller.reconciler import FailureReporter, Reconciler, Request, Result
+from manager.election.coordinator import Share
+from manager.kube.errors import NotFound
+from manager.logs import reset_reconcile_log, set_reconcile_log
+from manager.loop import Deadlines, ended, threads_from_here
+from manager.metrics import Metrics, counting, observing
+from manager.rate_limit import Repeats, TokenBucket
+from manager.rights import Undeclared
+from manager.runs import LONGEST_TEXT, Run, Shelf, Trigger, enter_run, leave_run
+from manager.tracing import ReconcileTrace, current_tracer
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+_PERSISTENT = 10
+"""A race lost so often in a row, over some five seconds, is no longer one."""
+
+_REPORT_WITHIN = 5.0
+"""Seconds in which a reconciler may report its failure, and keeps its worker."""
+
+_COUNTED = ("success", "requeue", "requeue_after", "error")
+_EVENTS = ("event", "freed")
+_TERMINAL, _PANIC = Failure.TERMINAL.name.lower(), Failure.PANIC.name.lower()
+
+
+class ControllerMetrics:
+    """Counts runs; what it needs for each is bound once.
+
+    All series are there from the start, at zero, so that an alert on an increase sees the first.
+    """
+
+    __slots__ = (
+        "_event_latency",
+        "_failed",
+        "_outcomes",
+        "_panicked",
+        "_skipped",
+        "_terminal",
+        "_time",
+        "_timed_out",
+        "failing",
+    )
+
+    def __init__(self, metrics: Metrics, name: str, *, workers: int, active: Callable[[], float]) -> None:
+        """`active` is asked whenever someone scrapes how many reconciles are running."""
+        total = metrics.reconcile_total
+        self._outcomes = {each: counting(total.labels(name, each)) for each in _COUNTED}
+        self._failed = metrics.reconcile_errors.labels(name).inc
+        self.failing = metrics.failing_objects.labels(name).set_function
+        self._terminal = metrics.terminal_reconcile_errors.labels(name).inc
+        self._panicked = metrics.reconcile_panics.labels(name).inc
+        self._timed_out = metrics.reconcile_timeouts.labels(name).inc
+        self._skipped = counting(metrics.reconciles_skipped.labels(name))
+        self._time = observing(metrics.reconcile_time.labels(name))
+        self._event_latency = observing(metrics.event_to_reconcile.labels(name))
+        metrics.max_concurrent_reconciles.labels(name).set(workers)
+        metrics.active_workers.labels(name).set_function(active)
+
+    def count(self, run: Run, exemplar: dict[str, str] | None = None) -> None:
+        """A run has ended; `exemplar` leads to its trace."""
+        for trigger in run.triggers:
+            if trigger.why in _EVENTS:
+                self._event_latency(run.started - trigger.at)
+                break
+        self._time(run.seconds, exemplar)
+        if (count := self._outcomes.get(run.outcome)) is not None:
+            count()
+        if run.skipped:
+            self._skipped()
+        if run.failure:
+            self._failed()
+            if run.timed_out:
+                self._timed_out()
+            if run.failure == _TERMINAL:
+                self._terminal()
+            elif run.failure == _PANIC:
+                self._panicked()
+
+
+class Workers:
+    """Call the reconciler for one key of the queue after the other, and answer to the queue for it.
+
+    | outcome                      | counted as          | back-off  | next run                 |
+    |------------------------------|---------------------|-----------|--------------------------|
+    | None, or an empty result     | success             | forgotten | when something changes   |
+    | requeue_after                | requeue_after       | forgotten | then                     |
+    | requeue, or a moment passed  | requeue             | grows     | after the back-off       |
+    | TerminalError                | error, and terminal | stays     | when something changes   |
+    | its own object is Undecodable | error, and terminal | stays    | when something changes   |
+    | any other exception          | error               | grows     | after the back-off       |
+    | an exception of a faulty program | error, and panic | grows    | after the back-off       |
+    | too slow                     | error, and timeout  | grows     | after the back-off       |
+
+    A change always runs it again, and at once. An object that waits for something that does not answer may
+    run before its back-off is over (`Troubles`).
+    """
+
+    def __init__(
+        self,
+        reconciler: Reconciler,
+        queue: WorkQueue[Request],
+        *,
+        timeout: float | None,
+        metrics: ControllerMetrics,
+        log: FilteringBoundLogger,
+        rng: random.Random,
+        runs: Shelf,
+        primary: GroupVersionKind | None = None,
+        skips_own_writes: bool = False,
+        running: dict[Request, Run] | None = None,
+        pace: RateLimiter | None = None,
+        share: Share | None = None,
+        done: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`log` carries the controller's name; `timeout` is in seconds; `primary` is the kind of the keys.
+
+        Runs are kept in `runs`, those under way in `running`. With `skips_own_writes`, what a reconcile has
+        itself written does not run it again. `pace` says when the next may start, and `share` which objects
+        are this replica's. `done` is called after each key.
+        """
+        self._reconciler = reconciler
+        self._queue = queue
+        self._timeout = timeout
+        self._metrics = metrics
+        self._log = log
+        self._rng = rng
+        self._runs = runs
+        self._primary = primary
+        self._skips_own_writes = skips_own_writes
+        self._troubles = Troubles(queue, rng=rng)
+        metrics.failing(self._troubles.__len__)
+        # What is different for each object has a line for each, as long as these are few.
+        self._lines = TokenBucket(rate=0.1, burst=30)
+        self._races = Repeats()
+        self._deadlines = Deadlines()
+        self._running: dict[Request, Run] = {} if running is None else running
+        self._pace = pace
+        self._share = share
+        self._done = done
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def failing(self) -> int:
+        """How many objects fail."""
+        return len(self._troubles)
+
+    def overdue(self, seconds: float) -> list[Request]:
+        """Those that still run so many seconds after their time was up."""
+        if self._timeout is None:
+            return []
+        since = asyncio.get_running_loop().time() - self._timeout - seconds
+        return [request for request, run in self._running.items() if run.started < since]
+
+    async def run(self, name: str, count: int) -> None:
+        """Have so many workers work, each a task named after `name`, until the queue is shut down."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._tasks = [
+                    group.create_task(self._work(f"{name}-worker-{number}"), name=f"{name}-worker-{number}")
+                    for number in range(count)
+                ]
+        finally:
+            self._deadlines.close()
+
+    def cancel(self) -> None:
+        """End them, reconciles included."""
+        for each in self._tasks:
+            each.cancel()
+
+    async def _work(self, name: str) -> None:
+        """Reconcile what the queue gives, one key after the other."""
+        task, queue = asyncio.current_task(), self._queue
+        assert task is not None
+        # A reconciler may swallow a cancellation, but it does not get to go on.
+        while not task.cancelling() and (item := await queue.get()) is not None:
+            try:
+                # A dump of tasks then names the object, above all one whose reconcile does not end.
+                task.set_name(f"{name} {item.key}")
+                if self._share is None and self._pace is None:
+                    await self.reconcile(item)
+                else:
+                    await self._reconcile_when_due(item)
+            finally:
+                task.set_name(name)
+                queue.done(item.key)
+                self._done()
+            # A reconcile that had nothing to wait for has not let anyone else run; a backlog of them would
+            # hold up the loop, and with it the renewal of the lease.
+            await asyncio.sleep(0)
+
+    async def _reconcile_when_due(self, item: QueueItem[Request]) -> None:
+        """Reconcile an object of this replica's, when the pace allows it."""
+        async with nullcontext(True) if self._share is None else self._share.work_on(item.key) as ours:
+            if not ours:
+                # Another replica works on the object: forget how often it failed here.
+                self._queue.forget(item.key)
+                self._troubles.ended(item.key)
+                return
+            if self._pace is not None:
+                await self._pace.acquire()
+            if not self._queue.is_shut_down:
+                await self.reconcile(item)
+
+    async def reconcile(self, item: QueueItem[Request]) -> None:
+        """Reconcile once. Raises only what is meant to end the worker: its cancellation, or the process's.
+
+        Threads that the reconciler has asked for belong to it. When it is over and they are not, say because
+        it ran out of time, they are waited for: nobody else is to work on the object meanwhile.
+        """
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        key = item.key
+        run = Run(
+            self._runs.controller,
+            key.namespace,
+            key.name,
+            self._rng.getrandbits(64),
+            started,
+            started - item.since,
+            self._queue.retries(key),
+            item.priority,
+            item.triggers,
+            item.triggered,
+        )
+        log = self._log.bind(namespace=key.namespace, name=key.name, reconcile_id=f"{run.id:016x}")
+        token, run_token = set_reconcile_log(log), enter_run(run)
+        tracer = current_tracer()
+        trace = None if tracer is None else tracer.reconcile(run)
+        own_writes = own_writes_from_here() if self._skips_own_writes else None
+        threads = threads_from_here()
+        self._running[key] = run
+        outcome = "cancelled"
+        try:
+            outcome = await self._attempt(item, run, own_writes, log)
+            if threads:
+                log.warning("waiting for threads, which cannot be cancelled", count=len(threads))
+                await ended(threads)
+        finally:
+            del self._running[key]
+            run.seconds = loop.time() - started
+            run.outcome = outcome
+            self._ended(run, log, trace)
+            leave_run(run_token)
+            reset_reconcile_log(token)
+
+    def _ended(self, run: Run, log: FilteringBoundLogger, trace: ReconcileTrace | None) -> None:
+        """Tell of a run, wherever it is to be told: the one place that knows all of what happened."""
+        self._metrics.count(run, None if trace is None else trace.exemplar)
+        if trace is not None:
+            trace.ended()
+        if log.is_enabled_for(logging.DEBUG):
+            again = {} if run.next_in is None else {"next_in": round(run.next_in, 3)}
+            log.debug(
+                "reconciled",
+                why=run.why,
+                result=run.outcome,
+                **again,
+                took=round(run.seconds, 4),
+                writes=run.writes,
+            )
+        run.gone = self._primary is not None and run.shows_gone(self._primary.kind)
+        self._runs.add(run)
+
+    async def _attempt(
+        self,
+        item: QueueItem[Request],
+        run: Run,
+        own_writes: AbstractSet[Hashable] | None,
+        log: FilteringBoundLogger,
+    ) -> str:
+        """Answers in a word what came of it."""
+        limit = self._deadlines.start(math.inf if self._timeout is None else self._timeout)
+        try:
+            try:
+                result = await self._reconciler.reconcile(item.key)
+            except asyncio.CancelledError as cancelled:
+                if limit.missed():
+                    self._ran_out_of_time(cancelled)
+                raise
+            finally:
+                self._deadlines.stop(limit)
+            if limit.expired:
+                # It swallowed its cancellation, and nobody knows how far it came.
+                self._ran_out_of_time(None)
+            # Not so after a failure: then it may not have come to look at what it wrote.
+            if own_writes is not None and self._queue.discard_if_only(item.key, own_writes):
+                run.skipped = True
+            return self._finish(item, run, result)
+        except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
+            if _is_meant_for_worker(error):
+                raise
+            self._fail(item, run, error, timed_out=limit.expired, log=log)
+            await self._report(item.key, error, log)
+            return "error"
+
+    def _ran_out_of_time(self, cause: BaseException | None) -> NoReturn:
+        raise TimeoutError(f"it took longer than {self._timeout:g} s") from cause
+
+    async def _report(self, key: Request, error: BaseException, log: FilteringBoundLogger) -> None:
+        """Let the reconciler report its failure on the object, while no other worker has the object."""
+        if not isinstance(self._reconciler, FailureReporter):
+            return
+        try:
+            async with asyncio.timeout(_REPORT_WITHIN):
+                await self._reconciler.failed(key, error)
+        except (Exception, BaseExceptionGroup, asyncio.CancelledError) as problem:
+            if _is_meant_for_worker(problem):
+                raise
+            log.debug("cannot report the failure on the object", error=explain(problem))
+
+    def _finish(self, item: QueueItem[Request], run: Run, result: Result | None) -> str:
+        if result is not None and not isinstance(result, Result):
+            raise TypeError(f"a reconciler returns a Result or None, not {result!r}")
+        self._tell_end(self._troubles.ended(item.key))
+        if result is None:
+            self._queue.forget(item.key)
+            return "success"
+        priority = item.priority if result.priority is None else result.priority
+        if result.requeue_after is not None and result.requeue_after > 0:
+            self._queue.forget(item.key)
+            after = result.requeue_after
+            if result.jitter:
+                after *= 1 + result.jitter * self._rng.random()
+            trigger = Trigger("requeue", asyncio.get_running_loop().time())
+            self._queue.add(item.key, priority=priority, after=after, trigger=trigger)
+            run.next_in = after
+            return "requeue_after"
+        if result.requeue or result.requeue_after is not None:
+            run.next_in = self._queue.add_rate_limited(item.key, priority=priority)
+            return "requeue"
+        self._queue.forget(item.key)
+        return "success"
+
+    def _fail(
+        self,
+        item: QueueItem[Request],
+        run: Run,
+        error: BaseException,
+        *,
+        timed_out: bool,
+        log: FilteringBoundLogger,
+    ) -> None:
+        failure = Failure.of(error, primary=self._primary, key=item.key)
+        text = explain(error)
+        run.error_type = type(error).__name__
+        # Others' text may have more of an object than whoever reads this may know.
+        told = failure < Failure.UNEXPECTED or isinstance(error, Undeclared)
+        run.error = text[:LONGEST_TEXT] if told else f"{run.error_type}; the log of the manager says more"
+        run.failure, run.timed_out = failure.name.lower(), timed_out
+        retries = self._queue.retries(item.key)
+        fields: dict[str, object] = {"error": text, "error_type": run.error_type}
+        if failure is not Failure.TERMINAL:
+            retry_in = run.next_in = self._queue.add_rate_limited(item.key, priority=item.priority)
+            fields.update(retries=retries, retry_in=round(retry_in, 3))
+        if failure is Failure.RACE and retries < _PERSISTENT:
+            self._tell_end(self._troubles.ended(item.key))  # there was an answer
+            # What was deleted while the cache did not know of it yet needs nothing any more.
+            times = None if isinstance(error, NotFound) else self._races.count()
+            log.log(logging.DEBUG if times is None else logging.INFO, "reconcile failed", **fields)
+            return
+        if timed_out:
+            fields["timeout"] = self._timeout
+        level = logging.DEBUG
+        if self._is_news(item.key, Cause.of(error), fields):
+            if timed_out or failure.has_traceback:
+                fields["exc_info"] = error
+            level = logging.ERROR
+        log.log(level, "reconcile timed out" if timed_out else "reconcile failed", **fields)
+
+    def _tell_end(self, trouble: Trouble | None) -> None:
+        # What comes and goes all the time goes on being counted instead.
+        if trouble is not None and self._lines.try_acquire():
+            self._troubles.forget_ended()
+            self._log.info(
+                "reconciles succeed again",
+                error_type=trouble.cause.error,
+                failures=trouble.failures,
+                seconds=round(asyncio.get_running_loop().time() - trouble.since, 3),
+            )
+
+    def _is_news(self, key: Request, cause: Cause, fields: dict[str, object]) -> bool:
+        """Whether the failure is to be told, or was told of others, and is counted."""
+        trouble, joined = self._troubles.failed(key, cause)
+        times = trouble.repeats.count()
+        if times is None:
+            # What is awaited is the same for all; else each object may have something of its own.
+            return joined and cause.awaited is None and self._lines.try_acquire()
+        if times > 1:
+            fields.update(times=times, objects=len(trouble.keys))
+        return True
+
+
+def _is_meant_for_worker(error: BaseException) -> bool:
+    """Whether it has to end the worker, and is not just how the reconcile failed."""
+    if isinstance(error, asyncio.CancelledError):
+        # Without anyone having cancelled this task, it comes from something that the reconciler waited for.
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup((KeyboardInterrupt, SystemExit)) is not None
+    return False

@@ -1,0 +1,163 @@
+"""The protocol between a manager and the coordinator that decides which work its replica does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from manager.api import ObjectKey
+from manager.cache import Cache, Informer, Record
+from manager.election.guard import Leadership
+from manager.program import Program
+
+
+class Work(Protocol):
+    """The work of one replica, as its coordinator starts and stops it."""
+
+    program: Program
+
+    @property
+    def cache(self) -> Cache:
+        """The cache of the objects that the work is on."""
+
+    def start_controllers(self) -> None:
+        """Start the controllers that need an election."""
+
+    def start_leader_runnables(self, enter: Callable[[], object] = ...) -> None:
+        """Start the runnables for the leader alone; `enter` is called once in the context of all of them."""
+
+    async def stop_leader_runnables(self) -> None:
+        """Cancel these runnables, and return when they and their threads have ended."""
+
+    async def wait_for_threads(self) -> None:
+        """Return when no thread works for a reconcile that was cancelled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerObjects:
+    """The objects of one controller.
+
+    Attributes:
+        name: the controller's name.
+        objects: the informer of its own kind.
+        others: the informers of all other kinds that it reads.
+        whole: whether all objects belong to the first shard.
+        enqueue: called with each object that comes to this replica, if `counts` says so of its record.
+        handed_over: called with each object that another replica works on from then on.
+    """
+
+    name: str
+    objects: Informer
+    others: Sequence[Informer]
+    whole: bool
+    enqueue: Callable[[ObjectKey], None]
+    counts: Callable[[Record], bool]
+    handed_over: Callable[[ObjectKey], None]
+
+
+class Share(Protocol):
+    """The objects of one controller that this replica works on, where several replicas share them."""
+
+    def work_on(self, key: ObjectKey, /) -> AbstractAsyncContextManager[bool]:
+        """Enter the work on an object; gives False when it is another replica's.
+
+        The block is cancelled when this replica has to end it.
+        """
+
+    def covers(self, uid: str) -> bool:
+        """Return whether the object with that UID is in the shard that `work_on` was entered for."""
+
+
+class Coordinator(Protocol):
+    """Decides, together with the other replicas, which work this replica does. Used once.
+
+    The manager calls `attach` when it is made, then `run`. On a clean stop it calls `leave`, waits for
+    `handed_over` as long as the grace allows, ends all work while `run` goes on, and calls `release`.
+    """
+
+    @property
+    def leadership(self) -> Leadership:
+        """The permission for effects outside of the cluster, in the context of the caller."""
+
+    @property
+    def leader(self) -> str | None:
+        """The identity of the leader, as far as this replica knows; None where no single one leads."""
+
+    @property
+    def owned(self) -> str | None:
+        """The number of shards that are this replica's, as in `5 of 16`; None without shards."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why this replica cannot take part; None when it can."""
+
+    def attach(self, work: Work) -> None:
+        """Start and stop this work from now on."""
+
+    def share(self, controller: ControllerObjects) -> Share | None:
+        """Return the objects of a controller that this replica works on; None for all."""
+
+    async def run(self) -> None:
+        """Take part until `release` is called. Raises LeadershipLost."""
+
+    def leave(self) -> None:
+        """Offer all work to other replicas: the stop has begun."""
+
+    async def handed_over(self) -> None:
+        """Return when other replicas know the objects of all that this one has."""
+
+    async def release(self) -> None:
+        """End `run`, and let others take over at once: all work has ended."""
+
+
+class SingleLeader:
+    """The common part of coordinators with which one replica does all work."""
+
+    owned: str | None = None
+
+    def __init__(self) -> None:
+        self._work: Work | None = None
+
+    def attach(self, work: Work) -> None:
+        """Start `work` when this replica becomes the leader."""
+        self._work = work
+
+    def share(self, controller: ControllerObjects) -> Share | None:
+        """Return None: all objects of the controller are this replica's."""
+        del controller
+        return None
+
+    def leave(self) -> None:
+        """Do nothing: the standbys know all objects."""
+
+    async def handed_over(self) -> None:
+        """Return at once: the standbys know all objects."""
+
+    def _start_work(self) -> None:
+        if self._work is not None:
+            self._work.start_controllers()
+            self._work.start_leader_runnables()
+
+
+class AlwaysLeader(SingleLeader):
+    """Stands in for an election where there is none: this replica does all work at once."""
+
+    leader: str | None = None
+    problem: str | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.leadership = Leadership()
+        self._released = asyncio.Event()
+
+    async def run(self) -> None:
+        """Start all work, and return when it is released."""
+        self._start_work()
+        await self._released.wait()
+
+    async def release(self) -> None:
+        """Make `run` return."""
+        self._released.set()

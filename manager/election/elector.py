@@ -1,0 +1,557 @@
+"""The election of a leader: acquire the lease, renew it, release it or lose it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from manager import clock
+from manager.duration import format_duration
+from manager.election.config import ElectionConfig
+from manager.election.coordinator import SingleLeader
+from manager.election.guard import Leadership, LeadershipLost, ProcessGuard
+from manager.election.lease import Lease
+from manager.election.lease_client import LastError, LeaseClient
+from manager.election.lease_watch import TIMER_ERROR, LeaseWatcher, pause
+from manager.election.shard_count import ShardCountAgreement
+from manager.kube.errors import AlreadyExists, ApiError, Conflict, KubeError, NotFound, ServerError
+from manager.logs import get_logger
+
+RENEW_EARLY = (0.9, 1.0)
+"""Parts of the retry period between two renewals: they come a little early rather than late."""
+
+# Part of a retry period to wait when the lease keeps changing under our renewals.
+_CONTENDED = 0.1
+# Part of the time for the release to wait after a failure.
+_PAUSE = 0.04
+
+_log = get_logger("leader")
+
+
+@dataclass(frozen=True, slots=True)
+class AcquiredLease:
+    """A lease as the server stored our claim, and the local time at which the claim was sent.
+
+    `since` is the local time of the last sign of the holder before us; None if there was none.
+    """
+
+    lease: Lease
+    sent: float
+    since: float | None = None
+
+
+class LeaseAcquirer:
+    """Waits until the lease is free or its holder has been silent for too long, and claims it.
+
+    It acts on what the watcher sees, so that a request which hangs delays no observation.
+    """
+
+    def __init__(
+        self,
+        config: ElectionConfig,
+        leases: LeaseClient,
+        watcher: LeaseWatcher,
+        error: LastError,
+        mark: Callable[[Lease], Lease],
+    ) -> None:
+        """`mark` adds to a claim what is written with it."""
+        self._identity = config.identity
+        self._timing = config.timing
+        self._leases = leases
+        self._error = error
+        self._mark = mark
+        self._view = watcher.of(leases.name)
+        watcher.listen(self._seen)
+        self._wake = asyncio.Event()
+        self._wanted = False
+        self._uncertain = False
+
+    @property
+    def uncertain(self) -> bool:
+        """Whether the answer to the last claim was lost, so that we may hold the lease without knowing."""
+        return self._uncertain
+
+    def want(self, wanted: bool) -> None:
+        """Try for the lease from now on, or make `acquire` return after any claim in flight."""
+        self._wanted = wanted
+        self._wake.set()
+
+    async def acquire(self) -> AcquiredLease | None:
+        """Wait for the lease, however long it takes; return None once it is not wanted."""
+        while self._wanted:
+            self._wake.clear()
+            if self._view.claimable(clock.monotonic()):
+                acquired = await self._claim()
+                if acquired is not None:
+                    return acquired
+            await pause(self._wake, until=self._view.claimable_at())
+        return None
+
+    async def _claim(self) -> AcquiredLease | None:
+        base = self._view.lease or Lease.new(namespace=self._leases.namespace, name=self._leases.name)
+        since = None if self._view.lease is None else self._view.since
+        # Whatever comes of it, the lease has to be seen again before the next claim. Said before the request,
+        # because the watch may show it while the answer is on its way.
+        self._view.doubt()
+        timeout = self._timing.attempt_timeout
+        try:
+            if base.is_outline:
+                whole = await self._leases.read(timeout=timeout)
+                if whole is None or whole.version != base.version:
+                    return None
+                base = whole
+            lease, sent = await self._leases.claim(
+                self._mark(base), identity=self._identity, timing=self._timing, timeout=timeout
+            )
+        except (Conflict, AlreadyExists, NotFound) as error:
+            self._uncertain = False
+            if isinstance(error, NotFound) and base.version is None:
+                self._error.report(f"cannot create lease {self._leases}", error)
+                self._view.doubt()
+            elif isinstance(error, AlreadyExists):
+                await self._read()
+            return None  # another replica was faster
+        except KubeError as error:
+            self._uncertain = not isinstance(error, ApiError) or isinstance(error, ServerError)
+            self._error.report(f"cannot take lease {self._leases}", error)
+            self._view.doubt()  # also if the watch has shown it meanwhile: only a read clears this error
+            return None
+        self._uncertain = False
+        self._error.clear()
+        if clock.monotonic() - sent >= self._timing.renew_deadline:
+            # The process was held up while the answer waited, too long to rely on it. The next observation
+            # finds our own name in the lease, and claims again.
+            return None
+        return AcquiredLease(lease, sent, since)
+
+    async def _read(self) -> None:
+        """Read a lease that the watcher may not be told of, because its creator did not know our label."""
+        try:
+            lease = await self._leases.read(timeout=self._timing.attempt_timeout)
+        except KubeError as error:
+            self._error.report(f"cannot read lease {self._leases}", error)
+            return
+        if lease is not None:
+            self._view.saw(lease, now=clock.monotonic())
+
+    def _seen(self, asked: bool) -> None:
+        if asked:
+            self._uncertain = False
+        if not self._view.claimable(clock.monotonic()):
+            # Else a claim follows, which has errors of its own: the last one's is not over yet.
+            self._error.clear()
+        self._wake.set()
+
+
+class LeaseRenewer:
+    """Keeps a lease renewed.
+
+    The deadline counts from when the last renewal that is known to have succeeded was sent, not from when its
+    answer came: the others count from when they saw it, which may be as early as that. A renewal whose answer
+    was lost does not move the deadline, even if the server has it.
+    """
+
+    def __init__(
+        self,
+        config: ElectionConfig,
+        leases: LeaseClient,
+        acquired: AcquiredLease,
+        error: LastError,
+        renewed: Callable[[float], None],
+    ) -> None:
+        """`renewed` is called with the new deadline after each renewal."""
+        self._identity = config.identity
+        self._timing = config.timing
+        self._rng = config.rng
+        self._leases = leases
+        self._error = error
+        self._renewed = renewed
+        self._lease = acquired.lease
+        self._sent = acquired.sent
+        self._doubtful = False
+        self._mark: Callable[[Lease], Lease] | None = None
+        self._marked = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._stopping = False
+
+    @property
+    def deadline(self) -> float:
+        """The loop time from which this process is no longer the leader, unless it renews before."""
+        return self._sent + self._timing.renew_deadline
+
+    @property
+    def lease(self) -> Lease | None:
+        """The lease as we hold it; None when the server may have another version of it."""
+        return None if self._doubtful else self._lease
+
+    async def mark(self, change: Callable[[Lease], Lease]) -> None:
+        """Make that change with the next renewal, which is at once, and with each after it.
+
+        Returns when the server has it.
+        """
+        self._mark = change
+        self._wake.set()
+        await self._marked.wait()
+
+    def stop(self) -> None:
+        """Make `run` return, after the renewal in flight if there is one."""
+        self._stopping = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Renew until stopped; raise LeadershipLost at the deadline, or when another holder has the lease."""
+        while True:
+            period = self._timing.retry_period * self._rng.uniform(*RENEW_EARLY)
+            await pause(self._wake, until=self._sent + period)
+            if self._stopping:
+                return
+            await self._renew()
+
+    async def _renew(self) -> None:
+        """Try until it succeeds."""
+        while not self._stopping:
+            self._wake.clear()
+            started = clock.monotonic()
+            try:
+                async with asyncio.timeout_at(self.deadline):
+                    await self._attempt()
+            except TimeoutError:
+                continue  # the next attempt finds that there is no time left
+            except (Conflict, AlreadyExists, NotFound) as error:
+                # Changed by an earlier renewal of ours whose answer was lost, or by others: read it again.
+                self._doubtful = True
+                self._error.report(f"lease {self._leases} is not as it was left", error)
+                again = started + self._timing.retry_period * _CONTENDED
+            except KubeError as error:
+                self._doubtful = True
+                self._error.report(f"cannot renew lease {self._leases}", error)
+                again = started + self._timing.retry_period * self._rng.uniform(*RENEW_EARLY)
+            else:
+                self._error.clear()
+                return
+            await pause(self._wake, until=min(again, self.deadline))
+
+    async def _attempt(self) -> None:
+        if self._doubtful:
+            current = await self._leases.read(timeout=self._time_left())
+            if current is None:
+                self._lease = self._lease.recreated()
+            elif current.holder == self._identity:
+                self._lease = current
+            else:
+                holder = f"held by {current.holder}" if current.holder else "released by somebody"
+                raise LeadershipLost(f"lease {self._leases} is now {holder}")
+        mark = self._mark
+        base = self._lease if mark is None else mark(self._lease)
+        timeout = self._time_left()
+        # Set before, so that an attempt that is cut short leaves it set.
+        self._doubtful = True
+        self._lease, self._sent = await self._leases.claim(
+            base, identity=self._identity, timing=self._timing, timeout=timeout
+        )
+        self._doubtful = False
+        self._renewed(self.deadline)
+        if mark is not None:
+            self._marked.set()
+
+    def _time_left(self) -> float:
+        left = self.deadline - clock.monotonic()
+        if left <= TIMER_ERROR:
+            why = self._error.problem or "this process was held up"
+            deadline = format_duration(self._timing.renew_deadline)
+            raise LeadershipLost(f"lease {self._leases} could not be renewed for {deadline}: {why}")
+        return min(left, self._timing.attempt_timeout)
+
+
+class LeaseLock:
+    """Takes a Lease when it is wanted, holds it, and gives it back when it is not wanted any more.
+
+    Attributes:
+        wanted: whether this replica should take it, or keep it.
+        held: set while this replica holds it and may work, until it is lost or given back.
+        leadership: permits effects while the Lease is held. Each time that it is taken has a new one, so that
+            work left over from an earlier time is not permitted anything.
+        release_within: seconds that giving it back may take.
+    """
+
+    def __init__(
+        self,
+        config: ElectionConfig,
+        leases: LeaseClient,
+        watcher: LeaseWatcher,
+        guard: ProcessGuard,
+        agreement: ShardCountAgreement,
+        began: Callable[[], None],
+    ) -> None:
+        """`began` is called when the Lease is held and work may begin; then `held` is set."""
+        self.held = asyncio.Event()
+        self.wanted = False
+        self.leadership = Leadership(elected=False)
+        self.release_within = config.timing.renew_deadline
+        self._config = config
+        self._leases = leases
+        self._guard = guard
+        self._agreement = agreement
+        self._first = watcher.of(config.name)
+        self._began = began
+        self._was_held = False
+        self._called = asyncio.Event()
+        self._idle = False
+        self._error = LastError()
+        self._status = config.metrics.leader_status.labels(name=leases.name)
+        self._status.set(0)
+        self._taken, self._given_back = (
+            config.metrics.lease_handovers.labels(direction=each) for each in ("taken", "given_back")
+        )
+        self._acquirer = LeaseAcquirer(config, leases, watcher, self._error, agreement.claimed)
+        self._renewer: LeaseRenewer | None = None
+
+    def __str__(self) -> str:
+        return str(self._leases)
+
+    @property
+    def problem(self) -> str | None:
+        """Why this replica cannot take or renew it; None when it can."""
+        return self._error.problem or self._agreement.problem
+
+    @property
+    def deadline(self) -> float | None:
+        """The loop time until which it is held for sure, unless it is renewed before; None when it is not."""
+        return None if self._renewer is None else self._renewer.deadline
+
+    @property
+    def taken(self) -> bool:
+        """Whether the Lease is ours, also while work may not begin yet."""
+        return self._renewer is not None
+
+    @property
+    def idle(self) -> bool:
+        """Whether it waits for `want`."""
+        return self._idle
+
+    def want(self) -> None:
+        """Take it when it is free. One that is being given back is taken again after that."""
+        self.wanted = True
+        self._called.set()
+        self._acquirer.want(True)
+
+    def give_up(self) -> None:
+        """Give it back, or do not take it. The work under it has to be over."""
+        self.wanted = False
+        self._called.clear()
+        self._acquirer.want(False)
+        if self._renewer is not None:
+            self._renewer.stop()
+
+    async def wait_wanted(self) -> None:
+        """Return once `want` has been called."""
+        self._idle = True
+        await self._called.wait()
+        self._idle = False
+
+    async def acquire(self) -> AcquiredLease | None:
+        """Wait until it is taken; return None when it was given up before."""
+        acquired = await self._acquirer.acquire()
+        if acquired is None and self._acquirer.uncertain:
+            await self._release(None)
+        return acquired
+
+    async def hold(self, acquired: AcquiredLease) -> None:
+        """Hold it until `give_up`, and give it back.
+
+        Raises LeadershipLost when it could not be renewed in time, or another replica has it; the guard is
+        closed by then.
+        """
+        if self._was_held:
+            self.leadership = Leadership(elected=False)
+        self._was_held = True
+        renewer = LeaseRenewer(self._config, self._leases, acquired, self._error, self._renewed)
+        self._renewed(renewer.deadline)
+        self._renewer = renewer
+        if not self.wanted:
+            renewer.stop()  # won in the very moment of the stop: only to give it back
+        agreeing = asyncio.create_task(
+            self._begin_when_agreed(renewer, acquired), name=f"agree on {self._leases}"
+        )
+        try:
+            await renewer.run()
+        except LeadershipLost as lost:
+            self._guard.close(self._leases.name, str(lost))
+            self.ended(str(lost))
+            raise
+        finally:
+            agreeing.cancel()
+            await asyncio.wait([agreeing])
+        if not agreeing.cancelled():
+            agreeing.result()
+        if self.held.is_set():
+            self._given_back.inc()
+        self.ended("the lease is given back")
+        self._renewer = None
+        # The work is done, and writes that are still to come (Events, say) do not depend on this lease.
+        self._guard.released(self._leases.name)
+        await self._release(renewer.lease)
+
+    def ended(self, reason: str) -> None:
+        """Permit nothing more, whatever the Lease says."""
+        self._status.set(0)
+        self.held.clear()
+        self.leadership.ended(reason)
+
+    async def _begin_when_agreed(self, renewer: LeaseRenewer, acquired: AcquiredLease) -> None:
+        """Work only when no other replica can divide the work into another number of shards."""
+        agreed = False
+        try:
+            agreed = await self._agreement.agree(acquired.lease, renewer.mark, self._first)
+        finally:
+            if not agreed:
+                self.give_up()
+        if agreed and self.wanted:
+            self._begin(acquired)
+
+    def _begin(self, acquired: AcquiredLease) -> None:
+        assert self._renewer is not None
+        self._taken.inc()
+        if acquired.since is not None:
+            self._config.metrics.lease_unowned.observe(clock.monotonic() - acquired.since)
+        self.leadership.renewed(self._renewer.deadline)
+        self._status.set(1)
+        self.held.set()
+        self._began()
+
+    def _renewed(self, deadline: float) -> None:
+        self._guard.renewed(self._leases.name, deadline)
+        if self.held.is_set():
+            self.leadership.renewed(deadline)
+
+    async def _release(self, held: Lease | None) -> None:
+        """Mark the lease as free if we hold it; `held` is it as we do, or None to read it first.
+
+        When that fails, again and again, the others have to wait until it expires.
+        """
+        began = clock.monotonic()
+        while (left := began + self.release_within - clock.monotonic()) > 0:
+            wait = self.release_within * _PAUSE
+            # Half of the time left: after an answer that was lost, the other half is for a look at the lease.
+            timeout = max(left / 2, wait)
+            try:
+                if held is None:
+                    held = await self._leases.read(timeout=timeout)
+                if held is not None and held.holder == self._config.identity:
+                    await self._leases.write(held.released(now=clock.now()), timeout=timeout)
+                _log.info("released the lease", lease=str(self._leases))
+                return
+            except KubeError as error:
+                self._error.report(f"cannot release lease {self._leases}", error)
+                held = None
+                await asyncio.sleep(wait)
+        _log.warning("could not release the lease: the others wait until it expires", lease=str(self._leases))
+
+
+class LeaderElector(SingleLeader):
+    """Takes part in the election of one leader among the replicas that name the same Lease. Used once.
+
+    `run` is the election. `elected` is set when this replica becomes the leader. On a clean stop the manager
+    lets the leader's work end while `run` goes on renewing, and calls `release` then.
+
+    The promise is that two replicas never write as leaders at the same time, as long as their clocks run at
+    rates that differ by less than `lease_duration / renew_deadline`. It does not cover:
+
+    - a person who edits or deletes the Lease under a running leader;
+    - a write that waits inside the API server for longer than the difference of the two;
+    - a process that is frozen just between asking for the time, which is the last thing it does before it
+      hands a write to the socket, and the system call: it sends that one write when it goes on. So it is with
+      bytes that the event loop or the kernel holds already, until `fence` resets their connections.
+    """
+
+    def __init__(self, config: ElectionConfig) -> None:
+        super().__init__()
+        leases = LeaseClient(config.transport, namespace=config.namespace, name=config.name)
+        self.identity = config.identity
+        self._watcher = LeaseWatcher(config, leases)
+        self._view = self._watcher.of(config.name)
+        self._lock = LeaseLock(
+            config,
+            leases,
+            self._watcher,
+            ProcessGuard(config),
+            ShardCountAgreement(config, count=1),
+            self._begin,
+        )
+        self._running = False
+        self._stopping = False
+        self._over = asyncio.Event()
+
+    @property
+    def elected(self) -> asyncio.Event:
+        """Set when this replica becomes the leader."""
+        return self._lock.held
+
+    @property
+    def leadership(self) -> Leadership:
+        """The permission for effects outside of the cluster."""
+        return self._lock.leadership
+
+    @property
+    def leading(self) -> bool:
+        """Whether this replica is the leader now; not from the renew deadline on, whatever ran since."""
+        deadline = self._lock.deadline
+        return (
+            self.elected.is_set()
+            and deadline is not None
+            and not self._stopping
+            and clock.monotonic() < deadline
+        )
+
+    @property
+    def leader(self) -> str:
+        """The identity of the leader, as far as this replica knows; empty while there is none."""
+        return self.identity if self.leading else self._view.holder
+
+    @property
+    def problem(self) -> str | None:
+        """Why this replica cannot read, take or renew the lease; None when it can."""
+        return self._lock.problem or (None if self.elected.is_set() else self._watcher.problem)
+
+    async def run(self) -> None:
+        """Take part until `release` is called.
+
+        Raises LeadershipLost when this replica was the leader and could not renew in time, or finds another
+        holder. The transport is fenced by then: no write leaves any more, and those in flight are cut.
+        When cancelled, it leaves the lease to expire.
+        """
+        self._running = True
+        try:
+            if not self._stopping:
+                self._lock.want()
+                acquired = await self._acquire()
+                if acquired is not None:
+                    await self._lock.hold(acquired)
+        finally:
+            self._lock.ended("the election is over")
+            self._over.set()
+
+    async def release(self, *, within: float = 5.0) -> None:
+        """End the election, and give the lease back if we hold it: another replica takes over at once.
+
+        The leader's work has to be over. Returns when `run` is about to, after `within` seconds or one
+        request's time at most. Does not raise when the lease cannot be released.
+        """
+        self._stopping = True
+        self._lock.release_within = within
+        self._lock.give_up()
+        if self._running:
+            await self._over.wait()
+
+    async def _acquire(self) -> AcquiredLease | None:
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(self._watcher.run(), name="watch the lease")
+            try:
+                return await self._lock.acquire()
+            finally:
+                watching.cancel()
+
+    def _begin(self) -> None:
+        _log.info("became the leader", lease=str(self._lock), identity=self.identity)
+        self._start_work()

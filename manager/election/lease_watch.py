@@ -1,0 +1,296 @@
+"""The Leases as the server last showed them: who holds each, and since when it has been silent."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Iterator
+from contextlib import aclosing
+
+from manager import clock
+from manager.backoff import Backoff
+from manager.election.config import ElectionConfig, LeaseTiming
+from manager.election.lease import Lease
+from manager.election.lease_client import LastError, LeaseSet
+from manager.kube.errors import KubeError
+
+BELIEVED = 4.0
+"""Lease durations that are believed, at most, of another replica that shares the objects, or of the holder of
+a deleted lease: one may be set otherwise, but nobody may keep others out for longer by what they write."""
+
+TIMER_ERROR = 1e-6
+"""Seconds by which a timer may fire early, because times are rounded: that early is in time."""
+
+
+async def pause(wake: asyncio.Event, *, until: float) -> None:
+    """Return when the event is set, or at the loop time `until` (infinity is never), whichever is first."""
+    try:
+        # Not every event loop takes an infinite time for a timer.
+        async with asyncio.timeout_at(None if until == math.inf else until):
+            await wake.wait()
+    except TimeoutError:
+        pass
+
+
+class LeaseObservation:
+    """The lease as last seen, and the local time at which its content was first seen so.
+
+    A holder is taken for alive until its record has stayed the same for the lease duration, on our own
+    monotonic clock. Times in the record come from another clock, and are not looked at. Only the content
+    counts: a new label is no sign of life.
+
+    A record that was written with our own clock, by a process of the same host, is as old as it says. So a
+    container that is started in the place of one that was killed need not wait for all of the duration.
+    """
+
+    def __init__(self, *, identity: str, timing: LeaseTiming) -> None:
+        self._identity = identity
+        self._lease_duration = timing.lease_duration
+        self._clock = timing.clock
+        self._lease: Lease | None = None
+        self._newest: int | None = None
+        self._gone = False
+        self._since = -math.inf
+        self._current = False
+
+    @property
+    def lease(self) -> Lease | None:
+        """The lease to build a claim on; None when the server has none."""
+        return None if self._gone else self._lease
+
+    @property
+    def holder(self) -> str:
+        """The identity of the holder, as last seen; empty when there is none."""
+        return self._lease.holder if self._lease is not None else ""
+
+    @property
+    def version(self) -> int | None:
+        """The newest version seen; None when versions cannot be ordered."""
+        return self._newest
+
+    def saw(self, lease: Lease, *, now: float) -> bool:
+        """Note the lease as read or watched; False if its holder, who was known to be alive, has renewed it.
+
+        An older version than the one known is ignored, and a reason to look: it came late, or the history was
+        rewound, and all that follows is older too.
+        """
+        if self._is_stale(lease):
+            self.doubt()
+            return True
+        known = self._lease
+        silent = now >= min(self.expires_at, self._since + self._lease_duration)
+        renewed = known is not None and lease.renews(known) and not (silent or self._gone or self.doubtful)
+        if known is None or (lease.uid, lease.spec) != (known.uid, known.spec):
+            sent = lease.sent_at(self._clock)
+            self._since = now if sent is None else min(sent, now)
+        self._lease = lease
+        self._newest = lease.version
+        self._gone = False
+        self._current = True
+        return not renewed
+
+    def saw_deletion(self, last: Lease) -> None:
+        """Note that the lease, whose last state was `last`, was deleted."""
+        if self._is_stale(last):
+            self.doubt()
+        else:
+            self.saw_none()
+
+    def saw_none(self) -> None:
+        """Note that the server has no such lease.
+
+        A deletion is no release: its holder may still be at work, and will create it again.
+        """
+        self._gone = True
+        self._current = True
+
+    def history_was_rewound(self) -> None:
+        """Note that versions started again from an older one, as after etcd was restored from a backup."""
+        self._newest = None
+
+    def doubt(self) -> None:
+        """Claim no more on this knowledge; the next look at the lease renews it."""
+        self._current = False
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it has to be seen again before the next claim."""
+        return not self._current
+
+    @property
+    def since(self) -> float:
+        """The local time at which its content was first seen so."""
+        return self._since
+
+    @property
+    def expires_at(self) -> float:
+        """The local time at which its holder's time is over, unless it changes."""
+        return self._since + self._duration
+
+    def expired_for(self, now: float) -> float:
+        """Seconds since its holder's time was over; less than zero while it is not."""
+        return now - self.expires_at
+
+    def claimable(self, now: float) -> bool:
+        """Whether to try to take the lease now."""
+        return self._current and now >= self.claimable_at() - TIMER_ERROR
+
+    def claimable_at(self) -> float:
+        """The local time from which the lease may be taken unless it changes; infinity while in doubt."""
+        if not self._current:
+            return math.inf
+        if self._lease is None or self._lease.holder in {"", self._identity}:
+            return -math.inf
+        return self.expires_at
+
+    @property
+    def _duration(self) -> float:
+        claimed = self._lease.duration if self._lease is not None else None
+        # A holder that is at work creates it again; one that claimed it for years and is gone does not.
+        longest = BELIEVED * self._lease_duration if self._gone else math.inf
+        return min(claimed or self._lease_duration, longest)
+
+    def _is_stale(self, lease: Lease) -> bool:
+        return self._newest is not None and lease.version is not None and lease.version < self._newest
+
+
+# A look at the lease comes a little before a retry period has passed, so that replicas do not look in step
+# and a released lease is found within the period even without a watch.
+_LOOK = (0.75, 1.0)
+# A watch that reports each renewal makes looking unnecessary; only its silence calls for a look.
+_SILENCE = 1.5
+# Lease durations without a word after which a watch is taken for dead.
+_DEAD_STREAM = 1.5
+# Retry periods between attempts to watch, at most, where the server does not let us.
+_LONGEST_PAUSE = 30
+
+
+class LeaseWatcher:
+    """Observes some Leases while it runs.
+
+    One task watches them, which shows a release at once. Another one reads them, once each retry period at
+    most, whenever the watch has been silent for longer than renewals allow. So neither a dead watch nor a
+    request that hangs delays the other.
+    """
+
+    def __init__(self, config: ElectionConfig, leases: LeaseSet) -> None:
+        self._identity = config.identity
+        self._leases = leases
+        self._timing = config.timing
+        self._rng = config.rng
+        self._error = LastError()
+        # Without the watch a takeover is later and no more, so its errors are logged only.
+        self._watch_error = LastError()
+        self._views: dict[str, LeaseObservation] = {}
+        self._asked_for: set[str] = set()
+        self._listeners: list[Callable[[bool], None]] = []
+        self._next_read = 0.0
+        self._failed = False
+
+    @property
+    def problem(self) -> str | None:
+        """Why it cannot read the Leases; None when it can."""
+        return self._error.problem
+
+    def __iter__(self) -> Iterator[LeaseObservation]:
+        """Iterate over the observations of Leases that exist, or were asked for."""
+        return iter(list(self._views.values()))
+
+    def of(self, name: str) -> LeaseObservation:
+        """Return the observation of a Lease, and keep it from now on though there may be none."""
+        self._asked_for.add(name)
+        return self._view(name)
+
+    def _view(self, name: str) -> LeaseObservation:
+        if name not in self._views:
+            self._views[name] = LeaseObservation(identity=self._identity, timing=self._timing)
+        return self._views[name]
+
+    def listen(self, listener: Callable[[bool], None]) -> None:
+        """Call `listener` with each news from the server: with True after a read, with False by the watch.
+
+        A renewal by a holder that was known to be alive is no news: times only move further away.
+        """
+        self._listeners.append(listener)
+
+    async def run(self) -> None:
+        """Watch and read the Leases until cancelled."""
+        self._next_read = clock.monotonic()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._poll(), name=f"read lease {self._leases}")
+            group.create_task(self._watch(), name=f"watch lease {self._leases}")
+
+    async def _poll(self) -> None:
+        while True:
+            due = self._next_read
+            await asyncio.sleep(due - clock.monotonic())
+            if self._next_read > due:
+                continue  # put off by the watch meanwhile
+            await self._read()
+            again = clock.monotonic() + self._timing.retry_period * self._rng.uniform(*_LOOK)
+            self._next_read = max(self._next_read, again)
+
+    async def _read(self) -> None:
+        known = {name: view.version for name, view in self._views.items()}
+        try:
+            found = await self._leases.read_all(timeout=self._timing.attempt_timeout)
+        except KubeError as error:
+            self._error.report(f"cannot read lease {self._leases}", error)
+            self._failed = True
+            return
+        self._failed = False
+        now = clock.monotonic()
+        for lease in found:
+            view, before = self._view(lease.name), known.pop(lease.name, None)
+            if before is not None and lease.version is not None and lease.version < before:
+                # A read shows at least what was known when it was sent, unless the past has changed.
+                view.history_was_rewound()
+            view.saw(lease, now=now)
+        for name, version in known.items():
+            missing = self._views.get(name)
+            # One that the watch has shown meanwhile was written after the server answered.
+            if missing is not None and missing.version == version:
+                missing.saw_none()
+                self._forget(name)
+        self._notify(asked=True)
+
+    async def _watch(self) -> None:
+        retry = self._timing.retry_period
+        backoff = Backoff(base=retry, cap=retry * _LONGEST_PAUSE, jitter=0.2, rng=self._rng)
+        while True:
+            # Renewals come each retry period, and a holder without them is replaced before this silence ends:
+            # then it is the stream that is dead.
+            silence = self._timing.lease_duration * _DEAD_STREAM
+            changes = self._leases.changes(rng=self._rng, silence=silence)
+            try:
+                async with aclosing(changes):
+                    async for lease, gone in changes:
+                        backoff.reset()
+                        self._watch_error.clear()
+                        self._observe(lease, gone=gone)
+            except KubeError as error:
+                self._watch_error.report(f"cannot watch lease {self._leases}", error)
+            await asyncio.sleep(backoff.next())
+
+    def _observe(self, lease: Lease, *, gone: bool) -> None:
+        now, news = clock.monotonic(), True
+        if gone:
+            self._view(lease.name).saw_deletion(lease)
+            self._forget(lease.name)
+        else:
+            news = self._view(lease.name).saw(lease, now=now)
+        # Only a read tells of a Lease without renewals, of one that is not there, and of unknown ones.
+        if not self._failed and not any(view.doubtful for view in self._views.values()):
+            self._next_read = max(self._next_read, now + self._timing.retry_period * _SILENCE)
+        if news:
+            self._notify(asked=False)
+
+    def _forget(self, name: str) -> None:
+        if name not in self._asked_for and self._views[name].lease is None:
+            del self._views[name]
+
+    def _notify(self, *, asked: bool) -> None:
+        if asked:
+            self._error.clear()
+        for listener in self._listeners:
+            listener(asked)

@@ -1,0 +1,244 @@
+"""Children: which of their fields have changed, and which are changed too often, by us or others in turn."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
+from random import Random
+from typing import Any
+
+from manager import clock
+from manager.api import ObjectKey, Resource
+from manager.api.core_v1 import Secret, fold_string_data
+from manager.backoff import Backoff
+from manager.client import Outcome
+from manager.runs import Run, Trigger
+
+MOST_WRITES, WITHIN = 10, 60.0
+"""So many changes of one child within so many seconds are too many, if the object's spec stays the same."""
+
+MOST_LOOPS = 300
+"""So many reconciles within `WITHIN` that create children of one kind, or patch the object, are too many.
+An operator that starts a Job whenever one has ended is below that, even if each takes a fifth of a second."""
+
+PAUSES = (1.0, 60.0)
+"""Seconds between two changes from then on, at first and at last."""
+
+CONDITION = "ChildrenStable"
+"""The condition that is false for an object with such a child; no other object has it."""
+
+REASONS = {
+    Outcome.UPDATED: "WantedDifferently",
+    Outcome.RESTORED: "ChangedInTurn",
+    Outcome.CREATED: "CreatedWithoutEnd",
+}
+
+Child = tuple[type[Resource], ObjectKey]
+
+
+@dataclass(slots=True)
+class _Writes:
+    """The latest writes of one child."""
+
+    generation: int
+    most: int
+    times: deque[float]
+    pauses: Backoff | None = None
+    """Set once there were too many."""
+    until: float = 0.0
+    reason: str = ""
+    message: str = ""
+
+
+class ChildWrites:
+    """Counts how often each child is changed, and has it changed less often where that does not end."""
+
+    def __init__(self, rng: Random, gauge: Callable[[str], Any]) -> None:
+        """`gauge` gives the gauge of children that are changed too often, for a reason."""
+        self._rng = rng
+        self._of: OrderedDict[ObjectKey, dict[Child, _Writes]] = OrderedDict()
+        for reason in REASONS.values():
+            gauge(reason).set_function(partial(self._unstable, reason))
+
+    def _unstable(self, reason: str) -> int:
+        return sum(each.reason == reason for writes in self._of.values() for each in writes.values())
+
+    def pause(self, owner: Resource, child: Child) -> float:
+        """Return for how many seconds the child is left as it is."""
+        found = self._find(owner, child)
+        return 0.0 if found is None else max(0.0, found.until - clock.monotonic())
+
+    def looped(self, owner: Resource, child: Child, outcome: Outcome, run: Run | None) -> None:
+        """Note a reconcile that has created children of a kind (without a name), or patched the object."""
+        self.wrote(owner, child, outcome, run, str, most=MOST_LOOPS)
+
+    def loop_pause(self, owner: Resource, child: Child) -> float:
+        """Return for how many seconds none of these is created, or the object itself not patched."""
+        found = self._find(owner, child)
+        if found is None or found.pauses is None:
+            return 0.0
+        now = clock.monotonic()
+        if now > max(found.until, found.times[-1] + WITHIN):
+            self._forget(owner.key, child)
+        return max(0.0, found.until - now)
+
+    def wrote(
+        self,
+        owner: Resource,
+        child: Child,
+        outcome: Outcome,
+        run: Run | None,
+        why: Callable[[], str],
+        *,
+        most: int = MOST_WRITES,
+    ) -> tuple[str, str] | None:
+        """Note a change; return the reason and the message if there are too many. `why` makes the message."""
+        if (
+            outcome is not Outcome.RESTORED
+            and run is not None
+            and any(map(_is_news, run.triggers, repeat(child)))
+        ):
+            return None  # another change may be the reason that it is wanted differently
+        now = clock.monotonic()
+        self._forget_before(now - WITHIN)
+        found = self._find(owner, child)
+        if found is None:
+            found = _Writes(owner.metadata.generation or 0, most, deque(maxlen=most))
+            self._of.setdefault(owner.key, {})[child] = found
+        self._of.move_to_end(owner.key)
+        found.times.append(now)
+        if found.pauses is None:
+            if len(found.times) < found.most or found.times[0] < now - WITHIN:
+                return None
+            first, last = PAUSES
+            found.pauses = Backoff(base=first, cap=last, rng=self._rng)
+            found.reason, found.message = REASONS[outcome], why()
+        found.until = now + found.pauses.next()
+        return found.reason, found.message
+
+    def held(self, owner: Resource, child: Child) -> float | None:
+        """Note that the child is as it is wanted; return the seconds after which that counts as the end."""
+        found = self._find(owner, child)
+        if found is None or found.pauses is None:
+            return None
+        left = max(found.until, found.times[-1] + WITHIN) - clock.monotonic()
+        if left > 0:
+            return left
+        self._forget(owner.key, child)
+        return None
+
+    def unstable_children(self, owner: Resource, applied: set[Child]) -> Iterator[tuple[str, str]]:
+        """Return reason and message of each child that is changed too often and still applied."""
+        for child, found in list(self._of.get(owner.key, {}).items()):
+            if found.pauses is None or found.most == MOST_LOOPS:
+                continue
+            if child in applied:
+                yield found.reason, found.message
+            else:
+                self._forget(owner.key, child)
+
+    def forget(self, owner: ObjectKey) -> None:
+        """Forget an object that is gone, or another replica's."""
+        self._of.pop(owner, None)
+
+    def _find(self, owner: Resource, child: Child) -> _Writes | None:
+        found = self._of.get(owner.key, {}).get(child)
+        if found is not None and found.generation != (owner.metadata.generation or 0):
+            self._forget(owner.key, child)
+            return None
+        return found
+
+    def _forget(self, owner: ObjectKey, child: Child) -> None:
+        children = self._of[owner]
+        del children[child]
+        if not children:
+            del self._of[owner]
+
+    def _forget_before(self, time: float) -> None:
+        """Forget objects whose children were last changed before that, unless it was too often."""
+        while self._of:
+            owner, children = next(iter(self._of.items()))
+            if any(each.times[-1] >= time for each in children.values()):
+                return
+            if any(each.pauses is not None for each in children.values()):
+                self._of.move_to_end(owner)
+                return
+            del self._of[owner]
+
+
+def _is_news(trigger: Trigger, child: Child) -> bool:
+    """Return whether what asked for the reconcile is not what the reconcile before may have brought about."""
+    kind, key = child
+    if trigger.source == "watches":
+        same_name = not key.name or trigger.name == key.name
+        return not same_name or (trigger.kind, trigger.namespace) != (kind.gvk.kind, key.namespace)
+    own = {"requeue", "timer", "resync", "back-off"}
+    return trigger.source not in {"for", "owns"} and trigger.why not in own
+
+
+_SHOWN = 8
+
+
+def changed_fields(before: Resource, after: Resource, wanted: Resource) -> list[str]:
+    """The paths of what differs, as the server names them: `.spec.replicas`; values may be secret.
+
+    The status is left out, and so is what others have set meanwhile and is not `wanted`. Of very many the
+    first are named, and the last entry counts the others.
+    """
+    extra = {**(before.model_extra or {}), **(after.model_extra or {})}
+    fields = {*type(after).model_fields, *extra} - {"metadata", "status"}
+    # To write a whole object out costs more than all the rest.
+    differing = {name for name in fields if getattr(before, name, None) != getattr(after, name, None)}
+    plain = {name for name in differing if _is_plain(type(after), name)}
+    ours = _content(wanted, differing | {"string_data", "stringData"}, set())
+    if wanted.gvk == Secret.gvk:
+        fold_string_data(ours)
+    # `apply` adds the owner to what is wanted.
+    ours["metadata"].setdefault("ownerReferences", [])
+    found = list(
+        _differences("", _content(before, differing, plain), _content(after, differing, plain), ours)
+    )
+    if len(found) > _SHOWN:
+        found[_SHOWN:] = [f"{len(found) - _SHOWN} more"]
+    return found
+
+
+def _is_plain(kind: type[Resource], name: str) -> bool:
+    """Whether a field is in JSON what it is in an object that was read."""
+    field = kind.model_fields.get(name)
+    return field is not None and field.annotation == dict[str, Any] and not field.metadata
+
+
+def _content(obj: Resource, fields: set[str], plain: set[str]) -> dict[str, Any]:
+    metadata = obj.metadata
+    kept = {
+        "labels": metadata.labels,
+        "annotations": metadata.annotations,
+        "ownerReferences": [each.to_wire() for each in metadata.owner_references],
+        "finalizers": metadata.finalizers,
+    }
+    # The rest of the metadata is the server's own.
+    content = {"metadata": {name: value for name, value in kept.items() if value}}
+    kind = type(obj)
+    content |= {kind.model_fields[name].alias or name: getattr(obj, name) for name in plain}
+    return content | obj.to_wire(only=fields - plain)
+
+
+def _differences(path: str, before: Any, after: Any, wanted: Any) -> Iterator[str]:
+    if before == after:
+        return
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        ours = wanted if isinstance(wanted, Mapping) else {}
+        for name in dict.fromkeys((*before, *after)):
+            if name in ours or name not in after:
+                yield from _differences(f"{path}.{name}", before.get(name), after.get(name), ours.get(name))
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        # Others' items may stand between ours.
+        each = wanted if isinstance(wanted, list) and len(wanted) == len(after) else after
+        for number, (one, other, ours) in enumerate(zip(before, after, each, strict=True)):
+            yield from _differences(f"{path}[{number}]", one, other, ours)
+    else:
+        yield path

@@ -1,0 +1,388 @@
+"""Running an operator: its controller, and what is done around each reconcile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from manager import clock
+from manager.api import ObjectKey, Resource
+from manager.cache import CacheEvent, Informer
+from manager.controller import (
+    Controller,
+    ControllerOptions,
+    Handler,
+    KindSource,
+    Priority,
+    Reconciler,
+    Result,
+    Source,
+    TickerSource,
+    enqueue_mapped,
+    enqueue_object,
+    enqueue_owner,
+)
+from manager.controller.failure import explain
+from manager.controller.source import trigger_of
+from manager.election.coordinator import ControllerObjects, Share
+from manager.kube.errors import ApiError, KubeError, NotFound
+from manager.logs import reconcile_log
+from manager.operator.context import Blocked, Changed, Context, Gone, is_missing
+from manager.operator.declaration import Owns, Reads, Watch
+from manager.operator.definitions import Definitions
+from manager.operator.operator import Operator
+from manager.operator.timers import Timers
+from manager.webhook.methods import has_webhooks
+
+T = TypeVar("T", bound=Resource)
+
+_PAUSE = 5.0
+"""Seconds for which an object is left alone when a child of it had to be created again within that time."""
+
+
+class _Created(NamedTuple):
+    """The children that were created for a state of an object, and until when that counts."""
+
+    state: tuple[str, str]
+    children: frozenset[tuple[type[Resource], ObjectKey]]
+    again: bool
+    until: float
+
+
+def add_controller(
+    operator: Operator[Any],
+    options: ControllerOptions | None = None,
+    definitions: Definitions | None = None,
+) -> Controller | None:
+    """Have the operator's manager run it: make its sources and its controller, and call its `setup`.
+
+    Without `options`, those of its class. The controller works while none of `definitions` prevents it. An
+    operator that reconciles nothing, and has webhooks alone, has none.
+    """
+    cls, manager, kind = type(operator), operator.manager, operator.kind
+    check_work(cls)
+    reconciler: Reconciler
+    timers = Timers(operator)
+    if cls.reconcile_key is not Operator.reconcile_key:
+        reconciler = _ByKey(operator)
+    elif cls.reconcile is not Operator.reconcile or any(each.for_each for each in cls.timers):
+        reconciler = ObjectReconciler(operator, timers)
+    else:
+        operator.setup()
+        for runnable in timers.runnables(()):
+            manager.add(runnable)
+        return None
+    options = options or operator.options
+    operator.rollouts.limit(options.max_concurrent_rollouts)
+    cache = manager.cache
+    objects = operator.informer
+    for name, function in operator.indexes.items():
+        objects.add_index(name, function)
+
+    own = KindSource(objects, enqueue_object, predicates=(cls.counts,), relation="for")
+    sources: list[Source] = [own, operator.channel, *timers.sources(objects)]
+    informers = [objects]
+    for source in operator.sources:
+        informer = cache.informer(
+            source.kind,
+            metadata_only=source.metadata_only,
+            owned_by=kind if isinstance(source, Owns) else None,
+            filtered=isinstance(source, Owns) and objects.filter is not None,
+            **source.selection._asdict(),
+        )
+        informers.append(informer)
+        for name, function in source.indexes.items():
+            informer.add_index(name, function)
+        sources.append(_source(operator, source, informer, objects))
+    if (period := options.resync_period) is not None:
+        resync = TickerSource(period, lambda: [record.key for record in objects.list()], rng=manager.rng)
+        sources.append(resync)
+    sources += _gates(operator, definitions)
+    operator.setup()
+    for runnable in timers.runnables(informers):
+        manager.add(runnable)
+    share = None
+    if options.needs_leader_election:
+        share = manager.coordinator.share(
+            ControllerObjects(
+                name=operator.name,
+                objects=objects,
+                others=informers[1:],
+                whole=not operator.shared_out,
+                enqueue=partial(operator.enqueue, priority=Priority.LOW),
+                counts=operator.counts_now,
+                handed_over=partial(_hand_over, operator),
+            )
+        )
+        if isinstance(reconciler, ObjectReconciler):
+            reconciler.share = share
+    controller = Controller(
+        operator.name,
+        reconciler,
+        sources,
+        options=options,
+        metrics=manager.metrics,
+        rng=manager.rng,
+        primary=kind.gvk,
+        skips_own_writes=operator.skips_own_writes,
+        history=manager.history,
+        share=share,
+    )
+    own.reconciling = controller.is_running
+    manager.add(controller)
+    return controller
+
+
+def check_work(operator: type[Operator[Any]]) -> None:
+    """Raise TypeError for an operator that would do nothing, or leave its finalizers on objects."""
+    hooks = (
+        operator.reconcile is not Operator.reconcile,
+        operator.reconcile_key is not Operator.reconcile_key,
+    )
+    if any(hooks) or any(each.for_each for each in operator.timers):
+        return
+    if operator.finalizers:
+        raise TypeError(f"{operator.__name__} has no reconcile, so it removes no finalizer")
+    if not (operator.setup is not Operator.setup or operator.timers or has_webhooks(operator)):
+        raise TypeError(f"{operator.__name__} has no reconcile, and no webhook either: it would do nothing")
+
+
+def _hand_over(operator: Operator[Any], key: ObjectKey) -> None:
+    operator.forget(key)
+    operator.handed_over(key)
+
+
+def _gates(operator: Operator[Any], definitions: Definitions | None) -> list[Source]:
+    gate = definitions.gate(operator.kinds()) if definitions is not None else None
+    return [] if gate is None else [gate]
+
+
+def _source(
+    operator: Operator[Any], source: Owns | Watch | Reads, informer: Informer, objects: Informer
+) -> Source:
+    if isinstance(source, Owns):
+        return KindSource(informer, _owners_and_waiting(operator, source, objects), relation="owns")
+    if isinstance(source, Watch):
+        handler = _of_ours(objects, enqueue_mapped(lambda meta: source.keys(meta, objects)))
+        predicates = () if source.on is None else (source.on,)
+        return KindSource(informer, handler, predicates=predicates, relation="watches")
+    return KindSource(informer, None)
+
+
+def _of_ours(objects: Informer, handler: Handler) -> Handler:
+    """Without objects that are not held: they are others', or enqueued when they come."""
+    if objects.filter is None:
+        return handler
+    return lambda event: [key for key in handler(event) if objects.get(key) is not None]
+
+
+def _owners_and_waiting(operator: Operator[Any], owns: Owns, objects: Informer) -> Handler:
+    owners, kind, matters = _of_ours(objects, enqueue_owner(operator.kind)), owns.kind, owns.on
+
+    def handle(event: CacheEvent) -> Iterable[ObjectKey]:
+        # Whoever has a name that others want may give it back in any way.
+        for waiting in tuple(operator.waiting_for_names.get((kind, event.key), ())):
+            trigger = trigger_of(event, "freed", "owns", kind.gvk.kind)
+            operator.channel.send(waiting, trigger=trigger)
+        keys = owners(event)
+        # Others' objects are held as metadata: no predicate can judge how they differ from a whole one.
+        return keys if not keys or matters is None or _changes_owner(event) or matters(event) else ()
+
+    return handle
+
+
+def _changes_owner(event: CacheEvent) -> bool:
+    """Return whether the object has another controller than before, or no longer one."""
+    if event.old_meta is None or event.new is None:
+        return False
+    before, now = event.old_meta.controller, event.meta.controller
+    return (before and before.uid) != (now and now.uid)
+
+
+class _ByKey:
+    """Leaves everything to the operator."""
+
+    def __init__(self, operator: Operator[Any]) -> None:
+        self._operator = operator
+
+    async def reconcile(self, request: ObjectKey) -> Result | None:
+        return await self._operator.reconcile_key(request)
+
+
+class ObjectReconciler(Generic[T]):
+    """Finds the object, calls the operator, and writes the result."""
+
+    def __init__(self, operator: Operator[T], timers: Timers | None = None) -> None:
+        self._operator = operator
+        self._timers = timers or Timers(operator)
+        self._reconciles = type(operator).reconcile is not Operator.reconcile
+        self._reader = operator.client.ours(operator.selection)
+        self._pruned = [each for each in operator.sources if isinstance(each, Owns) and each.prune]
+        self._created: dict[ObjectKey, _Created] = {}
+        self._tried: dict[ObjectKey, T] = {}
+        """The objects that are reconciled, or were when that failed."""
+        self.share: Share | None = None
+
+    async def reconcile(self, request: ObjectKey) -> Result | None:
+        """Bring the object of that key up to date, if it is there."""
+        self._tried.pop(request, None)
+        if request in self._operator.awaited_names:
+            self._operator.waits_no_more(request)
+        due = self._timers.take(request) if request in self._timers.due else ()
+        try:
+            result = await self._reconcile(request, due)
+        except BaseException:
+            if due:
+                self._timers.give_back(request, due)
+            raise
+        self._tried.pop(request, None)
+        return result
+
+    async def failed(self, request: ObjectKey, error: BaseException) -> None:
+        """Report on the object that its reconcile has failed."""
+        tried, record = self._tried.pop(request, None), self._operator.informer.get(request)
+        if tried is not None and tried.origin is not None:
+            uid, raw = tried.metadata.uid, tried.origin
+        elif record is not None:
+            uid, raw = record.uid, record.raw
+        else:
+            return
+        if self.share is None or self.share.covers(uid):
+            await self._operator.failure_reports.report(request, raw, error)
+
+    async def _reconcile(self, key: ObjectKey, due: Sequence[str]) -> Result | None:
+        operator = self._operator
+        obj: Any = await self._reader.find(operator.kind, key)
+        state = ("", "") if obj is None else (obj.metadata.uid, obj.metadata.resource_version)
+        if key in self._created and (left := self._pause(key, state)) > 0:
+            if due:
+                self._timers.give_back(key, due)
+            return Result(requeue_after=left)
+        while obj is not None:
+            if obj.metadata.deletion_timestamp is not None and operator.finalizers.isdisjoint(
+                obj.metadata.finalizers
+            ):
+                break
+            ctx = Context(operator, obj)
+            self._tried[key] = obj
+            try:
+                return await self._bring_up_to_date(obj, due, ctx)
+            except Changed as changed:
+                obj = changed.object
+            except Gone:
+                break
+            except NotFound as error:
+                # The API server says the same of a subresource that it does not serve yet.
+                if not is_missing(error, operator.kind, key) or await self._is_there(key, obj):
+                    raise
+                break
+            except ApiError as error:
+                if not error.is_namespace_terminating:
+                    raise
+                reconcile_log().debug("the namespace is being deleted: nothing is created there any more")
+                return None
+            finally:
+                if ctx.created:
+                    self._has_created(key, state, ctx.created)
+        operator.forget(key)
+        return await operator.gone(key)
+
+    async def _is_there(self, key: ObjectKey, obj: T) -> bool:
+        found = await self._operator.client.uncached.find(self._operator.kind, key)
+        return found is not None and found.metadata.uid == obj.metadata.uid
+
+    def _pause(self, key: ObjectKey, state: tuple[str, str]) -> float:
+        """For how many seconds nothing is done for that state of an object.
+
+        When the object has gone, and the cache has not heard of it, what is created for it is collected at
+        once, and each time an event asks for the next reconcile.
+        """
+        created = self._created[key]
+        left = created.until - clock.monotonic() if created.state == state else 0.0
+        if left <= 0:
+            del self._created[key]
+        return left if created.again else 0.0
+
+    def _has_created(
+        self, key: ObjectKey, state: tuple[str, str], children: set[tuple[type[Resource], ObjectKey]]
+    ) -> None:
+        before = self._created.get(key)
+        known = before.children if before is not None else frozenset()
+        again, until = not known.isdisjoint(children), clock.monotonic() + _PAUSE
+        self._created[key] = _Created(state, known | children, again, until)
+
+    async def _bring_up_to_date(self, obj: T, due: Sequence[str], ctx: Context) -> Result | None:
+        operator = self._operator
+        if self.share is not None and not self.share.covers(obj.metadata.uid):
+            return None  # the name is another object's by now, and that is another replica's
+        deleting = obj.metadata.deletion_timestamp is not None
+        try:
+            if deleting:
+                result = await operator.cleanup(obj, ctx)
+                if result is None:
+                    await self._let_go(obj, ctx)
+                    operator.forget(obj.key)
+                    return await operator.gone(obj.key)
+            else:
+                if operator.finalizers and (operator.finalizer_first or not operator.finalizer):
+                    await ctx.ensure_finalizer()
+                for timer in due:
+                    await getattr(operator, timer)(obj, ctx)
+                result = await operator.reconcile(obj, ctx) if self._reconciles else None
+                for owns in self._pruned:
+                    await ctx.prune(owns.kind, metadata_only=owns.metadata_only)
+                operator.told_blocked.pop(obj.key, None)
+        except (Changed, Gone):
+            raise
+        except Exception as error:  # noqa: BLE001 - the operator says which of them it knows
+            result = await self._after(error, obj, ctx, deleting=deleting)
+        if deleting and not ctx.has_set_conditions:
+            operator.cleanup_blocked(Blocked("CleaningUp", "it is not done yet", passing=True), ctx)
+        await ctx.finish()
+        operator.failure_reports.ended(obj.key)
+        return result if ctx.look_again_after is None else _within(result, ctx.look_again_after)
+
+    async def _after(self, error: Exception, obj: T, ctx: Context, *, deleting: bool) -> Result | None:
+        before, operator = ctx.set_types, self._operator
+        try:
+            result = await operator.on_error(obj, error, ctx)
+        except Exception:
+            if ctx.look_again_after is not None:
+                operator.channel.send(obj.key, after=ctx.look_again_after)
+            raise
+        if isinstance(error, Blocked) and not deleting:
+            ctx.is_blocked(ctx.set_types - before)
+        return result
+
+    async def _let_go(self, obj: T, ctx: Context) -> None:
+        finalizers = obj.metadata.finalizers
+        obj.metadata.finalizers = [each for each in finalizers if each not in self._operator.finalizers]
+        await ctx.patch()
+        ctx.log.info("cleaned up" if self._operator.finalizer else "removed a former finalizer")
+        if obj.metadata.finalizers:
+            await self._tell_who_holds(obj, ctx)
+        ctx.written()
+
+    async def _tell_who_holds(self, obj: T, ctx: Context) -> None:
+        """Say that others keep the object, which is cleaned up: its status is of before."""
+        if self._operator.has_conditions and not ctx.has_set_conditions:
+            message = (
+                f"is being deleted; waits for the finalizers of others: {', '.join(obj.metadata.finalizers)}"
+            )
+            for each in self._operator.conditions:  # its children are not looked at any more
+                ctx.condition(each, False if each == "Degraded" else "Unknown", "CleanedUp", message)
+        try:
+            await ctx.finish()
+        except (KubeError, Gone) as error:
+            reconcile_log().debug("could not say what the deletion waits for", error=explain(error))
+
+
+def _within(result: Result | None, seconds: float) -> Result:
+    """The same, but not later."""
+    if result is None:
+        return Result(requeue_after=seconds)
+    if result.requeue or (result.requeue_after is not None and result.requeue_after <= seconds):
+        return result
+    return replace(result, requeue_after=seconds)

@@ -1,0 +1,136 @@
+"""`/healthz` and `/readyz`, with a path for each check, and `/metrics`."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterable
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from prometheus_client import Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from manager.health import Checks, Health
+from manager.metrics import Metrics
+from manager.server.answers import Answers
+
+_HEADERS = {"Cache-Control": "no-cache, private"}
+
+
+def health_routes(health: Health) -> web.RouteTableDef:
+    """Return the routes of health checks.
+
+    `/readyz` says `ok`, or with status 500 every check; `?verbose` says every check in any case,
+    and `?exclude=NAME` (any number) leaves some out. `/readyz/NAME` is one check alone.
+    """
+    routes = web.RouteTableDef()
+    for checks in (health.liveness, health.readiness):
+        path, show = f"/{checks.title}", _all(checks)
+        routes.get(path)(show)
+        routes.get(f"{path}/")(show)
+        routes.get(f"{path}/{{check}}")(_one(checks))
+    return routes
+
+
+def _all(checks: Checks) -> Handler:
+    async def show(request: web.Request) -> web.Response:
+        report = checks.report(excluded=request.query.getall("exclude", ()))
+        brief = report.healthy and "verbose" not in request.query
+        return _answer(200 if report.healthy else 500, "ok" if brief else report.text)
+
+    return show
+
+
+def _one(checks: Checks) -> Handler:
+    async def show(request: web.Request) -> web.Response:
+        name = request.match_info["check"]
+        if name not in checks.names:
+            return _answer(404, f"{checks.title} has no check named {name}\n")
+        problem = checks.problem(name)
+        if problem is not None:
+            return _answer(500, f"{problem}\n")
+        return _answer(200, f"[+]{name} ok\n" if "verbose" in request.query else "ok")
+
+    return show
+
+
+def _answer(status: int, text: str) -> web.Response:
+    return web.Response(status=status, text=text, headers=_HEADERS)
+
+
+_SLICE = 0.002
+"""Seconds of rendering after which other tasks get their turn."""
+
+_END = b"# EOF\n"
+_OPEN_METRICS = "application/openmetrics-text"
+
+
+class _One(Collector):
+    """A single family, to be rendered by itself."""
+
+    def __init__(self, family: Metric) -> None:
+        self._family = family
+
+    def collect(self) -> Iterable[Metric]:
+        return (self._family,)
+
+
+async def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
+    """Return all families and their content type, as the Accept header asks: OpenMetrics, else plain text.
+
+    Rendered family by family, and the loop gets its turn between: a scrape of some thousand
+    series takes tens of milliseconds, which no reconcile has to wait for.
+    """
+    loop = asyncio.get_running_loop()
+    encode: Callable[[Collector], bytes]
+    encode, content_type = choose_encoder(accept)
+    open_metrics = content_type.startswith("application/openmetrics-text")
+    parts: list[bytes] = []
+    # Reading files blocks, if only for a moment.
+    process = await asyncio.to_thread(lambda: list(metrics.process_registry.collect()))
+    turn_ends = loop.time() + _SLICE
+    for family in itertools.chain(metrics.registry.collect(), process):
+        part = encode(_One(family))
+        parts.append(part.removesuffix(_END) if open_metrics else part)
+        if loop.time() >= turn_ends:
+            await asyncio.sleep(0)
+            turn_ends = loop.time() + _SLICE
+    if open_metrics:
+        parts.append(_END)
+    return b"".join(parts), content_type
+
+
+def metrics_routes(metrics: Metrics) -> web.RouteTableDef:
+    """Return the route of a page that shows `metrics`.
+
+    They are rendered once for all concurrent requests, and for half of the time at most.
+    """
+    shared: Answers[str, bytes] = Answers(limit=0, keep_yes=0, keep_no=0)
+    turn = asyncio.Lock()
+    rested_at = 0.0
+    routes = web.RouteTableDef()
+
+    @routes.get("/metrics")
+    async def show(request: web.Request) -> web.Response:
+        # A scraper may send several Accept headers, which mean one list. There are two answers to that: a
+        # client that makes up versions must not have the page rendered for each, and some take long to read.
+        accepted = ",".join(request.headers.getall("Accept", ()))
+        accept = _OPEN_METRICS if _OPEN_METRICS in accepted else ""
+
+        async def render() -> bytes:
+            nonlocal rested_at
+            loop = asyncio.get_running_loop()
+            async with turn:
+                await asyncio.sleep(rested_at - loop.time())
+                began = loop.time()
+                body, _ = await exposition(metrics, accept)
+                rested_at = loop.time() + (loop.time() - began)
+                return body
+
+        _, content_type = choose_encoder(accept)
+        body = await shared.get(content_type, render)
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    return routes

@@ -1,0 +1,327 @@
+"""Serving handlers of aiohttp.web, over HTTP or HTTPS, for as long as a context lasts."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from http import HTTPStatus
+from typing import Any, cast
+
+from aiohttp import HttpVersion11, web
+from aiohttp.streams import StreamReader
+from aiohttp.typedefs import Handler
+
+from manager.address import BindAddress
+from manager.logs import get_logger
+from manager.rate_limit import Lines
+from manager.server.acceptor import Acceptor
+from manager.server.access import Access
+from manager.server.connection import LONGEST_HEAD, Limits
+from manager.server.guard import guarded
+from manager.tls.key_pair import CertificateUnusable
+from manager.tls.served import ServedCertificate
+
+Routes = Iterable[web.AbstractRouteDef]
+
+_DEFAULTS = Limits()
+
+_BACKLOG = 128
+
+_LONGEST_TARGET = 2048
+"""Bytes of path and query: their decoding cannot be interrupted."""
+
+_LINES = 100
+"""Lines of a head: our clients send some ten, and each may take a hundred times its bytes in memory."""
+
+_FIELDS = 100
+"""Fields of a query."""
+
+_LONGEST_LENGTH = 20
+"""Digits of a Content-Length."""
+
+_CANCELLED = 1.0
+"""Seconds for handlers to end that are cancelled."""
+
+_FAULTS_LOGGED = 5
+"""Log lines a minute about faults of handlers: a client may call them again and again."""
+
+_SERVER = {"Server": "operator-manager"}
+"""Instead of the versions of Python and aiohttp."""
+
+_NO_IPV6 = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
+"""How binding fails where IPv6 is compiled in but switched off."""
+
+_log = get_logger("http")
+
+
+class CannotServe(OSError):
+    """Something cannot be served; the message says what, where and why."""
+
+
+class CannotListen(CannotServe):
+    """An address cannot be listened on."""
+
+
+@asynccontextmanager
+async def serve(
+    name: str,
+    address: BindAddress,
+    routes: Routes = (),
+    *,
+    certificate: ServedCertificate | None = None,
+    access: Access | None = None,
+    limits: Limits = _DEFAULTS,
+    leaving: Callable[[], bool] = lambda: False,
+    flag: str = "",
+    any_port: bool = False,
+) -> AsyncIterator[Server]:
+    """Serve `routes` at `address`.
+
+    `name` says in messages what is served, and `flag` what sets the address. With `any_port`, another port of
+    the same host is used, with a warning, when the port of `address` is in use. With a certificate, which is
+    kept current, it is HTTPS, else plain HTTP. With `access`, clients need a token whose user has the right
+    to the method on the path.
+
+    An answer is the last of its connection while `leaving` says yes, so that clients go elsewhere before the
+    end, and when a client's certificate would not let it in any more. At the end no connection is accepted.
+    Requests that have begun to come are answered within the time that `limits` gives. Then all connections
+    are closed, and handlers that still run are cancelled.
+
+    Raises `CannotListen`, as when the port is in use, and `CannotServe` without a usable certificate or when
+    two routes are the same.
+    """
+    async with AsyncExitStack() as stack:
+        if certificate is not None:
+            try:
+                await stack.enter_async_context(certificate.kept_current())
+            except CertificateUnusable as error:
+                raise CannotServe(f"cannot serve {name} on {address}: {error}") from error
+        listening = await _listen(name, address, flag, any_port=any_port)
+        stack.callback(listening.close)
+        bound = BindAddress(address.host, listening.getsockname()[1])
+        server = Server(name, bound, certificate, access, leaving)
+        await server.add_routes(routes)
+        await stack.enter_async_context(server.answering(listening, limits))
+        _log.info("serving", what=name, address=str(bound), **server.urls())
+        yield server
+
+
+def routes_of(pages: Mapping[str, Handler], posts: Mapping[str, Handler] | None = None) -> Routes:
+    """Return routes for handlers by path: `pages` for GET and HEAD, `posts` for POST."""
+    yield from (web.get(path, handler) for path, handler in pages.items())
+    yield from (web.post(path, handler) for path, handler in (posts or {}).items())
+
+
+class Server:
+    """Answers requests, each by the handler of its route. Routes can be added while it listens."""
+
+    def __init__(
+        self,
+        name: str,
+        address: BindAddress,
+        certificate: ServedCertificate | None,
+        access: Access | None,
+        leaving: Callable[[], bool],
+    ) -> None:
+        """See `serve`; `address` has the port that was bound."""
+        self.address = address
+        self._name = name
+        self._certificate = certificate
+        self._access = access
+        self._leaving = leaving
+        self._is_ending = False
+        self._routes: list[web.AbstractRouteDef] = []
+        self._handler: Handler
+        self._acceptor: Acceptor
+        self._faults = Lines(per_minute=_FAULTS_LOGGED)
+
+    async def add_routes(self, routes: Routes) -> None:
+        """Serve more routes from now on. Raises `CannotServe` for one that is served already."""
+        # An application of aiohttp takes none once it is set up, so this makes another one.
+        wanted, taken = [*self._routes, *routes], set[tuple[str, str]]()
+        app = web.Application()
+        app.on_response_prepare.append(self._finish_headers)
+        for route in wanted:
+            if isinstance(route, web.RouteDef):
+                if (route.method, route.path) in taken:
+                    twice = f"{route.method} {route.path} is there twice"
+                    raise CannotServe(f"cannot serve {self._name}: {twice}")
+                taken.add((route.method, route.path))
+            try:
+                app.add_routes([route])
+            except (RuntimeError, ValueError) as error:
+                raise CannotServe(f"cannot serve {self._name}: {route}: {error}") from error
+        runner = web.AppRunner(app)
+        await runner.setup()
+        assert runner.server is not None
+        handler = cast("Handler", runner.server.request_handler)
+        self._handler = handler if self._access is None else guarded(handler, self._access)
+        self._routes = wanted
+
+    def urls(self) -> dict[str, list[str]]:
+        """Return the URLs that a person can follow from here, for a log line."""
+        scheme = "https" if self._certificate is not None else "http"
+        address = BindAddress(self.address.host or "localhost", self.address.port)
+        paths = [
+            each.path for each in self._routes if isinstance(each, web.RouteDef) and each.method == "GET"
+        ]
+        shown = [path for path in paths if path == "/" or not ("{" in path or path.endswith("/"))]
+        return {"urls": [f"{scheme}://{address}{path}" for path in shown]} if paths else {}
+
+    @asynccontextmanager
+    async def answering(self, listening: socket.socket, limits: Limits) -> AsyncIterator[None]:
+        """Answer the requests of all connections to `listening`."""
+        server = web.Server(self._answer, request_factory=_request, handler_cancellation=True)
+        options: dict[str, Any] = {
+            "loop": asyncio.get_running_loop(),
+            "access_log": None,
+            "auto_decompress": False,  # a small body may be a large one
+            "lingering_time": limits.linger,
+            "max_line_size": _LONGEST_TARGET,
+            "max_field_size": LONGEST_HEAD,
+            "max_headers": _LINES,
+        }
+        self._acceptor = Acceptor(
+            listening, lambda: _Protocol(server, **options), certificate=self._certificate, limits=limits
+        )
+        accepting = asyncio.create_task(self._acceptor.accept(), name="http-accept")
+        try:
+            yield
+        finally:
+            self._is_ending = True
+            await self._acceptor.drain(accepting)
+            await self._acceptor.end()
+            await server.shutdown(_CANCELLED)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        connection = self._acceptor.connection_of(request.protocol)
+        refusal = _refusal(request)
+        connection.begin_answer(request.content.is_eof, None if refusal else request.content_length or 0)
+        try:
+            return await self._send(request, refusal or await self._handler(cast("web.Request", request)))
+        except web.HTTPException as error:
+            return await self._send(request, _response_of(error))
+        except Exception as error:
+            if request.transport is None or request.transport.is_closing():
+                raise  # the client is gone
+            self._faults.tell(_log.error, "a page failed", path=request.path, exc_info=error)
+            if request.writer.output_size:
+                raise
+            text = "this page failed; the log of the manager says more\n"
+            return await self._send(request, web.Response(status=500, text=text))
+        finally:
+            connection.end_answer()
+
+    async def _send(self, request: web.BaseRequest, response: web.StreamResponse) -> web.StreamResponse:
+        """Send an answer, or the rest of it, before the connection counts as idle."""
+        if not response.prepared:
+            if request.writer.output_size:
+                raise ConnectionResetError("a part of another answer has been sent")
+            await self._finish_headers(request, response)
+            await response.prepare(request)
+        await response.write_eof()
+        return response
+
+    async def _finish_headers(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+        if request.method == "HEAD":
+            request.writer.length = 0  # a handler that streams does not know
+        response.headers.update(_SERVER)
+        response.headers.setdefault("X-Content-Type-Options", "nosniff")
+        if request.version < HttpVersion11 or not request.content.is_eof() or self._is_last(request):
+            response.force_close()
+            response.headers["Connection"] = "close"
+
+    def _is_last(self, request: web.BaseRequest) -> bool:
+        if self._is_ending or self._leaving():
+            return True
+        about, certificate = request.get_extra_info, self._certificate
+        return certificate is not None and not certificate.lets_in(about("sslcontext"), about("peercert"))
+
+
+class _Protocol(web.RequestHandler):
+    """Speaks HTTP on one connection."""
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = HTTPStatus.INTERNAL_SERVER_ERROR,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what is no request. Faults of handlers are answered before, if they can be."""
+        if status != HTTPStatus.BAD_REQUEST:
+            raise ConnectionResetError("the client is gone, or has a part of an answer") from exc
+        del request, message  # it quotes what came, and there may be a token in that
+        _log.debug("not a request", error=type(exc).__name__)
+        if exc is not None:
+            exc.__traceback__ = None  # or a cycle would keep what came until a collection of garbage
+        return _last(status)
+
+
+def _request(
+    message: Any, payload: StreamReader, protocol: web.RequestHandler, writer: Any, task: asyncio.Task[None]
+) -> web.Request:
+    return web.Request(message, payload, protocol, writer, task, asyncio.get_running_loop())
+
+
+def _refusal(request: web.BaseRequest) -> web.Response | None:
+    """Return the answer to a request that no handler gets."""
+    if "Transfer-Encoding" in request.headers:
+        return _last(411)  # chunks have no end, and none of our clients sends them
+    length = request.headers.get("Content-Length", "")
+    if len(length) > _LONGEST_LENGTH or request.rel_url.raw_query_string.count("&") >= _FIELDS:
+        return _last(400)
+    return None
+
+
+def _response_of(error: web.HTTPException) -> web.Response:
+    """Return the same answer, which does not keep what its handler has read, as a traceback does."""
+    error.__traceback__ = None
+    response = web.Response(status=error.status, reason=error.reason, headers=error.headers, body=error.body)
+    for cookie in error.cookies.values():
+        response.headers.add("Set-Cookie", cookie.OutputString())
+    return response
+
+
+def _last(status: int) -> web.Response:
+    """Return an answer after which the connection ends."""
+    response = web.Response(status=status, headers=_SERVER)
+    response.force_close()
+    return response
+
+
+async def _listen(name: str, address: BindAddress, flag: str, *, any_port: bool) -> socket.socket:
+    try:
+        if not address.host:
+            return _listen_everywhere(address.port)
+        found = await asyncio.get_running_loop().getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, _, _, _, where = found[0]
+        return _bound(family, (str(where[0]), int(where[1])))
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE and any_port:
+            _log.warning(f"{address} is in use, so {name} is served on another port; {flag} sets one")
+            return await _listen(name, BindAddress(address.host, 0), flag, any_port=False)
+        reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+        named = f"{address} ({flag})" if flag else f"{address}"
+        raise CannotListen(f"cannot serve {name} on {named}: {reason}") from error
+
+
+def _listen_everywhere(port: int) -> socket.socket:
+    """Listen on all interfaces, by IPv6 for both families where the machine has it."""
+    if socket.has_dualstack_ipv6():
+        try:
+            return _bound(socket.AF_INET6, ("", port), dual_stack=True)
+        except OSError as error:
+            if error.errno not in _NO_IPV6:
+                raise
+    return _bound(socket.AF_INET, ("", port))
+
+
+def _bound(family: int, where: tuple[str, int], *, dual_stack: bool = False) -> socket.socket:
+    return socket.create_server(where, family=family, backlog=_BACKLOG, dualstack_ipv6=dual_stack)

@@ -1,0 +1,267 @@
+"""The shards that this replica owns: which objects it works on, and the permission for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import _AsyncGeneratorContextManager, asynccontextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from manager.api import ObjectKey
+from manager.cache import Record
+from manager.election.coordinator import ControllerObjects, Work
+from manager.election.guard import Leadership
+from manager.kube.transport import writes_need, writes_need_from_here
+from manager.logs import get_logger
+from manager.metrics import Metrics
+from manager.shards.cache_filter import PARTS, ByUid, ShardFilters, knows, records_in
+from manager.shards.ranges import Ranges, label_key
+
+KNOWN_WITHIN = 30.0
+"""Seconds for which a shard without an owner waits for its objects to be known."""
+
+_log = get_logger("leader")
+
+
+@dataclass(eq=False, slots=True)
+class OwnedShard:
+    """A shard while it is this replica's, and the reconciles in progress in it."""
+
+    number: int
+    leadership: Leadership
+    running: set[asyncio.Timeout] = field(default_factory=set)
+    ending: bool = False
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def enter(self) -> None:
+        """Permit effects of the current context only as long as the shard is ours."""
+        _current.set(self)
+        writes_need_from_here(self.leadership.permit)
+
+
+_current: ContextVar[OwnedShard | None] = ContextVar("owned_shard", default=None)
+
+
+class OwnedShards:
+    """Works on the objects of the shards that a `ShardCoordinator` takes.
+
+    Attributes:
+        leadership: permits effects in the shard that the caller works in; outside of all, in the first one.
+    """
+
+    def __init__(self, count: int, metrics: Metrics, *, grace: float = 30.0) -> None:
+        """Divide the objects into `count` shards; reconciles get `grace` seconds when theirs is given up."""
+        self.count = count
+        self.leadership: Leadership = _LeadershipOfCaller(self)
+        self._metrics = metrics
+        self._shares: list[ControllerShare] = []
+        self._everything = Ranges.of(count, range(count))
+        self._grace = grace
+        self._shards: dict[int, OwnedShard] = {}
+        self._asked_for: dict[int, float] = {}
+        """The shards to prepare, and until when others may wait for that."""
+        self._changed = asyncio.Event()
+        self._cache: ShardFilters
+        self._work: Work | None = None
+
+    def attach(self, work: Work) -> None:
+        """Start and stop the work on the first shard, and restrict the cache of `work` to owned shards."""
+        self._work, self._cache = work, ShardFilters(work.cache, label=label_key(work.program.name))
+        self._cache.restrict(Ranges.of(self.count, ()))
+        self._cache.when_learned(self._learned)
+
+    def share(self, controller: ControllerObjects) -> ControllerShare:
+        """Return the objects of a controller that are in owned shards."""
+        self._shares.append(ControllerShare(self, controller, self._metrics))
+        return self._shares[-1]
+
+    def find(self, number: int) -> OwnedShard | None:
+        """Return a shard; None when it is not ours, or nothing new may begin in it any more."""
+        shard = self._shards.get(number)
+        return None if shard is None or shard.ending else shard
+
+    def number_of(self, uid: str) -> int:
+        """Return the shard of an object."""
+        return self._everything.number_of(uid)
+
+    # `ShardWork`, as `ShardCoordinator` wants it.
+
+    async def run(self, prepared: Callable[[frozenset[int]], None]) -> None:
+        """Start the controllers, and call `prepared` with the shards that are, whenever these change.
+
+        The first call waits until the rest of the cache is known, but not for ever: some kind may not be
+        served. Likewise a shard counts as prepared after a while. Nothing is done with objects that are not
+        known (see `ControllerShare`).
+        """
+        if self._work is not None:
+            self._work.start_controllers()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(KNOWN_WITHIN):
+                await self._cache.wait_synced()
+        now = asyncio.get_running_loop().time
+        while True:
+            self._changed.clear()
+            waiting = {
+                number: until
+                for number, until in self._asked_for.items()
+                if now() < until and not self._cache.knows(number)
+            }
+            prepared(frozenset(self._asked_for.keys() - waiting.keys()))
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(min(waiting.values(), default=None)):
+                    await self._changed.wait()
+
+    def prepare(self, numbers: frozenset[int]) -> None:
+        """Fetch the objects of these shards, and of no others."""
+        until = asyncio.get_running_loop().time() + KNOWN_WITHIN
+        self._asked_for = {number: self._asked_for.get(number, until) for number in numbers}
+        self._cache.restrict(Ranges.of(self.count, numbers))
+        self._changed.set()
+
+    def begin(self, number: int, leadership: Leadership) -> None:
+        """Work on the objects of a shard."""
+        shard = self._shards[number] = OwnedShard(number, leadership)
+        if self._work is not None and number == 0:
+            self._work.start_leader_runnables(shard.enter)
+        for share in self._shares:
+            share.begin(number)
+
+    async def end(self, number: int) -> None:
+        """Begin nothing in a shard any more; return when all that has begun is over."""
+        shard = self._shards[number]
+        shard.ending = True
+        cut = False
+        if shard.running:
+            try:
+                async with asyncio.timeout(self._grace):
+                    await shard.idle.wait()
+            except TimeoutError:
+                cut = True
+                _log.warning(
+                    "reconciles cancelled", range=number, count=len(shard.running), grace=self._grace
+                )
+                now = asyncio.get_running_loop().time()
+                for limit in shard.running:
+                    limit.reschedule(now)
+                await shard.idle.wait()
+        if self._work is not None and number == 0:
+            await self._work.stop_leader_runnables()
+        if self._work is not None and cut:
+            await self._work.wait_for_threads()
+        del self._shards[number]
+        for share in self._shares:
+            share.end(number)
+
+    def _learned(self) -> None:
+        self._changed.set()
+        for share in self._shares:
+            for number in self._shards:
+                share.begin(number)
+
+
+class ControllerShare:
+    """The objects of one controller that are in owned shards."""
+
+    def __init__(self, shards: OwnedShards, controller: ControllerObjects, metrics: Metrics) -> None:
+        """Take the objects of `controller`, of a shard when each restricted informer has all of it."""
+        self._shards = shards
+        self._controller = controller
+        self._objects = controller.objects
+        self._whole = controller.whole
+        self._begun: set[int] = set()
+        self._taken, self._given_back = (
+            metrics.moved_keys.labels(controller=controller.name, direction=each)
+            for each in ("taken", "given_back")
+        )
+        if not self._whole:
+            self._objects.add_index(PARTS, ByUid.index)
+
+    @asynccontextmanager
+    async def work_on(self, key: ObjectKey) -> AsyncIterator[bool]:
+        """Enter the work on an object, with the permission of its shard; gives False if that is not ours."""
+        shard = self._shard_of(key)
+        if shard is None:
+            yield False
+            return
+        limit, token = asyncio.timeout(None), _current.set(shard)
+        try:
+            async with limit:
+                shard.running.add(limit)
+                shard.idle.clear()
+                with writes_need(shard.leadership.permit):
+                    yield True
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        finally:
+            _current.reset(token)
+            shard.running.discard(limit)
+            if not shard.running:
+                shard.idle.set()
+
+    def covers(self, uid: str) -> bool:
+        """Return whether the object with that UID is in the shard that `work_on` was entered for."""
+        shard = _current.get()
+        return self._whole or (shard is not None and shard.number == self._shards.number_of(uid))
+
+    def begin(self, number: int) -> None:
+        """Enqueue the objects of a shard that is ours, once they are all known; may be called again."""
+        if number in self._begun:
+            return
+        informers = (self._objects, *self._controller.others)
+        if not all(knows(each, number) for each in informers):
+            return
+        self._begun.add(number)
+        for record in self._in(number):
+            self._taken.inc()
+            if self._controller.counts(record):
+                self._controller.enqueue(record.key)
+
+    def end(self, number: int) -> None:
+        """Hand over the objects of a shard that is no longer ours."""
+        self._begun.discard(number)
+        for record in self._in(number):
+            self._controller.handed_over(record.key)
+            self._given_back.inc()
+
+    def _in(self, number: int) -> list[Record]:
+        if self._whole:
+            return self._objects.list() if number == 0 else []
+        return records_in(self._objects, Ranges.of(self._shards.count, {number}))
+
+    def _shard_of(self, key: ObjectKey) -> OwnedShard | None:
+        if self._whole:
+            return self._shards.find(0)
+        record = self._objects.get(key)
+        if record is None:
+            # Each replica forgets an object that is gone and that it knew, which needs no permission.
+            return _FORGETTING
+        number = self._shards.number_of(record.uid)
+        return self._shards.find(number) if number in self._begun else None
+
+
+class _LeadershipOfCaller(Leadership):
+    """The permission in the shard that the caller works in, and else in the first one."""
+
+    def __init__(self, shards: OwnedShards) -> None:
+        super().__init__(elected=False)
+        self._shards = shards
+
+    @property
+    def deadline(self) -> float:
+        return self._present.deadline
+
+    def permit(self, *, seconds: float = 0.0) -> None:
+        self._present.permit(seconds=seconds)
+
+    def held(self) -> _AsyncGeneratorContextManager[None]:
+        return self._present.held()
+
+    @property
+    def _present(self) -> Leadership:
+        shard = _current.get() or self._shards._shards.get(0)  # noqa: SLF001 - also while it ends
+        return _FORGETTING.leadership if shard is None else shard.leadership
+
+
+_FORGETTING = OwnedShard(-1, Leadership(elected=False))

@@ -1,0 +1,21 @@
+"""The endpoints of all webhooks of a process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from manager.metrics import Metrics
+from manager.webhook.admission import AdmissionEndpoint
+from manager.webhook.conversion import ConversionEndpoint
+from manager.webhook.endpoint import Endpoint
+from manager.webhook.registration import Webhooks
+
+
+def endpoints_of(webhooks: Webhooks, metrics: Metrics) -> Sequence[Endpoint]:
+    """Return what is served for them."""
+    endpoints: list[Endpoint] = []
+    for admission in webhooks.admissions:
+        endpoints += AdmissionEndpoint.all_of(admission, panics=metrics.webhook_panics)
+    if webhooks.conversions:
+        endpoints.append(ConversionEndpoint(webhooks.conversions, panics=metrics.conversion_panics))
+    return endpoints

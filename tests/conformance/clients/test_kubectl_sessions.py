@@ -1,0 +1,62 @@
+"""kubectl exec and attach, which speak v5.channel.k8s.io."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from devcluster.api.pod_sessions import Process
+from devcluster.background import BackgroundCluster
+from tests.support.running_pods import create_running_pod
+
+_KUBECTL = shutil.which("kubectl", path=os.environ.get("KUBEBUILDER_ASSETS")) or shutil.which("kubectl")
+
+
+@pytest.fixture
+def background() -> Iterator[BackgroundCluster]:
+    if _KUBECTL is None:
+        pytest.skip("no kubectl on the PATH, nor in KUBEBUILDER_ASSETS")
+    with BackgroundCluster(controllers=False) as background:
+        background.run(create_running_pod(background.cluster))
+        yield background
+
+
+def kubectl(
+    background: BackgroundCluster, *arguments: str, stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    assert _KUBECTL is not None
+    command = [_KUBECTL, f"--kubeconfig={background.cluster.kubeconfig_path}", *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=30, check=False)
+
+
+async def shout(process: Process) -> int:
+    """Upper case of stdin, the command on stderr."""
+    while data := await process.read():
+        await process.write(data.upper())
+    await process.write(" ".join(process.command).encode(), stderr=True)
+    return 3
+
+
+def test_kubectl_exec_gets_output_and_exit_code(background: BackgroundCluster):
+    background.cluster.sessions.exec = shout
+    done = kubectl(background, "exec", "-i", "web", "--", "run", "it", stdin="hello\n" * 10_000)
+    assert done.stdout == "HELLO\n" * 10_000
+    assert done.stderr.startswith("run it")
+    assert "command terminated with exit code 3" in done.stderr
+    assert done.returncode == 3
+
+
+def test_kubectl_exec_says_that_there_is_no_such_program(background: BackgroundCluster):
+    done = kubectl(background, "exec", "web", "--", "ls")
+    assert done.returncode == 1
+    assert 'exec: "ls": executable file not found in $PATH' in done.stderr
+
+
+def test_kubectl_attach_reaches_the_process(background: BackgroundCluster):
+    background.cluster.sessions.attach = shout
+    done = kubectl(background, "attach", "-i", "web", stdin="hello\n")
+    assert "HELLO\n" in done.stdout

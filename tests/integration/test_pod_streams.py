@@ -1,0 +1,104 @@
+"""Refusals of exec, attach and port-forward, as a real API server has them."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Any
+
+import pytest
+
+from manager.api import ObjectKey
+from manager.client import connect
+from manager.client.pod_streams import PodStreams
+from manager.kube.errors import ApiError, BadRequest, Forbidden, NotFound
+from tests.support.control_plane import ControlPlane
+
+pytestmark = pytest.mark.contract
+
+RBAC = "rbac.authorization.k8s.io"
+
+
+@pytest.fixture
+def pending(control_plane: ControlPlane, namespace: str) -> ObjectKey:
+    """A pod that no node takes."""
+    containers = [{"name": name, "image": "any"} for name in ("one", "two")]
+    spec = {"containers": containers, "nodeSelector": {"example.com/none": "here"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pending"}, "spec": spec}
+    control_plane.api.create(f"/api/v1/namespaces/{namespace}/pods", pod)
+    return ObjectKey(namespace, "pending")
+
+
+async def refusal(streams: PodStreams, way: str, pod: ObjectKey, container: str = "one") -> ApiError:
+    """The error of one of the ways into a pod."""
+
+    async def enter() -> Any:
+        match way:
+            case "exec":
+                return await streams.exec(pod, ["true"], container=container)
+            case "attach":
+                async with streams.attach(pod, container=container) as attached:
+                    return await anext(attached)
+            case _:
+                async with streams.port_forward(pod, 80) as connection:
+                    return await connection.read()
+
+    with pytest.raises(ApiError) as refused:
+        await enter()
+    return refused.value
+
+
+@pytest.mark.parametrize("way", ["exec", "attach", "port_forward"])
+async def test_ways_into_a_pod_are_refused_with_the_servers_message(
+    control_plane: ControlPlane, pending: ObjectKey, way: str
+):
+    async with connect("test", kubeconfig=str(control_plane.kubeconfig)) as client:
+        streams = client.pod_streams
+        unscheduled = await refusal(streams, way, pending)
+        missing = await refusal(streams, way, pending._replace(name="missing"))
+        assert isinstance(unscheduled, BadRequest)
+        assert unscheduled.message == "pod pending does not have a host assigned"
+        assert isinstance(missing, NotFound)
+        assert missing.message == 'pods "missing" not found'
+        if way != "port_forward":
+            unknown = await refusal(streams, way, pending, "three")
+            assert isinstance(unknown, BadRequest)
+            assert unknown.message == "container three is not valid for pod pending"
+            unnamed = await refusal(streams, way, pending, "")
+            assert unnamed.message == (
+                "a container name must be specified for pod pending, choose one of: [one two]"
+            )
+
+
+async def test_exec_by_websocket_needs_the_rights_to_get_and_to_create(
+    control_plane: ControlPlane, pending: ObjectKey
+):
+    user = f"user-{secrets.token_hex(3)}"
+    rules = [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get"]}]
+    role = {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": {"name": user}, "rules": rules}
+    binding = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": user},
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": user},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
+    }
+    within = f"/apis/{RBAC}/v1/namespaces/{pending.namespace}"
+    control_plane.api.create(f"{within}/roles", role)
+    control_plane.api.create(f"{within}/rolebindings", binding)
+
+    async def until(streams: PodStreams, kind: type[ApiError], said: str) -> None:
+        """Wait for the server to know the role."""
+        async with asyncio.timeout(30):
+            while True:
+                error = await refusal(streams, "exec", pending)
+                if isinstance(error, kind) and said in str(error):
+                    return
+                await asyncio.sleep(0.1)
+
+    async with connect("test", kubeconfig=str(control_plane.user_kubeconfig(user))) as client:
+        advice = 'add rbac(groups="", resources="pods/exec", verbs="create") to the operator'
+        await until(client.pod_streams, Forbidden, advice)
+        rules[0]["verbs"] = ["get", "create"]
+        control_plane.api.patch(f"{within}/roles/{user}", {"rules": rules})
+        await until(client.pod_streams, BadRequest, "host assigned")

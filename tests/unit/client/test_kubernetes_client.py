@@ -1,0 +1,326 @@
+"""kubernetes-asyncio on the manager's transport."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import orjson
+import pytest
+
+from devcluster import DevCluster
+from devcluster.api.pod_sessions import Process
+from manager.api import ObjectKey
+from manager.api.core_v1 import ConfigMap
+from manager.cache import Cache
+from manager.client import Client
+from manager.controller.failure import Failure
+from manager.kube.errors import ConfigError, Conflict, ConnectionLost, DeadlineExceeded, Fenced, NotFound
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from manager_tools.testing import LocalWire
+from tests.support.cluster_wire import ClusterServer
+from tests.support.running_pods import create_running_pod
+from tests.support.scripted_wire import LostAfter, Reply, ScriptedWire, Stall, Stream
+
+pytestmark = [pytest.mark.virtual_time, pytest.mark.filterwarnings("default::DeprecationWarning")]
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+KEY = ObjectKey("default", "a")
+
+
+@pytest.fixture(scope="module")
+def package() -> Any:
+    # Here, and not by every worker that collects this: it takes half a second to import.
+    return pytest.importorskip("kubernetes_asyncio")
+
+
+@pytest.fixture(scope="module")
+def models(package: Any) -> Any:
+    return package.client
+
+
+class Scene:
+    """A control plane behind a scripted wire, with a cache of ConfigMaps whose watches bring nothing."""
+
+    def __init__(self, cluster: DevCluster, wire: ScriptedWire, client: Client, transport: Transport) -> None:
+        self.cluster = cluster
+        self.wire = wire
+        self.client = client
+        self.transport = transport
+
+
+@pytest.fixture
+async def scene(package: Any) -> AsyncIterator[Scene]:
+    async with DevCluster(port=None, controllers=False) as cluster:
+        server, wire, metrics, rng = ClusterServer(cluster), ScriptedWire(), Metrics(), random.Random(1)
+        server.serve(wire)
+        transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
+        mapper = RestMapper(transport)
+        cache = Cache(transport, mapper, field_manager="test", metrics=metrics, rng=rng)
+        cache.informer(ConfigMap)
+        running = asyncio.create_task(cache.run())
+        await cache.wait_synced()
+        server.silence()
+        client = Client(transport, mapper, cache, field_manager="test")
+        yield Scene(cluster, wire, client, transport)
+        running.cancel()
+        await asyncio.wait([running])
+
+
+@pytest.fixture
+def core(scene: Scene, models: Any) -> Any:
+    return models.CoreV1Api(scene.client.kubernetes_client())
+
+
+def config_map(models: Any, name: str = "a", **data: str) -> Any:
+    return models.V1ConfigMap(metadata=models.V1ObjectMeta(name=name), data=data)
+
+
+async def test_api_reads_and_writes_objects(core: Any, models: Any, scene: Scene):
+    await core.create_namespaced_config_map("default", config_map(models, x="1"))
+    await core.patch_namespaced_config_map("a", "default", {"data": {"y": "2"}})
+    found = await core.read_namespaced_config_map("a", "default")
+    assert found.data == {"x": "1", "y": "2"}
+    listed = await core.list_namespaced_config_map("default", label_selector="!absent", limit=10)
+    assert [each.metadata.name for each in listed.items] == ["a"]
+    (created,) = scene.wire.sent("POST", CONFIG_MAPS)
+    assert created.query == {"fieldManager": "test"}
+    assert created.headers["User-Agent"] == "test"
+    (asked,) = [each for each in scene.wire.sent("GET", CONFIG_MAPS) if "limit" in each.query]
+    assert asked.query["labelSelector"] == "!absent"
+
+
+async def test_cached_read_sees_each_write_of_the_api(core: Any, models: Any, scene: Scene):
+    await core.create_namespaced_config_map("default", config_map(models, x="1"))
+    found = await scene.client.get(ConfigMap, KEY)
+    assert found.data == {"x": "1"}
+    await core.patch_namespaced_config_map("a", "default", {"data": {"x": "2"}})
+    assert (await scene.client.get(ConfigMap, KEY)).data == {"x": "2"}
+    changed = await core.read_namespaced_config_map("a", "default")
+    changed.data = {"x": "3"}
+    await core.replace_namespaced_config_map("a", "default", changed)
+    assert (await scene.client.get(ConfigMap, KEY)).data == {"x": "3"}
+    await core.delete_namespaced_config_map("a", "default")
+    assert await scene.client.find(ConfigMap, KEY) is None
+
+
+async def test_cached_read_sees_a_deletion_that_waits_for_a_finalizer(core: Any, models: Any, scene: Scene):
+    held = config_map(models)
+    held.metadata.finalizers = ["example.com/held"]
+    await core.create_namespaced_config_map("default", held)
+    await core.delete_namespaced_config_map("a", "default")
+    assert (await scene.client.get(ConfigMap, KEY)).metadata.deletion_timestamp is not None
+
+
+async def test_dry_runs_stay_out_of_the_cache(core: Any, models: Any, scene: Scene):
+    await core.create_namespaced_config_map("default", config_map(models, "b"), dry_run="All")
+    assert await scene.client.find(ConfigMap, ObjectKey("default", "b")) is None
+    await core.create_namespaced_config_map("default", config_map(models))
+    await core.delete_namespaced_config_map("a", "default", dry_run="All")
+    await core.delete_namespaced_config_map("a", "default", body=models.V1DeleteOptions(dry_run=["All"]))
+    assert (await scene.client.get(ConfigMap, KEY)).metadata.deletion_timestamp is None
+
+
+async def test_writes_of_kinds_that_are_not_cached_are_left_alone(core: Any, models: Any, scene: Scene):
+    secret = models.V1Secret(metadata=models.V1ObjectMeta(name="s"), string_data={"a": "b"})
+    assert (await core.create_namespaced_secret("default", secret)).data == {"a": "Yg=="}
+    await core.delete_namespaced_secret("s", "default")
+    await core.delete_collection_namespaced_config_map("default")
+
+
+async def test_error_is_the_packages_and_the_librarys_at_once(core: Any, models: Any):
+    with pytest.raises(NotFound, match=r'^configmaps "a" not found$') as missing:
+        await core.read_namespaced_config_map("a", "default")
+    assert isinstance(missing.value, models.ApiException)
+    assert missing.value.status == 404
+    assert orjson.loads(missing.value.body)["reason"] == "NotFound"
+    await core.create_namespaced_config_map("default", config_map(models))
+    stale = config_map(models)
+    stale.metadata.resource_version = "1"
+    with pytest.raises(Conflict) as lost:
+        await core.replace_namespaced_config_map("a", "default", stale)
+    assert Failure.of(lost.value) is Failure.RACE
+
+
+async def test_answers_have_status_and_headers(core: Any, models: Any):
+    found, status, headers = await core.create_namespaced_config_map_with_http_info(
+        "default", config_map(models, x="1")
+    )
+    assert (found.data, status) == ({"x": "1"}, 201)
+    assert headers["content-type"] == "application/json"
+
+
+async def test_writes_end_with_the_lease_and_reads_go_on(core: Any, models: Any, scene: Scene):
+    await core.create_namespaced_config_map("default", config_map(models, x="1"))
+    scene.transport.fence("the lease is lost")
+    sent = len(scene.wire.requests)
+    with pytest.raises(Fenced, match="the lease is lost"):
+        await core.patch_namespaced_config_map("a", "default", {"data": {"x": "2"}})
+    assert len(scene.wire.requests) == sent
+    assert (await core.read_namespaced_config_map("a", "default")).data == {"x": "1"}
+
+
+async def test_refused_requests_are_sent_again(core: Any, models: Any, scene: Scene):
+    busy = Reply.status(429, "TooManyRequests", retry_after=2)
+    scene.wire.on("POST", CONFIG_MAPS, busy, Reply.json({"kind": "Status", "apiVersion": "v1"}, status=201))
+    await core.create_namespaced_config_map("default", config_map(models))
+    assert len(scene.wire.sent("POST", CONFIG_MAPS)) == 2
+
+
+@pytest.mark.parametrize("timeout", [3, 3.0, (1, 2)])
+async def test_request_timeout_is_the_deadline(core: Any, scene: Scene, timeout: Any):
+    scene.wire.on("GET", CONFIG_MAPS, Stall())
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(DeadlineExceeded):
+        await core.list_namespaced_config_map("default", _request_timeout=timeout)
+    assert asyncio.get_running_loop().time() - began == pytest.approx(3)
+
+
+async def test_watch_follows_objects_and_connects_again_after_silence(core: Any, scene: Scene, package: Any):
+    first, second = Stream(), Stream()
+    scene.wire.on("GET", CONFIG_MAPS, first, second)
+    metadata = {"name": "a", "resourceVersion": "5"}
+    first.event("ADDED", {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata})
+    second.event("DELETED", {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata})
+    seen = []
+    async with package.watch.Watch().stream(core.list_namespaced_config_map, "default") as watch:
+        async for event in watch:
+            seen.append((event["type"], event["object"].metadata.name))
+            if len(seen) == 2:
+                break
+    assert seen == [("ADDED", "a"), ("DELETED", "a")]
+    await asyncio.sleep(0)
+    assert first.closed
+    assert second.closed
+    assert scene.wire.sent("GET", CONFIG_MAPS)[-1].query["resourceVersion"] == "5"
+
+
+async def test_answer_without_preload_is_read_in_any_way(core: Any, models: Any, scene: Scene):
+    path = "/api/v1/namespaces/default/pods/web/log"
+    read = core.read_namespaced_pod_log
+    for text in (b"one\ntwo", b""):
+        scene.wire.on("GET", path, Reply(body=text))
+        lines = await read("web", "default", _preload_content=False)
+        assert b"".join([line async for line in lines.content]) == text
+        whole = await read("web", "default", _preload_content=False)
+        assert await whole.text() == text.decode()
+        chunked = await read("web", "default", _preload_content=False)
+        assert b"".join([part async for part in chunked.content.iter_chunked(2)]) == text
+    created = await core.create_namespaced_config_map("default", config_map(models), _preload_content=False)
+    assert created.status == 201
+    assert (await created.json())["metadata"]["name"] == "a"
+
+
+async def test_stream_that_is_left_is_dropped(core: Any, scene: Scene):
+    stream = Stream()
+    scene.wire.on("GET", "/api/v1/namespaces/default/pods/web/log", stream)
+    stream.feed(b"one\n")
+    async with await core.read_namespaced_pod_log(
+        "web", "default", follow=True, _preload_content=False
+    ) as answer:
+        assert await answer.content.readline() == b"one\n"
+    assert stream.closed
+
+
+async def test_lost_write_is_not_repeated(core: Any, models: Any, scene: Scene):
+    scene.wire.on("POST", CONFIG_MAPS, LostAfter(Reply()))
+    with pytest.raises(ConnectionLost):
+        await core.create_namespaced_config_map("default", config_map(models))
+    assert len(scene.wire.sent("POST", CONFIG_MAPS)) == 1
+
+
+async def test_client_refuses_what_the_transport_cannot_send(core: Any, models: Any, scene: Scene):
+    with pytest.raises(models.ApiValueError, match="sends no header impersonate-user"):
+        await core.list_namespaced_config_map("default", _headers={"Impersonate-User": "root"})
+    with pytest.raises(models.ApiValueError, match="sends no HEAD requests"):
+        await core.connect_head_namespaced_pod_proxy("web", "default")
+
+
+async def test_custom_objects_are_written_and_read(scene: Scene, models: Any):
+    custom = models.CustomObjectsApi(scene.client.kubernetes_client())
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "l", "namespace": "default"},
+    }
+    of = ("coordination.k8s.io", "v1", "default", "leases")
+    await custom.create_namespaced_custom_object(*of, lease)
+    found = await custom.list_namespaced_custom_object(*of)
+    assert [each["metadata"]["name"] for each in found["items"]] == ["l"]
+
+
+async def test_client_is_made_once_and_closes_nothing(scene: Scene, core: Any):
+    client = scene.client.kubernetes_client()
+    assert scene.client.kubernetes_client() is client
+    async with client:
+        pass
+    await core.list_namespaced_config_map("default")
+
+
+async def test_missing_package_is_named_with_the_extra(client: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delitem(sys.modules, "manager.client.kubernetes_client", raising=False)
+    for name in ("kubernetes_asyncio", "kubernetes_asyncio.client"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(
+        ConfigError, match=r"kubernetes_asyncio.*install operator-manager\[kubernetes-asyncio\]"
+    ):
+        client.kubernetes_client()
+
+
+@pytest.fixture
+async def pods(models: Any) -> AsyncIterator[tuple[DevCluster, Any]]:
+    async with DevCluster(port=None, controllers=False) as cluster:
+        await create_running_pod(cluster)
+        metrics, rng = Metrics(), random.Random(1)
+        transport = Transport(LocalWire(cluster), metrics=metrics, rng=rng, user_agent="test")
+        mapper = RestMapper(transport)
+        cache = Cache(transport, mapper, field_manager="test", metrics=metrics, rng=rng)
+        client = Client(transport, mapper, cache, field_manager="test")
+        yield cluster, models.CoreV1Api(client.kubernetes_client())
+
+
+async def test_exec_of_the_api_returns_what_the_command_prints(pods: tuple[DevCluster, Any]):
+    cluster, core = pods
+
+    async def run(process: Process) -> int:
+        await process.write(" ".join(process.command).encode())
+        return 0
+
+    cluster.sessions.exec = run
+    command = ["echo", "a b"]
+    said = await core.connect_get_namespaced_pod_exec("web", "default", command=command, stdout=True)
+    assert said == "echo a b"
+
+
+async def test_exec_of_the_api_without_preload_is_a_websocket(pods: tuple[DevCluster, Any]):
+    cluster, core = pods
+
+    async def run(process: Process) -> int:
+        await process.write(await process.read())
+        return 0
+
+    cluster.sessions.exec = run
+    opening = await core.connect_get_namespaced_pod_exec(
+        "web", "default", command="cat", stdin=True, stdout=True, _preload_content=False
+    )
+    async with opening as socket:
+        await socket.send_bytes(b"\0hello")
+        received = []
+        while (message := await socket.receive_message()) is not None:
+            received.append(message)
+    assert b"\x01hello" in received
+    assert received[-1] == b'\x03{"metadata":{},"status":"Success"}'
+
+
+async def test_exec_of_the_api_raises_the_packages_error(pods: tuple[DevCluster, Any], models: Any):
+    _, core = pods
+    opening = await core.connect_get_namespaced_pod_exec(
+        "other", "default", command="ls", stdout=True, _preload_content=False
+    )
+    with pytest.raises(models.ApiException, match='pods "other" not found'):
+        await opening.__aenter__()

@@ -1,0 +1,323 @@
+"""exec, attach, port-forward and logs, over sockets and in the process alike."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from prometheus_client import generate_latest
+
+from devcluster import DevCluster
+from devcluster.api.pod_channels import Session
+from devcluster.api.pod_sessions import Process
+from manager.api import ObjectKey, ObjectMeta
+from manager.api.core_v1 import Pod
+from manager.client.pod_streams import LONGEST_LINE, PodStreams, split_lines
+from manager.kube.config import load_config
+from manager.kube.errors import (
+    BadRequest,
+    ConnectionLost,
+    DeadlineExceeded,
+    Fenced,
+    NotFound,
+    ProtocolError,
+    ServerError,
+)
+from manager.kube.http_wire import HttpWire
+from manager.kube.transport import LONGEST_MESSAGE, Transport
+from manager.metrics import Metrics
+from manager_tools.testing import LocalWire
+from tests.support.running_pods import create_running_pod
+from tests.support.scripted_wire import Reply, ScriptedWire, Stream
+
+WEB = ObjectKey("default", "web")
+LOG = "/api/v1/namespaces/default/pods/web/log"
+
+
+class Scene:
+    """A control plane with a pod that runs, and a way into it."""
+
+    def __init__(self, cluster: DevCluster, transport: Transport, metrics: Metrics) -> None:
+        self.cluster = cluster
+        self.transport = transport
+        self.metrics = metrics
+        self.streams = PodStreams(transport)
+        self.begun = asyncio.Event()
+        self.ended = asyncio.Event()
+
+    async def hang(self, _: Process) -> int:
+        """A process that ends only by cancellation."""
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended.set()
+        return 0
+
+
+@pytest.fixture(params=["http", "local"])
+async def scene(request: pytest.FixtureRequest) -> AsyncIterator[Scene]:
+    async with DevCluster(controllers=False) as cluster:
+        await create_running_pod(cluster)
+        metrics = Metrics()
+        if request.param == "http":
+            path = str(cluster.kubeconfig_path)
+            wire: Any = HttpWire(await load_config(kubeconfig=path, context=None, environ={}))
+        else:
+            wire = LocalWire(cluster)
+        transport = Transport(wire, metrics=metrics, rng=random.Random(1), user_agent="test")
+        yield Scene(cluster, transport, metrics)
+        await transport.aclose()
+
+
+async def cat(process: Process) -> int:
+    while data := await process.read():
+        await process.write(data)
+    return 0
+
+
+@pytest.mark.each_loop
+async def test_exec_returns_output_and_exit_code(scene: Scene):
+    async def run(process: Process) -> int:
+        await process.write(" ".join(process.command).encode())
+        await process.write(process.container.encode(), stderr=True)
+        return 3
+
+    scene.cluster.sessions.exec = run
+    pod = Pod(metadata=ObjectMeta(name="web", namespace="default"))
+    result = await scene.streams.exec(pod, ["run", "a b", "ü"], container="main")
+    assert (result.exit_code, result.stdout, result.stderr) == (3, "run a b ü".encode(), b"main")
+    page = generate_latest(scene.metrics.registry).decode()
+    assert 'rest_client_requests_total{code="101"' in page
+
+
+@pytest.mark.each_loop
+@pytest.mark.parametrize("size", [0, 5, 3_000_000])
+async def test_exec_feeds_stdin_and_reads_output_at_once(scene: Scene, size: int):
+    scene.cluster.sessions.exec = cat
+    stdin = random.Random(2).randbytes(size)
+    result = await scene.streams.exec(WEB, ["cat"], stdin=stdin, limit=size + 1)
+    assert result.exit_code == 0
+    assert result.stdout == stdin
+
+
+async def test_exec_without_stdin_gives_the_command_none(scene: Scene):
+    scene.cluster.sessions.exec = cat
+    assert (await scene.streams.exec(WEB, ["cat"])).stdout == b""
+
+
+async def test_exec_ends_at_a_command_that_prints_too_much(scene: Scene):
+    async def yes(process: Process) -> int:
+        try:
+            while True:
+                await process.write(b"y\n" * 1000)
+        finally:
+            scene.ended.set()
+
+    scene.cluster.sessions.exec = yes
+    with pytest.raises(ProtocolError, match="exec of pod default/web: it printed more than 10000 bytes"):
+        await scene.streams.exec(WEB, ["yes"], limit=10_000)
+    await asyncio.wait_for(scene.ended.wait(), 10)
+
+
+async def test_exec_refuses_a_message_that_is_too_long(scene: Scene):
+    async def run(process: Process) -> int:
+        await process.write(bytes(LONGEST_MESSAGE + 1))
+        return 0
+
+    scene.cluster.sessions.exec = run
+    with pytest.raises(ProtocolError):
+        await scene.streams.exec(WEB, ["run"], limit=10 * LONGEST_MESSAGE)
+
+
+async def test_exec_ends_a_command_that_takes_too_long(scene: Scene):
+    scene.cluster.sessions.exec = scene.hang
+    with pytest.raises(DeadlineExceeded, match=r"exec of pod default/web: not over within 0\.2 s"):
+        await scene.streams.exec(WEB, ["sleep"], timeout=0.2)
+    await asyncio.wait_for(scene.ended.wait(), 10)
+
+
+async def test_exec_that_is_cancelled_ends_the_command(scene: Scene):
+    scene.cluster.sessions.exec = scene.hang
+    running = asyncio.create_task(scene.streams.exec(WEB, ["sleep"]))
+    await scene.begun.wait()
+    running.cancel()
+    await asyncio.wait_for(scene.ended.wait(), 10)
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_exec_ends_when_the_lease_is_lost(scene: Scene):
+    scene.cluster.sessions.exec = scene.hang
+    running = asyncio.create_task(scene.streams.exec(WEB, ["sleep"]))
+    await scene.begun.wait()
+    assert scene.transport.writes_in_flight == 0  # Events need not wait for it
+    scene.transport.fence("the lease is lost")
+    with pytest.raises(Fenced, match="the lease is lost"):
+        await running
+    await asyncio.wait_for(scene.ended.wait(), 10)
+
+
+async def test_exec_ends_with_the_work(scene: Scene):
+    scene.cluster.sessions.exec = scene.hang
+    running = asyncio.create_task(scene.streams.exec(WEB, ["sleep"]))
+    await scene.begun.wait()
+    scene.transport.end_work("the lease is given back")
+    with pytest.raises(Fenced, match="the lease is given back"):
+        await running
+
+
+async def test_exec_does_not_begin_without_the_right_to_write(scene: Scene):
+    scene.cluster.sessions.exec = scene.hang
+    scene.transport.fence("the lease is lost")
+    with pytest.raises(Fenced, match="the lease is lost"):
+        await scene.streams.exec(WEB, ["sleep"])
+    assert not scene.begun.is_set()
+
+
+async def test_attached_writes_stop_at_the_end_of_the_lease(scene: Scene):
+    scene.cluster.sessions.attach = cat
+    async with scene.streams.attach(WEB, stdin=True) as attached:
+        await attached.write(b"before")
+        assert await anext(attached) == ("stdout", b"before")
+        scene.transport.fence_at(asyncio.get_running_loop().time())
+        with pytest.raises(Fenced):
+            await attached.write(b"after")
+
+
+async def test_attach_carries_both_ways_and_ends_with_the_process(scene: Scene):
+    scene.cluster.sessions.attach = cat
+    async with scene.streams.attach(WEB, container="main", stdin=True) as attached:
+        for text in (b"one", b"two"):
+            await attached.write(text)
+            assert await anext(attached) == ("stdout", text)
+        assert attached.exit_code is None
+        await attached.close_stdin()
+        assert [each async for each in attached] == []
+        assert attached.exit_code == 0
+
+
+async def test_port_forward_carries_bytes_both_ways(scene: Scene):
+    async def shout(_: dict[str, Any], port: int, session: Session) -> None:
+        await session.write(b"port %d: " % port)
+        await session.write((await session.read()).upper())
+
+    scene.cluster.sessions.port = shout
+    async with scene.streams.port_forward(WEB, 8080) as connection:
+        assert await connection.read() == b"port 8080: "
+        await connection.write(b"hello")
+        assert [each async for each in connection] == [b"HELLO"]
+        assert await connection.read() == b""
+
+
+async def test_port_forward_to_a_closed_port_says_what_the_node_says(scene: Scene):
+    async with scene.streams.port_forward(WEB, 8080) as connection:
+        with pytest.raises(ConnectionLost, match=r"port 8080 of pod default/web: .* connection refused"):
+            await connection.read()
+
+
+async def test_port_forward_breaks_when_the_lease_is_lost(scene: Scene):
+    begun = asyncio.Event()
+
+    async def hang(*_: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    scene.cluster.sessions.port = hang
+
+    async def talk() -> bytes:
+        async with scene.streams.port_forward(WEB, 8080) as connection:
+            return await connection.read()
+
+    talking = asyncio.create_task(talk())
+    await begun.wait()
+    scene.transport.fence("the lease is lost")
+    with pytest.raises(Fenced, match="the lease is lost"):
+        await talking
+
+
+async def test_exec_raises_what_the_server_or_the_node_says(scene: Scene):
+    with pytest.raises(NotFound, match='pods "other" not found'):
+        await scene.streams.exec(ObjectKey("default", "other"), ["ls"])
+    with pytest.raises(BadRequest, match="container no is not valid for pod web"):
+        await scene.streams.exec(WEB, ["ls"], container="no")
+    with pytest.raises(ServerError, match=r'exec: "ls": executable file not found in \$PATH'):
+        await scene.streams.exec(WEB, ["ls"])
+
+
+async def test_pod_streams_refuse_what_names_no_pod(scene: Scene):
+    with pytest.raises(ValueError, match="a pod has a namespace and a name"):
+        await scene.streams.exec(ObjectKey("", "web"), ["ls"])
+    with pytest.raises(TypeError, match="a list of its words"):
+        await scene.streams.exec(WEB, "ls")
+
+
+@pytest.fixture
+async def streams(transport: Transport) -> PodStreams:
+    return PodStreams(transport)
+
+
+@pytest.mark.virtual_time
+async def test_logs_are_lines_of_text(wire: ScriptedWire, streams: PodStreams):
+    wire.on("GET", LOG, Reply(body="one\nzwölf\n\nno end".encode()))
+    since = datetime(2026, 11, 21, 13, 0, 1, 500, tzinfo=UTC)
+    lines = streams.logs(WEB, container="main", previous=True, tail_lines=0, since=since, timestamps=True)
+    assert [line async for line in lines] == ["one", "zwölf", "", "no end"]
+    (sent,) = wire.sent("GET", LOG)
+    assert sent.query == {
+        "container": "main",
+        "previous": "true",
+        "tailLines": "0",
+        "sinceTime": "2026-11-21T13:00:01Z",
+        "timestamps": "true",
+    }
+
+
+@pytest.mark.virtual_time
+async def test_followed_logs_end_with_the_reader(wire: ScriptedWire, streams: PodStreams):
+    stream = Stream()
+    wire.on("GET", LOG, stream)
+    stream.feed(b"one\ntw")
+    async with aclosing(streams.logs(WEB, follow=True)) as lines:
+        assert await anext(lines) == "one"
+    assert stream.closed
+    assert wire.in_progress == 0
+
+
+@pytest.mark.virtual_time
+async def test_followed_logs_count_as_broken_after_silence(wire: ScriptedWire, streams: PodStreams):
+    stream = Stream()
+    wire.on("GET", LOG, stream)
+    with pytest.raises(DeadlineExceeded, match="nothing came for 7 s"):
+        await anext(streams.logs(WEB, follow=True, idle_timeout=7))
+
+
+async def pieces(*chunks: bytes) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_split_lines_gives_an_overlong_line_in_parts(at_once: bool):
+    endless = b"x" * (2 * LONGEST_LINE + 10)
+    arriving = pieces(endless + b"\nshort\n") if at_once else pieces(endless[:5], endless[5:], b"\nshort\n")
+    parts = [line async for line in split_lines(arriving, LONGEST_LINE)]
+    assert parts[-1] == b"short"
+    assert b"".join(parts[:-1]) == endless
+    assert max(map(len, parts)) <= LONGEST_LINE
+
+
+async def test_split_lines_drops_a_partial_line_when_the_connection_is_lost():
+    async def breaking() -> AsyncIterator[bytes]:
+        yield b"one\ntw"
+        raise ConnectionLost("cut")
+
+    lines = split_lines(breaking(), LONGEST_LINE)
+    assert await anext(lines) == b"one"
+    with pytest.raises(ConnectionLost):
+        await anext(lines)

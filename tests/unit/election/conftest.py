@@ -1,0 +1,104 @@
+"""Replicas of an election on scripted wires, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+
+import pytest
+
+from manager.election.config import ElectionConfig, LeaseTiming
+from manager.election.elector import LeaderElector
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from manager.watchdog import Watchdog
+from tests.support.scripted_wire import ScriptedWire
+from tests.unit.election.lease_server import LeaseServer, lease_server
+
+NAMESPACE = "default"
+NAME = "election"
+LEASE = LeaseServer.path(NAMESPACE, NAME)
+LEASES = LeaseServer.path(NAMESPACE)
+
+
+class Candidate:
+    """One replica: its wire to the server, its transport, its elector."""
+
+    def __init__(self, server: LeaseServer, identity: str, clock: str = "") -> None:
+        self.wire = ScriptedWire()
+        server.serve(self.wire)
+        self.metrics = Metrics()
+        rng = random.Random(identity)
+        self.transport = Transport(self.wire, metrics=self.metrics, rng=rng, user_agent="test")
+        self.watchdog = Watchdog()
+        self.elector = LeaderElector(
+            ElectionConfig(
+                transport=self.transport,
+                namespace=NAMESPACE,
+                name=NAME,
+                identity=identity,
+                rng=rng,
+                metrics=self.metrics,
+                timing=LeaseTiming(clock=clock),
+                watchdog=self.watchdog,
+            )
+        )
+        self.run: asyncio.Task[None] | None = None
+
+    def start(self) -> asyncio.Task[None]:
+        self.run = asyncio.get_running_loop().create_task(self.elector.run())
+        return self.run
+
+    async def kill(self) -> None:
+        """End the process; nothing it does has an effect any more."""
+        assert self.run is not None
+        self.run.cancel()
+        await asyncio.wait([self.run])
+
+    @property
+    def gauge(self) -> float | None:
+        return self.metrics.registry.get_sample_value("leader_election_master_status", {"name": NAME})
+
+    def renewals(self) -> int:
+        return len(self.wire.sent("PUT", LEASE))
+
+
+class Election:
+    """Makes candidates on one server."""
+
+    def __init__(self, server: LeaseServer) -> None:
+        self.server = server
+        self.candidates: list[Candidate] = []
+
+    def candidate(self, identity: str, *, clock: str = "") -> Candidate:
+        self.candidates.append(Candidate(self.server, identity, clock))
+        return self.candidates[-1]
+
+    async def leader(self, identity: str = "first", *, clock: str = "") -> Candidate:
+        """A candidate that has been elected."""
+        candidate = self.candidate(identity, clock=clock)
+        candidate.start()
+        await candidate.elector.elected.wait()
+        return candidate
+
+    async def standby(self, identity: str = "second", *, clock: str = "") -> Candidate:
+        """A candidate that waits, and has seen who leads."""
+        candidate = self.candidate(identity, clock=clock)
+        candidate.start()
+        await asyncio.sleep(0.1)
+        return candidate
+
+    @property
+    def spec(self) -> dict[str, object]:
+        return self.server.spec(NAMESPACE, NAME)
+
+
+@pytest.fixture
+async def election() -> AsyncIterator[Election]:
+    async with lease_server() as server:
+        election = Election(server)
+        yield election
+        for candidate in election.candidates:
+            if candidate.run is not None and not candidate.run.done():
+                await candidate.kill()

@@ -1,0 +1,283 @@
+"""A program whose replicas share the work, or of which one leads, on one server of Leases."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from manager.clock import monotonic as now
+from manager.election.config import ElectionConfig
+from manager.election.coordinator import ControllerObjects, Share, Work
+from manager.election.guard import Leadership, LeadershipLost
+from manager.kube.errors import Fenced
+from manager.kube.transport import Transport
+from manager.metrics import Metrics
+from manager.shards.coordinator import ShardCoordinator
+from manager.watchdog import Watchdog
+from tests.support.scripted_wire import LostAfter, Reply, ScriptedWire, Stall, Step, Unreached
+from tests.unit.election.conftest import NAME, NAMESPACE, Candidate
+from tests.unit.election.lease_server import PREFIX, LeaseServer, lease_server
+
+COUNT = 8
+EVERYTHING = f"{PREFIX}*"
+DATA = "/api/v1/namespaces/default/configmaps/x"
+SEEDS = [
+    0,
+    *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 4)),
+    *(pytest.param(seed, marks=pytest.mark.whole) for seed in range(4, 10)),
+]
+"""Of the random numbers that say what comes and goes, and when."""
+
+
+class Replica:
+    """One of a program, and its work: it takes a moment to prepare for a range, and to end."""
+
+    def __init__(
+        self,
+        program: Program,
+        identity: str,
+        *,
+        prepares: float = 0.2,
+        ends: float = 0.1,
+        count: int = COUNT,
+    ) -> None:
+        self.program = program
+        self.identity = identity
+        self.count = count
+        self.prepares, self.ends = prepares, ends
+        self.wire = ScriptedWire()
+        self.wire.on("POST", DATA, Reply())
+        program.server.serve(self.wire)
+        self.metrics = Metrics()
+        self.transport = Transport(
+            self.wire, metrics=self.metrics, rng=random.Random(identity), user_agent="test"
+        )
+        self.watchdog = Watchdog()
+        self.leadership = Leadership(elected=False)
+        self.coordinator = ShardCoordinator(
+            ElectionConfig(
+                transport=self.transport,
+                namespace=NAMESPACE,
+                name=NAME,
+                identity=identity,
+                rng=random.Random(identity),
+                metrics=self.metrics,
+                watchdog=self.watchdog,
+            ),
+            self,
+            count=count,
+        )
+        self.stuck: int | None = None
+        self.working: dict[int, Leadership] = {}
+        self.terms: dict[int, Leadership] = {}
+        self.ended: dict[int, float] = {}
+        self.asked_for: list[frozenset[int]] = []
+        self.preparing: asyncio.Task[None] | None = None
+        self.task = asyncio.get_running_loop().create_task(self.coordinator.run())
+
+    def attach(self, work: Work) -> None:
+        """Do nothing: there is no manager."""
+
+    def share(self, controller: ControllerObjects) -> Share:
+        raise NotImplementedError
+
+    async def run(self, prepared: Callable[[frozenset[int]], None]) -> None:
+        """Wait: `prepare` reports when its time is over."""
+        await asyncio.Event().wait()
+
+    def prepare(self, numbers: frozenset[int]) -> None:
+        self.asked_for.append(numbers)
+
+        async def list_and_watch() -> None:
+            await asyncio.sleep(self.prepares)
+            self.coordinator.prepared(numbers)
+
+        if self.preparing is not None:
+            self.preparing.cancel()
+        self.preparing = asyncio.get_running_loop().create_task(list_and_watch())
+
+    def begin(self, number: int, leadership: Leadership) -> None:
+        leadership.permit()
+        for other in self.program.replicas:
+            # Also not for what goes on though its work was told to end.
+            for theirs, last in other.terms.items():
+                if (
+                    number * other.count < (theirs + 1) * self.count
+                    and theirs * self.count < (number + 1) * other.count
+                ):
+                    assert not permits(last), f"{other.identity} and {self.identity} have {number}"
+        self.working[number] = self.terms[number] = leadership
+        self.program.moves.append((now(), number, self.identity))
+
+    async def end(self, number: int) -> None:
+        await asyncio.sleep(self.ends if number != self.stuck else 1000.0)
+        self.working.pop(number, None)
+        self.ended[number] = now()
+
+    @property
+    def permitted(self) -> set[int]:
+        """Whatever it has begun, and may still write for."""
+        return {number for number, leadership in self.working.items() if permits(leadership)}
+
+    def measured(self, name: str, **labels: str) -> float:
+        value = self.metrics.registry.get_sample_value(f"operator_manager_{name}", labels)
+        assert value is not None
+        return value
+
+    async def kill(self) -> None:
+        self.task.cancel()
+        await asyncio.wait([self.task])
+        self.gone()
+
+    async def stop(self) -> None:
+        """As the manager does it: all work ends, then it leaves."""
+        await asyncio.sleep(self.ends)
+        self.working.clear()
+        await self.coordinator.release()
+        self.gone()
+
+    async def lost(self) -> str:
+        with pytest.raises(LeadershipLost) as caught:
+            await self.task
+        self.gone()
+        return str(caught.value)
+
+    def gone(self) -> None:
+        if self.preparing is not None:
+            self.preparing.cancel()
+        self.working.clear()
+        if self in self.program.replicas:
+            self.program.replicas.remove(self)
+
+    def reach(self, step: Step | None = None) -> None:
+        for method in ("GET", "PUT", "POST", "DELETE"):
+            self.wire.on(method, EVERYTHING, step or self.program.server.answer)
+
+
+def permits(leadership: Leadership) -> bool:
+    try:
+        leadership.permit()
+    except Fenced:
+        return False
+    return True
+
+
+class Leader(Candidate):
+    """A replica that leads or waits, instead of sharing."""
+
+    count = 1
+
+    def __init__(self, program: Program, identity: str) -> None:
+        super().__init__(program.server, identity)
+        self.program = program
+        self.identity = identity
+        self.terms: dict[int, Leadership] = {}
+        self.run = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            leading = group.create_task(self._lead())
+            await self.elector.run()
+            leading.cancel()
+
+    async def _lead(self) -> None:
+        await self.elector.elected.wait()
+        for other in self.program.replicas:
+            if other is not self:
+                assert not any(map(permits, other.terms.values())), (
+                    f"{other.identity} works beside the leader"
+                )
+        self.terms[0] = self.elector.leadership
+
+    @property
+    def leads(self) -> bool:
+        return permits(self.elector.leadership)
+
+    async def stop(self) -> None:
+        await self.elector.release()
+        await self.run
+        self.program.replicas.remove(self)
+
+    async def kill(self) -> None:
+        await super().kill()
+        self.program.replicas.remove(self)
+
+
+class Program:
+    """Replicas on one server."""
+
+    def __init__(self, server: LeaseServer) -> None:
+        self.server = server
+        self.replicas: list[Replica | Leader] = []
+        self.moves: list[tuple[float, int, str]] = []
+
+    async def lead(self, identity: str) -> Leader:
+        leader = Leader(self, identity)
+        self.replicas.append(leader)
+        await asyncio.sleep(5)
+        return leader
+
+    @property
+    def sharing(self) -> list[Replica]:
+        return [each for each in self.replicas if isinstance(each, Replica)]
+
+    async def start(self, *identities: str, **how: Any) -> list[Replica]:
+        started = [Replica(self, identity, **how) for identity in identities]
+        self.replicas += started
+        await asyncio.sleep(5)
+        return started
+
+    @property
+    def shares(self) -> list[int]:
+        """How many ranges each works on, once each is one's."""
+        owners = Counter(number for replica in self.sharing for number in replica.permitted)
+        assert owners == Counter(range(self.sharing[0].count)), f"not once each: {owners}"
+        return sorted(len(replica.permitted) for replica in self.sharing)
+
+    def moved(self, *, since: float) -> list[int]:
+        return [number for at, number, _ in self.moves if at >= since]
+
+    async def bury(self) -> None:
+        """See to those that have ended by themselves."""
+        for replica in self.sharing:
+            if replica.task.done():
+                await replica.lost()
+
+    async def suffer(self, rng: random.Random) -> None:
+        replica = rng.choice(self.sharing)
+        match rng.choice(["stop", "kill", "cut off", "mend", "dead watches"]):
+            case "stop":
+                replica.reach()
+                await replica.stop()
+            case "kill":
+                await replica.kill()
+            case "cut off":
+                replica.reach(rng.choice([Unreached(), Stall(), LostAfter(self.server.answer)]))
+            case "mend":
+                replica.reach()
+            case "dead watches":
+                self.server.silence()
+
+    async def unowned(self, seconds: float) -> float:
+        """How long within the next seconds any one range was nobody's, at most."""
+        longest, since = 0.0, dict.fromkeys(range(COUNT), now())
+        for _ in range(round(seconds / 0.05)):
+            await asyncio.sleep(0.05)
+            moment = now()
+            since |= dict.fromkeys({number for each in self.sharing for number in each.permitted}, moment)
+            longest = max(longest, moment - min(since.values()))
+        return longest
+
+
+@pytest.fixture
+async def program() -> AsyncIterator[Program]:
+    async with lease_server() as server:
+        program = Program(server)
+        yield program
+        for replica in list(program.replicas):
+            await replica.kill()

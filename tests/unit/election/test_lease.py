@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import orjson
+import pytest
+
+from manager.election.lease import Lease
+from manager.kube.errors import ProtocolError
+
+NOW = datetime(2026, 5, 4, 3, 2, 1, 123456, UTC)
+
+
+def lease(**spec: Any) -> Lease:
+    metadata = {"name": "x", "namespace": "ns", "uid": "u", "resourceVersion": "7", "managedFields": [{}]}
+    return Lease.decode(orjson.dumps({"metadata": metadata, "spec": spec}))
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>", b"[]", b'"x"', b"{}", b'{"metadata": 1}', b'{"metadata": {}, "spec": 3}']
+)
+def test_lease_decode_refuses_malformed_bodies(body: bytes):
+    with pytest.raises(ProtocolError):
+        Lease.decode(body)
+
+
+@pytest.mark.parametrize("levels", [197, 198, 250, 300, 1_000])
+def test_a_lease_that_can_be_read_can_be_written_back(levels: int):
+    body = orjson.dumps({"metadata": {"name": "x"}, "spec": {"x": 0}}).replace(
+        b"0", b"[" * levels + b"]" * levels
+    )
+    try:
+        read = Lease.decode(body)
+    except ProtocolError:
+        assert levels > 197
+        return
+    for written in (
+        read.claimed(identity="me", seconds=15, now=NOW),
+        read.released(now=NOW),
+        read.recreated(),
+    ):
+        assert Lease.decode(written.encode()).spec["x"] == read.spec["x"]
+
+
+def test_managed_fields_are_not_read_however_deeply_somebody_has_nested_them():
+    body = b'{"metadata": {"name": "x", "managedFields": %b%b}}' % (b"[" * 1_000, b"]" * 1_000)
+    assert Lease.decode(body).metadata == {"name": "x"}
+
+
+def test_a_record_without_content_is_held_by_nobody():
+    for spec in ({}, {"holderIdentity": None}, {"holderIdentity": ""}):
+        assert lease(**spec).holder == ""
+    assert Lease.decode(b'{"metadata": {}}').holder == ""
+
+
+@pytest.mark.parametrize("seconds", [None, 0, -5, "15", [], 1e400])
+def test_a_duration_that_makes_no_sense_counts_as_none(seconds: Any):
+    assert Lease({}, {"leaseDurationSeconds": seconds}).duration is None
+
+
+@pytest.mark.parametrize("count", [None, -1, "3", 1.5])
+def test_transitions_that_make_no_sense_count_as_zero(count: Any):
+    assert lease(leaseTransitions=count).transitions == 0
+
+
+def test_a_holder_that_is_no_string_is_somebody():
+    assert lease(holderIdentity=17).holder == "17"
+
+
+def test_versions_are_ordered_only_where_they_are_numbers():
+    assert lease().version == 7
+    assert Lease({"resourceVersion": "abc"}, {}).version is None
+    assert Lease({}, {}).version is None
+
+
+def test_a_claim_names_the_holder_and_counts_the_change_of_hands():
+    claimed = lease(holderIdentity="other", leaseTransitions=4, acquireTime="x").claimed(
+        identity="me", seconds=15, now=NOW
+    )
+    assert claimed.spec == {
+        "holderIdentity": "me",
+        "leaseDurationSeconds": 15,
+        "leaseTransitions": 5,
+        "acquireTime": "2026-05-04T03:02:01.123456Z",
+        "renewTime": "2026-05-04T03:02:01.123456Z",
+    }
+
+
+def test_a_claim_of_a_released_lease_counts_as_a_change_of_hands():
+    released = lease(holderIdentity="other", leaseTransitions=4, acquireTime="x").released(now=NOW)
+    assert released.spec["holderIdentity"] == ""
+    assert released.spec["leaseDurationSeconds"] == 1
+    assert released.claimed(identity="me", seconds=15, now=NOW).transitions == 5
+
+
+def test_the_first_claim_of_a_new_lease_is_no_change_of_hands():
+    claimed = Lease.new(namespace="ns", name="x").claimed(identity="me", seconds=15, now=NOW)
+    assert claimed.transitions == 0
+    assert orjson.loads(claimed.encode())["metadata"] == {"namespace": "ns", "name": "x"}
+
+
+def test_a_renewal_keeps_when_the_lease_was_acquired():
+    mine = lease(holderIdentity="me", leaseTransitions=4, acquireTime="then", renewTime="then")
+    renewed = mine.claimed(identity="me", seconds=15, now=NOW)
+    assert renewed.spec["acquireTime"] == "then"
+    assert renewed.spec["renewTime"] == "2026-05-04T03:02:01.123456Z"
+    assert renewed.transitions == 4
+
+
+def test_a_renewal_differs_from_the_last_even_when_the_clock_stands_still():
+    once = lease(holderIdentity="me").claimed(identity="me", seconds=15, now=NOW)
+    again = once.claimed(identity="me", seconds=15, now=NOW)
+    assert again.spec["renewTime"] == "2026-05-04T03:02:01.123457Z"
+
+
+def test_times_are_written_in_utc_whatever_the_clocks_zone():
+    there = NOW.astimezone(timezone(timedelta(hours=5)))
+    claimed = lease().claimed(identity="me", seconds=15, now=there)
+    assert claimed.spec["renewTime"] == "2026-05-04T03:02:01.123456Z"
+
+
+def test_a_write_carries_version_and_uid_and_what_others_put_there():
+    metadata = {"name": "x", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}}
+    spec = {"holderIdentity": "other", "strategy": "OldestEmulationVersion"}
+    stored = {"metadata": {**metadata, "managedFields": [{}]}, "spec": spec}
+    theirs = Lease.decode(orjson.dumps(stored))
+    for written in (theirs.claimed(identity="me", seconds=15, now=NOW), theirs.released(now=NOW)):
+        document = orjson.loads(written.encode())
+        assert document["kind"] == "Lease"
+        assert document["apiVersion"] == "coordination.k8s.io/v1"
+        assert document["metadata"] == metadata
+        assert document["spec"]["strategy"] == "OldestEmulationVersion"
+
+
+def test_a_lease_to_be_created_again_keeps_its_history_but_not_its_identity():
+    again = lease(holderIdentity="me", leaseTransitions=4).recreated()
+    assert again.metadata == {"name": "x", "namespace": "ns"}
+    assert again.transitions == 4

@@ -1,0 +1,250 @@
+"""WebSockets of the wire to a real server, on both event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from yarl import URL
+
+from devcluster.exchange import ApiRequest, ApiResponse, WebSocket
+from devcluster.http.front import HttpFront
+from manager.kube.credentials import TokenFile
+from manager.kube.errors import (
+    ConfigError,
+    ConnectionLost,
+    Fenced,
+    Forbidden,
+    ProtocolError,
+    Unauthorized,
+    Unreachable,
+)
+from manager.kube.http_wire import HttpWire
+from manager.kube.wire import WireRequest
+from tests.support.ports import PortBlock
+from tests.unit.kube.servers import wire_to
+from tests.unit.kube.test_dial import Proxy, SocksProxy
+
+pytestmark = [pytest.mark.each_loop, pytest.mark.usefixtures("closing")]
+
+LONGEST = 100_000
+
+
+async def echo(opened: WebSocket) -> None:
+    while (message := await opened.receive()) is not None:
+        await opened.send(message)
+
+
+class Server:
+    """Answers each request with a WebSocket, unless told otherwise."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self.requests: list[ApiRequest] = []
+        self.serve: Callable[[WebSocket], Awaitable[None]] = echo
+        self.answer: Callable[[ApiRequest], ApiResponse | None] = lambda _: None
+        self.ended = asyncio.Event()
+        self.context = context
+        self.front = HttpFront(self.handle)
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    async def handle(self, request: ApiRequest) -> ApiResponse:
+        self.requests.append(request)
+        if (answer := self.answer(request)) is not None:
+            return answer
+        protocol = request.headers["sec-websocket-protocol"].split(",")[0]
+        return ApiResponse(status=101, headers={"Sec-WebSocket-Protocol": protocol}, websocket=self._serve)
+
+    async def _serve(self, opened: WebSocket) -> None:
+        try:
+            await self.serve(opened)
+        finally:
+            self.ended.set()
+
+
+@pytest.fixture
+async def server(authority: trustme.CA) -> AsyncIterator[Server]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    server = Server(context)
+    listener = socket.create_server(("127.0.0.1", 0))
+    server.port = listener.getsockname()[1]
+    await server.front.start(listener, context)
+    yield server
+    await server.front.stop()
+
+
+@pytest.fixture
+async def wire(server: Server, authority: trustme.CA) -> AsyncIterator[HttpWire]:
+    async with wire_to(server.url, authority) as wire:
+        yield wire
+
+
+def opening(
+    wire: HttpWire, path: str = "/a", permit: Any = None, protocols: Sequence[str] = ("p", "q")
+) -> Any:
+    request = WireRequest("GET", path, {"User-Agent": "test"}, permit=permit)
+    return wire.websocket(request, protocols, longest=LONGEST)
+
+
+async def said(wire: HttpWire, **further: Any) -> bytes | None:
+    """The echo of a message."""
+    async with opening(wire, **further) as opened:
+        await opened.send_bytes(b"hello")
+        found: bytes | None = await opened.receive_message()
+        return found
+
+
+async def test_websocket_carries_messages_as_the_user(server: Server, authority: trustme.CA):
+    headers = [("Impersonate-User", "jane"), ("Impersonate-Group", "a")]
+    async with (
+        wire_to(f"{server.url}/prefix", authority, headers=headers) as wire,
+        opening(wire, "/a%20b?command=x%26y&command=z") as opened,
+    ):
+        assert opened.protocol == "p"
+        for size in (1, 70_000):
+            await opened.send_bytes(bytes(size))
+            assert await opened.receive_message() == bytes(size)
+    (request,) = server.requests
+    assert request.path == "/prefix/a b"
+    assert request.query == {"command": ["x&y", "z"]}
+    assert request.headers["authorization"] == "Bearer secret"
+    assert request.headers["impersonate-user"] == "jane"
+    assert request.headers["user-agent"] == "test"
+
+
+async def test_websocket_ends_when_the_server_closes(server: Server, wire: HttpWire):
+    async def once(opened: WebSocket) -> None:
+        await opened.send(b"bye")
+
+    server.serve = once
+    async with opening(wire) as opened:
+        assert await opened.receive_message() == b"bye"
+        assert await opened.receive_message() is None
+        assert await opened.receive_message() is None
+
+
+async def test_websocket_is_lost_when_the_connection_breaks(server: Server, wire: HttpWire):
+    async with opening(wire) as opened:
+        server.front.cut_connections()
+        with pytest.raises(ConnectionLost):
+            await opened.receive_message()
+
+
+async def test_abort_drops_websockets(server: Server, wire: HttpWire):
+    async with opening(wire) as opened:
+        wire.abort()
+        with pytest.raises(ConnectionLost):
+            await opened.receive_message()
+        await asyncio.wait_for(server.ended.wait(), 10)
+    assert await said(wire) == b"hello"
+
+
+async def test_message_that_is_too_long_ends_the_websocket(server: Server, wire: HttpWire):
+    async def flood(opened: WebSocket) -> None:
+        await opened.send(bytes(LONGEST + 1))
+
+    server.serve = flood
+    async with opening(wire) as opened:
+        with pytest.raises(ProtocolError):
+            await opened.receive_message()
+
+
+async def test_websocket_sends_no_message_without_permission(server: Server, wire: HttpWire):
+    allowed = 2
+
+    def permit() -> None:
+        nonlocal allowed
+        allowed -= 1
+        if allowed < 0:
+            raise Fenced("no more")
+
+    async with opening(wire, permit=permit) as opened:
+        await opened.send_bytes(b"one")
+        assert await opened.receive_message() == b"one"
+        with pytest.raises(Fenced):
+            await opened.send_bytes(b"two")
+    with pytest.raises(Fenced):
+        async with opening(wire, permit=permit):
+            pass
+    assert len(server.requests) == 1
+
+
+async def test_refusal_is_raised_with_what_the_server_says(server: Server, wire: HttpWire):
+    status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "not you"}
+    server.answer = lambda _: ApiResponse.json(status, status=403)
+    with pytest.raises(Forbidden, match=r"^not you$"):
+        await said(wire)
+
+
+async def test_answer_that_is_no_websocket_is_an_error(server: Server, wire: HttpWire):
+    server.answer = lambda _: ApiResponse.json({})
+    with pytest.raises(ProtocolError, match="answered 200 where a WebSocket was asked for"):
+        await said(wire)
+
+
+async def test_protocol_that_was_not_offered_is_an_error(server: Server, wire: HttpWire):
+    server.answer = lambda _: ApiResponse(
+        status=101, headers={"Sec-WebSocket-Protocol": "other"}, websocket=echo
+    )
+    with pytest.raises(ProtocolError, match="chose none of the protocols p, q"):
+        await said(wire)
+
+
+async def test_rejected_credentials_are_renewed_once(server: Server, authority: trustme.CA, tmp_path: Path):
+    token = tmp_path / "token"
+    token.write_text("old")
+
+    def judge(request: ApiRequest) -> ApiResponse | None:
+        if request.headers["authorization"] == "Bearer new":
+            return None
+        token.write_text("new")
+        return ApiResponse.json({"kind": "Status", "code": 401}, status=401)
+
+    server.answer = judge
+    credentials = TokenFile(token, label="token")
+    async with wire_to(server.url, authority, credentials=credentials) as wire:
+        assert await said(wire) == b"hello"
+        server.answer = lambda _: ApiResponse.json({"kind": "Status", "code": 401}, status=401)
+        with pytest.raises(Unauthorized):
+            await said(wire)
+    assert len(server.requests) == 3
+
+
+async def test_unreachable_server_is_told_so(authority: trustme.CA):
+    with PortBlock(1) as ports:
+        async with wire_to(f"https://127.0.0.1:{ports[0]}", authority) as wire:
+            with pytest.raises(Unreachable, match="Connection refused"):
+                await said(wire)
+
+
+async def test_untrusted_server_gets_no_handshake(server: Server, other_authority: trustme.CA):
+    async with wire_to(server.url, other_authority) as wire:
+        with pytest.raises(Unreachable, match="its certificate is not to be trusted"):
+            await said(wire)
+    assert not server.requests
+
+
+@pytest.mark.parametrize(("kind", "scheme"), [(Proxy, "http"), (SocksProxy, "socks5")])
+async def test_websocket_goes_through_the_proxy(
+    server: Server, authority: trustme.CA, kind: Any, scheme: str
+):
+    async with kind(server.port) as proxy:
+        url = URL(f"{scheme}://127.0.0.1:{proxy.port}")
+        async with wire_to(server.url, authority, proxy=url) as wire:
+            assert await said(wire) == b"hello"
+
+
+async def test_proxy_for_plain_http_is_refused():
+    async with wire_to("http://127.0.0.1:1", proxy=URL("http://127.0.0.1:2")) as wire:
+        with pytest.raises(ConfigError, match="a proxy for plain HTTP carries no WebSocket"):
+            await said(wire)

@@ -1,0 +1,426 @@
+"""Replicas that share ranges: each range is one's at a time, all are somebody's, and few of them move."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from manager.clock import monotonic as now
+from manager.election import lease_client
+from manager.kube.errors import Fenced
+from manager_tools.simulation.loop import freeze
+from tests.support.scripted_wire import LostAfter, Reply, Sent, Stall, Unreached
+from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
+from tests.unit.election.program import COUNT, DATA, EVERYTHING, SEEDS, Program, Replica, permits, program
+
+__all__ = ["program"]
+
+pytestmark = pytest.mark.virtual_time
+
+
+async def test_sharing_gives_a_single_replica_all_ranges(program: Program):
+    (a,) = await program.start("a")
+    assert program.shares == [8]
+    assert a.coordinator.held.everything
+    assert a.coordinator.problem is None
+
+
+async def test_ranges_are_shared_out_to_those_who_come_with_few_moves(program: Program):
+    await program.start("a")
+    for identity, shares, moves in (("b", [4, 4], 4), ("c", [2, 3, 3], 2), ("d", [2, 2, 2, 2], 2)):
+        before = now()
+        await program.start(identity)
+        assert program.shares == shares
+        assert len(program.moved(since=before)) == moves
+    before = now()
+    await asyncio.sleep(30)
+    assert not program.moved(since=before), "and nothing moves without need"
+
+
+async def test_replicas_that_start_together_share_the_ranges_at_once(program: Program):
+    replicas = await program.start("a", "b", "c")
+    assert program.shares == [2, 3, 3]
+    assert max(len(numbers) for each in replicas for numbers in each.asked_for) <= 3, "and lists no more"
+
+
+async def test_replicas_list_only_their_share_when_they_start_after_others_stopped(program: Program):
+    (old,) = await program.start("old")
+    await old.stop()
+    replicas = await program.start("a", "b", "c", prepares=3.0)
+    await asyncio.sleep(5)
+    assert program.shares == [2, 3, 3]
+    assert max(len(numbers) for each in replicas for numbers in each.asked_for) <= 3
+
+
+async def test_sharing_moves_only_the_ranges_of_a_replica_that_stops(program: Program):
+    await program.start("a", "b")
+    (c,) = await program.start("c")
+    had, before = c.permitted, now()
+    await c.stop()
+    stopped = now()
+    await asyncio.sleep(3)
+    assert program.shares == [4, 4]
+    assert set(program.moved(since=before)) == had
+    assert max(at for at, _, _ in program.moves) - stopped < 1.0
+
+
+async def test_leaving_replica_takes_no_range_and_releases_all_but_a_stuck_one(program: Program):
+    a, b, c = await program.start("a", "b", "c")
+    a.stuck = min(a.permitted)
+    a.coordinator.leave()
+    await b.stop()
+    await asyncio.sleep(5)
+    assert a.permitted == {a.stuck}, "its work has not ended"
+    assert a.permitted | c.permitted == set(range(COUNT))
+
+
+async def test_a_range_is_given_up_when_somebody_knows_its_objects_and_not_before(program: Program):
+    (a,) = await program.start("a")
+    program.replicas.append(b := Replica(program, "b", prepares=8.0))
+    await asyncio.sleep(7)
+    assert (a.permitted, b.permitted) == (set(range(COUNT)), set())
+    await asyncio.sleep(3)
+    assert program.shares == [4, 4]
+    for began, number, who in program.moves:
+        if who == "b":
+            assert began - a.ended[number] < 0.5
+
+
+async def test_leaving_replica_works_until_others_know_its_objects(program: Program):
+    a, _, _ = await program.start("a", "b", "c", prepares=4.0)
+    await asyncio.sleep(10)
+    assert program.shares == [2, 3, 3]
+    had = a.permitted
+    a.coordinator.leave()
+    await asyncio.sleep(3)
+    assert a.permitted == had
+    await a.coordinator.handed_over()
+    await asyncio.sleep(1)
+    assert not a.permitted
+    assert program.shares[-2:] == [4, 4]
+    assert (
+        max(began - a.ended[number] for began, number, who in program.moves if number in had and who != "a")
+        < 0.5
+    )
+
+
+async def test_replica_releases_ranges_although_the_next_holder_never_knows_the_objects(program: Program):
+    (a,) = await program.start("a")
+    program.replicas.append(Replica(program, "b", prepares=1000.0))
+    await asyncio.sleep(40)
+    assert len(a.permitted) == COUNT // 2
+
+
+async def test_leaving_replica_does_not_wait_when_it_is_the_last(program: Program):
+    (a,) = await program.start("a")
+    a.coordinator.leave()
+    began = now()
+    await a.coordinator.handed_over()
+    assert now() - began < 1.0
+
+
+async def test_leaving_replica_stops_within_6_s_when_its_token_is_refused(program: Program):
+    (a,) = await program.start("a")
+    a.reach(Reply.status(401, "Unauthorized", "the token is no good any more"))
+    a.coordinator.leave()
+    await asyncio.sleep(1)
+    began = now()
+    await a.stop()
+    assert now() - began < 6.0, "the time to release in, and a pause"
+
+
+async def test_range_is_unowned_for_at_most_lease_duration_plus_5_s_after_a_crash(program: Program):
+    await program.start("a", "b")
+    (c,) = await program.start("c")
+    await asyncio.sleep(10)
+    had, before = c.permitted, now()
+    await c.kill()
+    assert await program.unowned(25) <= 20.0
+    assert program.shares == [4, 4]
+    assert set(program.moved(since=before)) == had
+
+
+async def test_metrics_say_which_ranges_are_wanted_and_how_many_have_moved(program: Program):
+    (a,) = await program.start("a")
+    assert a.measured("ranges_wanted") == COUNT
+    assert a.measured("lease_handovers_total", direction="taken") == COUNT
+    assert a.measured("lease_unowned_seconds_count") == 0, "nobody had them before"
+    (b,) = await program.start("b", prepares=8.0)
+    assert [each.measured("ranges_wanted") for each in (a, b)] == [4, 4]
+    assert a.measured("lease_handovers_total", direction="given_back") == 0, "b is not ready for them yet"
+    await asyncio.sleep(5)
+    assert a.measured("lease_handovers_total", direction="given_back") == 4
+    assert b.measured("lease_handovers_total", direction="taken") == 4
+    assert b.measured("lease_unowned_seconds_count") == 4
+    assert b.measured("lease_unowned_seconds_sum") < 4 * 0.5
+
+
+async def test_a_metric_says_for_how_long_ranges_of_who_was_killed_were_nobodys(program: Program):
+    a, b = await program.start("a", "b")
+    await b.kill()
+    await asyncio.sleep(30)
+    assert a.measured("lease_unowned_seconds_count") == 4
+    assert 4 * 15.0 <= a.measured("lease_unowned_seconds_sum") <= 4 * 20.0
+
+
+async def test_a_range_is_given_up_only_when_its_work_has_ended(program: Program):
+    (a,) = await program.start("a", ends=20.0)
+    await program.start("b")
+    await asyncio.sleep(10)
+    assert len(a.permitted) == COUNT, "it works on them to the end, and renews them"
+    await asyncio.sleep(10)
+    assert program.shares == [4, 4]
+
+
+async def test_a_range_is_fenced_before_anybody_can_see_that_it_is_given_back(program: Program):
+    (a,) = await program.start("a")
+    # The server acts at once, and others see it before the answer is there.
+    a.wire.on("PUT", EVERYTHING, program.server.late(1.0))
+    await program.start("b")
+    assert program.shares == [4, 4]
+
+
+async def test_a_range_is_taken_only_when_its_objects_are_known(program: Program):
+    await program.start("a")
+    (b,) = await program.start("b", prepares=20.0)
+    assert not b.permitted
+    await asyncio.sleep(20)
+    assert program.shares == [4, 4]
+
+
+async def test_a_replica_that_was_frozen_works_no_more_when_it_goes_on(program: Program):
+    a, b = await program.start("a", "b")
+    await asyncio.sleep(10)
+    freeze(20.0)
+    assert not a.permitted
+    assert not a.coordinator.held.numbers
+    with pytest.raises(Fenced, match="not renewed in time"):
+        await a.transport.request("POST", DATA)
+    assert "this process was held up" in await a.lost()
+    assert "this process was held up" in await b.lost()
+
+
+async def test_a_replica_that_is_cut_off_ends_and_the_others_take_its_ranges(program: Program):
+    await program.start("a", "b")
+    (c,) = await program.start("c")
+    await asyncio.sleep(10)
+    renewed = max(sent.at for sent in c.wire.sent("PUT"))
+    c.reach(Unreached())
+    assert "could not be renewed for 10s" in await c.lost()
+    assert now() <= renewed + 10.0
+    assert c.watchdog.due() is not None
+    with pytest.raises(Fenced):
+        await c.transport.request("POST", DATA)
+    assert await program.unowned(20) <= 20.0
+    assert program.shares == [4, 4]
+
+
+async def test_the_loss_of_one_range_ends_it_all(program: Program):
+    a, _ = await program.start("a", "b")
+    number = min(a.permitted - {0})
+    program.server.put(NAMESPACE, f"{NAME}-{number}", {"holderIdentity": "somebody"})
+    assert await a.lost() == f"lease default/{NAME}-{number} is now held by somebody"
+
+
+async def test_ranges_all_have_owners_when_number_and_names_of_replicas_change(program: Program):
+    for identities, shares in (("abc", [2, 3, 3]), ("defgh", [1, 1, 2, 2, 2]), ("ij", [4, 4])):
+        before = list(program.replicas)
+        await program.start(*identities)
+        for replica in before:
+            await replica.stop()
+        await asyncio.sleep(5)
+        assert program.shares == shares
+
+
+async def test_range_is_unowned_for_less_than_2_s_in_a_rolling_update(program: Program):
+    await program.start("a", "b", "c")
+    before = now()
+
+    async def roll() -> None:
+        for old, new in zip(list(program.replicas), "def", strict=True):
+            await program.start(new)
+            await old.stop()
+            await asyncio.sleep(2)
+
+    rolling = asyncio.create_task(roll())
+    assert await program.unowned(25) < 2.0
+    await rolling
+    assert program.shares == [2, 3, 3]
+    assert len(program.moved(since=before)) <= 2 * COUNT, "each twice at most"
+
+
+async def test_a_claim_whose_answer_was_lost_is_found_and_used(program: Program):
+    (a,) = await program.start("a")
+    b = Replica(program, "b")
+    program.replicas.append(b)
+    for path in program.server.leases:
+        b.wire.on("PUT", path, LostAfter(program.server.answer), program.server.answer)
+    await asyncio.sleep(20)
+    assert program.shares == [4, 4]
+    assert not a.task.done()
+
+
+async def test_a_claim_that_was_lost_is_made_again_however_much_there_is_to_hear_of_other_ranges(
+    program: Program,
+):
+    a = Replica(program, "a")
+    program.replicas.append(a)
+    answer = program.server.answer
+    # It makes itself known, and takes the first range; no Lease of the next one is there to be told of.
+    a.wire.on("POST", LEASES, answer, answer, Unreached(), answer)
+    await asyncio.sleep(20)
+    assert program.shares == [8]
+
+
+async def test_a_range_that_nobody_renews_is_taken_though_who_had_it_is_there(program: Program):
+    labels = {f"{NAME}/lease": "range"}
+    for number in range(4):
+        # As b has left them: it gave them up, and the server was not there to be told.
+        name = f"{NAME}-{number}" if number else NAME
+        notes = {f"{NAME}/shards": f"{COUNT}"}
+        program.server.put(NAMESPACE, name, {"holderIdentity": "b"}, labels=labels, annotations=notes)
+    b, a = Replica(program, "b"), Replica(program, "a", prepares=3.0)
+    program.replicas += [a, b]
+    await asyncio.sleep(10)
+    assert b.permitted == set(range(4, COUNT)), "the others are a's in its eyes, and in a's they are b's"
+    await asyncio.sleep(10)
+    assert program.shares == [4, 4]
+
+
+async def test_replica_repeats_a_refused_first_list_while_its_watch_is_busy(program: Program):
+    await program.start("a")
+    b = Replica(program, "b")
+    program.replicas.append(b)
+    refused = [Reply.status(403, "Forbidden", "it cannot list")]
+
+    def answer(sent: Sent) -> Any:
+        return program.server.answer(sent) if sent.query.get("watch") or not refused else refused.pop()
+
+    b.wire.on("GET", LEASES, answer)
+    await asyncio.sleep(20)
+    assert program.shares == [4, 4]
+
+
+async def test_leadership_of_an_earlier_term_permits_nothing_in_a_later_term(program: Program):
+    (a,) = await program.start("a")
+    earlier = dict(a.working)
+    (b,) = await program.start("b")
+    given_up = b.permitted
+    await b.stop()
+    await asyncio.sleep(5)
+    assert program.shares == [8]
+    assert {number for number, leadership in earlier.items() if not permits(leadership)} == given_up
+
+
+@pytest.mark.parametrize("fault", [Stall, Unreached, lambda: Reply.status(500)])
+async def test_an_outage_shorter_than_the_deadline_moves_nothing(program: Program, fault: type[Stall]):
+    a, b = await program.start("a", "b")
+    await asyncio.sleep(5)
+    before = now()
+    for replica in (a, b):
+        replica.reach(fault())
+    await asyncio.sleep(4)
+    for replica in (a, b):
+        replica.reach()
+    await asyncio.sleep(20)
+    assert program.shares == [4, 4]
+    assert not program.moved(since=before)
+
+
+async def test_a_replica_that_may_not_create_leases_takes_nothing_and_says_why(program: Program):
+    await program.start("a")
+    b = Replica(program, "b")
+    program.replicas.append(b)
+    b.wire.on("POST", EVERYTHING, Reply.status(403, "Forbidden", "leases is forbidden: it cannot create"))
+    await asyncio.sleep(30)
+    assert program.shares == [0, 8]
+    assert b.coordinator.problem is not None
+    assert "it cannot create" in b.coordinator.problem
+
+
+@pytest.fixture
+def short_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_client, "LONGEST", 1024 * 1024)
+    monkeypatch.setattr(lease_client, "_LARGE", 8 * 1024)
+
+
+@pytest.mark.usefixtures("short_answers")
+async def test_replica_joins_despite_many_large_foreign_leases(program: Program):
+    await program.start("a")
+    for number in range(100):
+        odd = {
+            "labels": {f"{NAME}/lease": "range"},
+            "annotations": {"note": "x" * 20_000, f"{NAME}/ready": "1"},
+        }
+        program.server.put(NAMESPACE, f"{NAME}-odd-{number}", {"holderIdentity": "y" * 5_000}, **odd)
+    (b,) = await program.start("b")
+    await asyncio.sleep(20)
+    assert program.shares == [4, 4]
+    known = [view.lease for view in b.coordinator._watcher if view.lease is not None]
+    assert len(known) > 100
+    assert max(len(each.encode()) for each in known) < 6_000
+
+
+@pytest.mark.usefixtures("short_answers")
+async def test_replica_keeps_foreign_annotations_of_a_large_lease_it_takes(program: Program):
+    note = {"note": "x" * 20_000}
+    program.server.put(
+        NAMESPACE, f"{NAME}-3", {"holderIdentity": ""}, labels={f"{NAME}/lease": "range"}, annotations=note
+    )
+    await program.start("a")
+    assert program.shares == [8]
+    assert (
+        program.server.leases[program.server.path(NAMESPACE, f"{NAME}-3")]["metadata"]["annotations"] == note
+    )
+
+
+async def test_replica_that_stops_before_it_has_a_range_leaves_no_lease(program: Program):
+    await program.start("a")
+    b = Replica(program, "b", prepares=1000.0)
+    await asyncio.sleep(1)
+    await b.stop()
+    await asyncio.sleep(5)
+    assert program.shares == [8]
+    holders = {lease["spec"]["holderIdentity"] for lease in program.server.leases.values()}
+    assert holders == {"a"}
+
+
+async def test_a_process_is_ended_in_time_for_the_first_of_its_leases(program: Program):
+    (a,) = await program.start("a")
+    await asyncio.sleep(30)
+    oldest = min(lock.deadline or 0.0 for lock in a.coordinator._locks)
+    assert a.watchdog.due() == pytest.approx(oldest + 4.0, abs=0.001)
+    await a.stop()
+    assert a.watchdog.due() is None
+
+
+async def test_watchdog_is_not_put_off_by_another_renewal_when_a_lease_is_lost(program: Program):
+    (a,) = await program.start("a")
+    guard = a.coordinator._locks[0]._guard
+    guard.close(NAME, "taken by somebody")
+    lost = now()
+    guard.renewed(f"{NAME}-1", lost + 10.0)
+    assert a.watchdog.due() == pytest.approx(lost + 4.0, abs=0.001)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_range_never_has_two_owners_and_finally_one_under_random_faults(program: Program, seed: int):
+    """Two owners at a time are found by `Replica.begin`."""
+    rng = random.Random(seed)
+    for number in range(12):
+        await asyncio.sleep(rng.uniform(0, 20))
+        await program.bury()
+        if len(program.replicas) < 2 or (len(program.replicas) < 5 and rng.random() < 0.4):
+            await program.start(f"replica-{number}", ends=rng.uniform(0, 5), prepares=rng.uniform(0, 5))
+        else:
+            await program.suffer(rng)
+    for replica in program.replicas:
+        replica.reach()
+    await asyncio.sleep(30)
+    await program.bury()
+    await program.start("last")
+    await asyncio.sleep(30)
+    assert max(program.shares) - min(program.shares) <= 1
