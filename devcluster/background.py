@@ -18,9 +18,9 @@ _T = TypeVar("_T")
 
 
 class BackgroundCluster:
-    """Runs a `DevCluster` between `with` and its end; takes the same arguments.
+    """A `DevCluster` in a thread, running within a `with` block; the arguments are the same.
 
-    The cluster's own methods belong to its thread: `run` takes a coroutine there, `call` a function.
+    The cluster's own methods belong to its thread: `run` runs a coroutine there, `call` a function.
     """
 
     def __init__(self, **options: Any) -> None:

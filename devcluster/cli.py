@@ -25,7 +25,7 @@ __all__ = ["main"]
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _COLLECT_AFTER = (10_000, 20, 20)
-"""How much may be allocated before the garbage collector looks: requests leave hardly any cycles behind."""
+"""The thresholds of the garbage collector; requests leave hardly any reference cycles."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?\Z")
 
 GATES = ("ShardedListAndWatch",)
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run it; returns the exit code: 0 after a clean stop, 1 on failure, 2 on a wrong flag."""
     options = _commands().read(arguments)
     gc.disable()  # until it has started
-    # Whatever else can go wrong is told in one line: who wants a traceback works in Python.
+    # All other failures are reported in one line; Python users get the traceback.
     from devcluster.local_files import ForeignFile  # noqa: PLC0415 -- after the flags are known to be right
     from devcluster.storage.errors import JournalFailed  # noqa: PLC0415
 
@@ -128,7 +128,7 @@ def _run(options: argparse.Namespace) -> None:
 async def _up(options: argparse.Namespace) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    # From the first moment on: who interrupts the start wants it to end as cleanly.
+    # Signals are handled from the start, so that an interrupted start ends cleanly too.
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     from devcluster.cluster import DevCluster  # noqa: PLC0415 -- the bulk of the start
@@ -195,7 +195,7 @@ def _address(text: str) -> str:
 
 
 def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:  # noqa: PLR2004 -- what TCP has
+    if not text.isdecimal() or int(text) > 65535:  # noqa: PLR2004 -- the limit of TCP
         _refuse(f"{text!r} is not a port: a number from 0 to 65535")
     return int(text)
 

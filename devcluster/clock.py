@@ -10,10 +10,10 @@ __all__ = ["Clock"]
 
 
 class Clock:
-    """Tells the time that goes into objects, certificates aside.
+    """The source of times in objects, but not in certificates.
 
-    `read` gives seconds since the epoch, as `time.time` does. How long something takes, and when it is due,
-    is asked of the event loop instead.
+    `read` returns seconds since the epoch, like `time.time`. Durations and deadlines use the event loop's
+    time.
     """
 
     def __init__(self, read: Callable[[], float] = time.time) -> None:

@@ -41,22 +41,22 @@ __all__ = ["DevCluster"]
 
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- only looked up
-"""How this machine itself reaches what listens everywhere."""
+"""This machine's address of a listener on all interfaces."""
 _LAST = ("Namespace", "default")
 _SEEDED = Key("", "namespaces", "", "default")
-"""Comes last of the first objects, and cannot be deleted."""
+"""The last of the initial objects; it cannot be deleted."""
 _API_PORT = 6443
 """The target port of the API server's own Service when the server has no port."""
 
 
 class DevCluster:
-    """A Kubernetes control plane, alive from `start` to `stop`.
+    """A Kubernetes control plane, running from `start` to `stop`.
 
         async with DevCluster() as cluster:
             print(cluster.kubeconfig_path)
 
-    `store`, `registry`, `server` and `client` are its parts, for those who work within the process; `faults`
-    makes things go wrong; `sessions` says what exec, attach and port-forward find in a container.
+    `store`, `registry`, `server` and `client` are its parts, for use within the process. `faults` injects
+    faults. `sessions` simulates the processes that exec, attach and port-forward reach.
     """
 
     def __init__(
@@ -174,11 +174,11 @@ class DevCluster:
         await self.stop()
 
     async def start(self) -> None:
-        """Be there; on return the first request can come.
+        """Start the cluster; it serves requests on return.
 
         Raises:
-            OSError: The address cannot be had, or a file cannot be written.
-            ForeignFile: The kubeconfig's place is taken.
+            OSError: the address is not available, or a file cannot be written.
+            ForeignFile: the kubeconfig's path has a foreign file.
         """
         async with contextlib.AsyncExitStack() as starting:
             if self._journal is not None:
@@ -211,13 +211,13 @@ class DevCluster:
 
     @property
     def server_url(self) -> str:
-        """Where clients find it."""
+        """The server's URL for clients."""
         host = _LOOPBACK.get(self.address, self.address)
         return f"https://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     @property
     def kubeconfig(self) -> dict[str, Any]:
-        """The administrator's."""
+        """The administrator's kubeconfig."""
         return kubeconfig_of(self.server_url, self.ca_pem, user="admin", token=self.token)
 
     def add_user(self, name: str, groups: tuple[str, ...] = (), *, token: str = "") -> str:
@@ -253,7 +253,7 @@ class DevCluster:
                 self.store.create(key, obj)
 
     async def _listen(self, listener: socket.socket, starting: contextlib.AsyncExitStack) -> None:
-        from devcluster.http.front import HttpFront  # noqa: PLC0415 -- not needed by who calls in process
+        from devcluster.http.front import HttpFront  # noqa: PLC0415 -- not needed in process
 
         files = await asyncio.to_thread(LocalFiles, self._data)
         starting.push_async_callback(asyncio.to_thread, files.close)
@@ -275,7 +275,7 @@ class DevCluster:
         return server_context(files.server_identity(self.address), files.ca_file)
 
     async def _start_controllers(self, starting: contextlib.AsyncExitStack) -> None:
-        from devcluster.controllers import Controllers, PodLogs  # noqa: PLC0415 -- who goes without needs none
+        from devcluster.controllers import Controllers, PodLogs  # noqa: PLC0415 -- optional
 
         controllers = Controllers(
             self.client,

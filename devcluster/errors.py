@@ -57,9 +57,9 @@ class StatusError(Exception):
         details: dict[str, Any] | None = None,
         retry_after: int | None = None,
     ) -> None:
-        """`details` as in the Status, {} where it stands there empty.
+        """Set up the error; `details` are the Status's, {} for empty ones that the Status shows.
 
-        `retry_after`, in seconds, becomes the header of that name too.
+        `retry_after`, in seconds, also becomes the header of that name.
         """
         super().__init__(message)
         self.code = code
@@ -69,7 +69,7 @@ class StatusError(Exception):
         self.metadata: dict[str, Any] = {}
         """The Status's metadata: a token with which a list can continue."""
         self.empty_details = details == {}
-        """Whether the Status has `details` though there are none, as some of the real server's have."""
+        """Whether the Status has empty `details`, like some of the real server's."""
         self.retry_after = retry_after
         if retry_after is not None:
             self.details["retryAfterSeconds"] = retry_after
@@ -163,7 +163,7 @@ def field_too_many(field: str, actual: int, maximum: int) -> FieldError:
 
 
 def qualified(group: str, resource: str) -> str:
-    """`deployments.apps`, or `pods` in the core group."""
+    """Return the resource's qualified name: `deployments.apps`, or `pods` in the core group."""
     return f"{resource}.{group}" if group else resource
 
 
@@ -210,7 +210,7 @@ def unauthorized(message: str = "Unauthorized") -> StatusError:
 
 
 def forbidden(group: str, resource: str, name: str, detail: str) -> StatusError:
-    """Known, but not allowed; or refused by admission."""
+    """Build the error for a write that authorization or admission refuses."""
     about = f'{qualified(group, resource)} "{name}"' if name else qualified(group, resource)
     return StatusError(
         403, "Forbidden", f"{about} is forbidden: {detail}", details=_about(group, resource, name)
@@ -228,7 +228,7 @@ def method_not_allowed(group: str, resource: str, verb: str) -> StatusError:
 
 
 def not_acceptable(message: str) -> StatusError:
-    """No representation that the client accepts."""
+    """Build the error for an Accept header without a supported representation."""
     return StatusError(406, "NotAcceptable", message)
 
 
@@ -248,7 +248,7 @@ def expired(message: str) -> StatusError:
 
 
 def internal_error(message: str) -> StatusError:
-    """Something that is not the client's fault."""
+    """Build the error for an internal failure."""
     return StatusError(
         500,
         "InternalError",
@@ -258,7 +258,7 @@ def internal_error(message: str) -> StatusError:
 
 
 def unavailable(message: str) -> StatusError:
-    """Not now."""
+    """Build the error for a temporary failure."""
     return StatusError(503, "ServiceUnavailable", message)
 
 

@@ -80,7 +80,7 @@ class ApiResponse:
 
     @classmethod
     def json(cls, value: Any, *, status: int = 200) -> ApiResponse:
-        """Any JSON value."""
+        """Build a response with a JSON value."""
         return cls(status=status, body=orjson.dumps(value) + b"\n")
 
     @classmethod

@@ -44,7 +44,7 @@ class LocalFiles:
     """
 
     def __init__(self, data: Path | None) -> None:
-        """Blocks for a moment. Raises OSError when the directory cannot be had."""
+        """Create the directory; blocks briefly. Raises OSError if that fails."""
         self._temporary = data is None
         if data is None:
             self.directory = Path(tempfile.mkdtemp(prefix="devcluster-"))
@@ -76,7 +76,7 @@ class LocalFiles:
 
     @property
     def ca_file(self) -> Path:
-        """The authority's certificate."""
+        """The path of the authority's certificate."""
         return self.directory / "ca.crt"
 
     def _authority(self) -> Authority:
@@ -98,7 +98,7 @@ class LocalFiles:
 
 
 def signing_key_file(data: Path) -> Path:
-    """Where the key that signs ServiceAccount tokens is kept; it need not be there yet."""
+    """Return the path of the key that signs ServiceAccount tokens; the file may not exist yet."""
     return _beside(data) / "service-accounts.key"
 
 

@@ -149,7 +149,7 @@ def dns_label_1035(name: str, *, prefix: bool = False) -> list[str]:
 
 
 def wildcard_subdomain(name: str) -> list[str]:
-    """`*.example.com`."""
+    """Check a wildcard DNS name such as `*.example.com`."""
     wrong = _length(name, SUBDOMAIN_MAXIMUM)
     if not _is_wildcard(name):
         wrong.append(_WILDCARD_TEXT)

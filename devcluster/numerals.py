@@ -1,4 +1,4 @@
-"""Numbers as Go prints them, in messages."""
+"""Numbers in Go's format, for messages."""
 
 from __future__ import annotations
 

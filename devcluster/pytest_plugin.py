@@ -1,10 +1,10 @@
-"""Fixtures of pytest, for who says `pytest_plugins = ["devcluster.pytest_plugin"]` in a conftest.
+"""Pytest fixtures, enabled by `pytest_plugins = ["devcluster.pytest_plugin"]` in a conftest.
 
     def test_mine(devcluster):
         client = make_client(devcluster.cluster.kubeconfig_path)
 
-`devcluster` is one cluster for the whole session, in a thread of its own, so that tests with and without an
-event loop can use it. `devcluster_namespace` is a namespace in it that only one test has.
+`devcluster` is one cluster for the whole session, in its own thread, so that tests with and without an event
+loop can use it. `devcluster_namespace` is a namespace in it for one test.
 """
 
 from __future__ import annotations

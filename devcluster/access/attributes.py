@@ -38,7 +38,7 @@ class Attributes:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether it is allowed, and by what, or why it is not known."""
+    """The result of an authorization: whether the action is allowed, and the reason."""
 
     allowed: bool
     reason: str = ""
@@ -64,5 +64,5 @@ def refusal(user: User, wanted: Attributes, decision: Decision | None = None) ->
 
 
 def quoted(text: str) -> str:
-    """In double quotes, with what does not print escaped."""
+    """Quote a text in double quotes; unprintable characters are escaped."""
     return f'"{text}"' if _NEEDS_NO_ESCAPE.match(text) else json.dumps(text, ensure_ascii=False)

@@ -23,7 +23,7 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 class Authenticator:
-    """Knows users by their tokens, and trusts certificates of the cluster's authority, which TLS verified."""
+    """An authenticator by tokens, and by client certificates that TLS has verified."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Authenticator:
         service_accounts: ServiceAccountTokens | None = None,
         action_of: Callable[[ApiRequest], Attributes] | None = None,
     ) -> None:
-        """`action_of` tells what a request is for, for the text of a refusal."""
+        """Set up the authenticator; `action_of` returns a request's purpose for the text of a refusal."""
         self._authorizer = authorizer
         self._service_accounts = service_accounts
         self._action_of = action_of

@@ -16,14 +16,14 @@ __all__ = ["Authority", "Identity"]
 
 _VALID = datetime.timedelta(days=3650)
 _SKEW = datetime.timedelta(hours=1)
-"""How far a client's clock may be behind."""
+"""The tolerated lag of a client's clock."""
 
 Identity = tuple[bytes, bytes]
 """A certificate and its private key, each as PEM."""
 
 
 class Authority:
-    """Issues certificates, all with P-256 keys: those are made in well under a millisecond."""
+    """A certificate authority. All keys are P-256, which takes well under a millisecond to generate."""
 
     def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
         self._certificate = certificate

@@ -19,14 +19,14 @@ from devcluster.private_files import write_private
 __all__ = ["Signer"]
 
 _WIDTH = 32
-"""Bytes of each of the two numbers that an ES256 signature consists of."""
+"""The bytes of each of the two numbers in an ES256 signature."""
 
 
 class Signer:
-    """Signs and checks with one key, which is made, or read, when first needed."""
+    """A signer and verifier with one key, which is generated or read at its first use."""
 
     def __init__(self, file: Path | None = None) -> None:
-        """`file`: where the key is kept for the next run; None keeps it in memory."""
+        """Set up the signer; `file` keeps the key for the next run, None keeps it in memory."""
         self._file = file
         self._key: ec.EllipticCurvePrivateKey | None = None
         self._head = b""

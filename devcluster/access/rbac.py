@@ -1,4 +1,4 @@
-"""Role-based access control: what the roles in the store, bound to a user, allow."""
+"""Role-based access control, by the roles and bindings in the store."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class _Grants:
 
     rules: tuple[tuple[Rule, str], ...]
     problems: tuple[str, ...]
-    """Bindings that could not be followed."""
+    """Bindings whose role could not be read."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Binding:
-    """Subjects and the role they get; it is read once a user is among them, as few ever are."""
+    """A binding's subjects and role; the role is read when a user first matches, as few do."""
 
     subjects: tuple[dict[str, Any], ...]
     namespace: str
@@ -57,7 +57,7 @@ class RbacAuthorizer:
         store.subscribe(self._forget)
 
     def authorize(self, user: User, wanted: Attributes) -> Decision:
-        """Whether `user` may do it."""
+        """Decide whether `user` may take the action."""
         if _ALMIGHTY in user.groups:
             return _ALLOWED
         key = (user.name, user.groups, wanted)
@@ -77,7 +77,7 @@ class RbacAuthorizer:
         return Decision(allowed=False, reason=f"RBAC: {problems}" if problems else "")
 
     def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], str]:
-        """Everything `user` may do there and in the whole cluster; and what could not be found out."""
+        """Return the user's rules in the namespace and the cluster, and a text about unreadable bindings."""
         grants = self._grants_of(user, namespace)
         return [rule for rule, _ in grants.rules], _joined(grants.problems)
 
@@ -147,7 +147,7 @@ class RbacAuthorizer:
 
 
 def _is(user: User, subject: dict[str, Any], namespace: str) -> bool:
-    """Whether a subject of a binding in `namespace` names the user."""
+    """Return whether a subject of a binding in `namespace` is the user."""
     kind, name = subject.get("kind"), subject.get("name", "")
     if kind == "User":
         return bool(name == user.name)

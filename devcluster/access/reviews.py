@@ -21,11 +21,11 @@ __all__ = ["AccessReviews"]
 Object = dict[str, Any]
 
 _GROUP = "authorization.k8s.io"
-_INVALID_TOKEN = "invalid bearer token"  # noqa: S105 -- what is said of one
+_INVALID_TOKEN = "invalid bearer token"  # noqa: S105 -- the status of an invalid one
 
 
 class AccessReviews:
-    """Answers TokenReview, SelfSubjectReview, the access reviews and SelfSubjectRulesReview."""
+    """The answers to TokenReview, SelfSubjectReview, the access reviews and SelfSubjectRulesReview."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class AccessReviews:
             user = self._authenticator.user_of(token)
             if user is None:
                 return {"user": {}, "error": _INVALID_TOKEN}
-            # Such a token is for whoever takes it.
+            # A token without audiences is for any server.
             audiences = wanted
         else:
             user = self._tokens.user_of(claims)

@@ -30,7 +30,7 @@ class Rule:
 
     @classmethod
     def of(cls, rule: dict[str, Any]) -> Self:
-        """From what stands in a role."""
+        """Read a rule from a role."""
         return cls(
             verbs=tuple(rule.get("verbs") or ()),
             groups=tuple(rule.get("apiGroups") or ()),
@@ -40,7 +40,7 @@ class Rule:
         )
 
     def allows(self, wanted: Attributes) -> bool:
-        """Whether it covers the action."""
+        """Return whether the rule covers the action."""
         if wanted.verb not in self.verbs and _ANY not in self.verbs:
             return False
         if wanted.path:
@@ -60,7 +60,7 @@ class Rule:
             yield Rule(verbs=(verb,), paths=(path,))
 
     def covers(self, part: Rule) -> bool:
-        """Whether it allows all that a rule does that is one of `parts`."""
+        """Return whether the rule covers another one, which must be from `parts`."""
         if not _has(self.verbs, part.verbs[0]):
             return False
         if part.paths:

@@ -1,4 +1,4 @@
-"""Tokens of ServiceAccounts: what a TokenRequest gets, and whom such a token stands for."""
+"""Tokens of ServiceAccounts, issued by TokenRequests."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ Object = dict[str, Any]
 
 
 class ServiceAccountTokens:
-    """Issues and checks them.
+    """Issuer and verifier of ServiceAccount tokens.
 
-    A token ends with its time, with its ServiceAccount, and with the object it is bound to.
+    A token becomes invalid with its time, its ServiceAccount, and the object it is bound to.
     """
 
     def __init__(self, store: Store, clock: Clock, rng: random.Random, key_file: Path | None = None) -> None:
-        """`key_file` keeps the key for the next run; without it the key is in memory."""
+        """Set up the issuer; `key_file` keeps the key for the next run, None keeps it in memory."""
         self._store = store
         self._clock = clock
         self._rng = rng

@@ -62,7 +62,7 @@ class ClusterAdmission:
         self._webhooks = Webhooks(self._configuration, client, rng)
 
     def handles(self, info: AdmissionInfo) -> bool:
-        """Whether there is anything to look at; False for most writes, and quickly."""
+        """Return whether admission applies to the write; a quick check, False for most writes."""
         return (
             self._namespaces.objects_to(info)
             or _is_creation_of(info, "pods")

@@ -27,7 +27,7 @@ __all__ = ["WebhookClient", "WebhookFailed"]
 Object = dict[str, Any]
 
 AnswerHere = Callable[[bytes, float], Awaitable[tuple[int, bytes | bytearray]]]
-"""(review, seconds) -> status of HTTP and body, by what is in this process."""
+"""An in-process webhook: (review, seconds) -> HTTP status and body."""
 
 _MOST_CONTEXTS = 100
 _ANSWER_LIMIT = 16 << 20
@@ -55,10 +55,10 @@ class WebhookFailed(Exception):
 
 
 class WebhookClient:
-    """Posts reviews over HTTPS, keeping connections; to be closed in the end.
+    """A client that posts reviews over persistent HTTPS connections. Call `close` at the end.
 
-    A service is called where it leads out of the cluster: by its external name, or at endpoints that are no
-    pods. There is nothing behind the address of a pod here.
+    A service is called only if it leads out of the cluster: by its external name, or at endpoints that are no
+    pods. The addresses of pods here have no programs behind them.
     """
 
     def __init__(self, store: Store) -> None:

@@ -44,18 +44,18 @@ class Hook:
     objects: LabelSelector
     conditions: Conditions
     equivalent: bool
-    """Whether rules count that name another version of the resource."""
+    """Whether a rule for one version of a resource also matches its other versions."""
     ignores_failure: bool
-    """Whether the write goes on when it cannot be called."""
+    """Whether a write continues if the webhook cannot be called."""
     reinvocable: bool
     side_effects: bool
-    """Whether calling it has effects that a dry run must not have."""
+    """Whether the webhook has side effects, which a dry run must not cause."""
     timeout: float
     versions: tuple[str, ...]
 
     @classmethod
     def of(cls, identity: tuple[str, int], hook: Object) -> Hook:
-        """From what stands in the configuration."""
+        """Read a webhook from a configuration."""
         ignores = hook.get("failurePolicy", "Fail") == "Ignore"
         return cls(
             identity=identity,
@@ -93,11 +93,11 @@ class Configuration:
         self._registry = registry
         self._hooks: dict[bool, tuple[Hook, ...]] = {}
         self._named: dict[tuple[str, str], bool] = {}
-        """Whether any rule names a resource, in whatever version."""
+        """Cached answers whether any rule names a resource in any version."""
         store.subscribe(self._forget)
 
     def concerns(self, info: AdmissionInfo) -> bool:
-        """Whether any webhook might be called for it: quick, and sometimes wrongly yes."""
+        """Return whether a webhook may apply to the write; a quick check with false positives."""
         mutating, validating = self.hooks(mutating=True), self.hooks(mutating=False)
         if not mutating and not validating:
             return False
@@ -109,7 +109,7 @@ class Configuration:
         return named and any(self._resource_for(hook, info) is not None for hook in (*mutating, *validating))
 
     def hooks(self, *, mutating: bool) -> tuple[Hook, ...]:
-        """In the order in which they are called."""
+        """Return the webhooks in the order in which they are called."""
         hooks = self._hooks.get(mutating)
         if hooks is None:
             hooks = self._hooks[mutating] = tuple(self._read(_PLURALS[mutating]))

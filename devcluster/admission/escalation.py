@@ -28,13 +28,13 @@ _NOT_GRANTED = ("ownerReferences", "finalizers", "managedFields", "resourceVersi
 
 
 class Escalation:
-    """Refuses roles and bindings that allow more than their writer, who may neither `escalate` nor `bind`."""
+    """A check that refuses roles and bindings beyond the writer's rights, except by `escalate` or `bind`."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 
     def concerns(self, info: AdmissionInfo) -> bool:
-        """Whether the write grants anything."""
+        """Return whether the write can grant rights."""
         return (
             info.resource.group == _GROUP
             and info.obj is not None

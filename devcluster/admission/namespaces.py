@@ -21,7 +21,7 @@ _FREE = "localsubjectaccessreviews.authorization.k8s.io"
 
 
 class NamespaceLifecycle:
-    """Refuses writes for the sake of their namespace."""
+    """A check of a write's namespace."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -31,7 +31,7 @@ class NamespaceLifecycle:
         store.subscribe(self._follow)
 
     def objects_to(self, info: AdmissionInfo) -> bool:
-        """Whether `check` would refuse."""
+        """Return whether `check` would refuse the write."""
         return self._problem(info) is not None
 
     def check(self, info: AdmissionInfo) -> None:

@@ -24,10 +24,11 @@ _ANYTHING = Attributes(
 
 
 class OwnerReferences:
-    """Refuses owner references for which rights are missing.
+    """A check that the user has the rights that new owner references need.
 
-    An object goes with its owner, so whoever gives it one needs the right to delete it. A reference that
-    blocks the owner's deletion does what a finalizer of the owner does, and takes the right to set those.
+    An object is deleted with its owner, so setting an owner needs the right to delete the object. A reference
+    that blocks the owner's deletion acts like a finalizer of the owner, and needs the right to set its
+    finalizers.
     """
 
     def __init__(self, authorizer: Authorizer, registry: Registry) -> None:
@@ -35,7 +36,7 @@ class OwnerReferences:
         self._registry = registry
 
     def concerns(self, info: AdmissionInfo) -> bool:
-        """Whether the write changes owners."""
+        """Return whether the write changes owners."""
         if info.obj is None or (info.resource.name == "pods" and info.subresource == "status"):
             return False
         return _owners(info.obj) != _owners(info.old)

@@ -1,4 +1,4 @@
-"""The AdmissionReview that a webhook gets, and what it must answer."""
+"""The AdmissionReview: the request to a webhook, and its response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calling the webhooks that a write concerns, and doing what they say."""
+"""Calls of the webhooks that match a write, and the application of their responses."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Webhooks:
                 continue
             invocation = await self._invocation(hook, info, mutating=True)
             if invocation is not None and await self._mutate_by(invocation, info):
-                # One that had its second turn may still be called for what a later one changes now.
+                # A webhook is called again for later changes, even if it has been reinvoked before.
                 again += [each for each in seen if each not in again]
         return changed
 
@@ -192,7 +192,7 @@ def _why_not(operation: Object, obj: Object) -> str:
 
 
 def _is_there(value: Any, path: str) -> bool:
-    """Whether a JSON pointer leads to something in the document."""
+    """Return whether a JSON pointer has a value in the document."""
     for step in path.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(value, list) and name.isdecimal() and int(name) < len(value):

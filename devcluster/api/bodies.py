@@ -1,4 +1,4 @@
-"""Reading what clients send: JSON, YAML or protobuf, into objects of a kind."""
+"""Decoding of request bodies in JSON, YAML or protobuf."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ def report(call: Call, validation: str, resource: Resource, problems: list[str])
 
 
 def typed(document: Object, resource: Resource, raw: bytes | None = None) -> tuple[Object, list[str]]:
-    """`document` as an object of the kind, and the problems that field validation reports.
+    """Decode `document` as an object of the kind; return it with the findings of field validation.
 
-    Duplicates are looked for in `raw`, the JSON that the document was read from.
+    Duplicate fields are searched in `raw`, the document's JSON text.
 
     Raises:
         StatusError: 400, a value has the wrong type.
@@ -221,7 +221,7 @@ def _not_an_object(document: Any) -> str:
 
 
 def untyped(document: Object) -> str:
-    """Why a document does not tell its kind; empty when it does, or says nothing of it."""
+    """Return an error if a document's kind or apiVersion is not a text, else ""."""
     fields = (each for each in document if each in {"apiVersion", "kind"} and not _is_text(document[each]))
     field = next(fields, None)
     if field is None:

@@ -47,7 +47,7 @@ class Call:
 
     @property
     def user_agent(self) -> str:
-        """The program that asks."""
+        """The request's user agent."""
         return self.request.headers.get("user-agent", "")
 
     @property

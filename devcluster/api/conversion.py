@@ -1,4 +1,4 @@
-"""Objects between the version they are stored in and the one that is asked for."""
+"""Conversion of objects between their storage version and a request's version."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BATCH_BYTES: Final = 4 << 20
 
 
 def is_stored_as(resource: Resource) -> bool:
-    """Whether the objects of this version are stored as they are."""
+    """Return whether objects of this version are stored unconverted."""
     return resource.version == resource.storage_version and resource.store_as is None
 
 
@@ -107,7 +107,7 @@ async def to_storage(resource: Resource, obj: Object) -> Object:
     if is_stored_as(resource):
         return obj
     converted = await _convert(resource, obj, storage_api_version(resource))
-    if resource.custom_versions is not None:  # what is read needs no second look
+    if resource.custom_versions is not None:  # so that reads need not do it
         resource.custom_versions.tidy(converted)
     return converted
 
@@ -137,7 +137,7 @@ def rewritten(resource: Resource, stored: Stored) -> bytes | None:
 
 
 def head(kind: str, api_version: str) -> bytes:
-    """How the JSON of a stored object begins."""
+    """Return the beginning of a stored object's JSON."""
     return f'{{"kind":"{kind}","apiVersion":"{api_version}",'.encode()
 
 

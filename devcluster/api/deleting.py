@@ -37,7 +37,7 @@ class Deleted:
 
 
 class Deleter:
-    """Deletes through admission and the kind's rules."""
+    """Deletion of objects through admission and the kind's rules."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -118,7 +118,7 @@ class Deleter:
         return obj, final.version, True
 
     def _grace(self, call: Call, obj: Object, options: DeleteOptions) -> tuple[bool, bool]:
-        """Whether the object goes gracefully, and whether that goes on already and needs no change."""
+        """Return whether the deletion is graceful, and whether it is pending already without a change."""
         strategy, metadata = call.resource.strategy, obj["metadata"]
         now = self._writer.clock.now().replace(microsecond=0)
         if "deletionTimestamp" in metadata:

@@ -1,4 +1,4 @@
-"""How deeply documents may be nested."""
+"""The limit on the nesting of documents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOO_DEEP = "exceeded max depth"
 
 
 def is_too_deep(document: Any, body: bytes) -> bool:
-    """Whether a document is nested more deeply than it could be stored; `body` is what it was read from."""
+    """Return whether a document is nested too deeply to be stored; `body` is its text."""
     if body.count(b"{") + body.count(b"[") + body.count(b"\n") < MOST_LEVELS:
         return False
     level = [document] if isinstance(document, dict | list) else []

@@ -100,17 +100,17 @@ class Discovery:
         )
 
     def groups(self) -> Document:
-        """`/apis`."""
+        """Return the document of `/apis`."""
         made = self._cached("groups", make=self._make_groups)
         assert made is not None
         return made
 
     def group(self, group: str) -> Document | None:
-        """`/apis/{group}`; None when nothing of it is served."""
+        """Return the document of `/apis/{group}`; None for an unknown group."""
         return self._cached("group", group, make=lambda: self._make_group(group))
 
     def resources(self, group: str, version: str) -> Document | None:
-        """`/api/v1` and `/apis/{group}/{version}`; None when nothing of it is served."""
+        """Return the document of `/api/v1` or `/apis/{group}/{version}`; None for an unknown version."""
         return self._cached("resources", group, version, make=lambda: self._make_resources(group, version))
 
     def aggregated(self, *, core: bool) -> Document:
@@ -122,7 +122,7 @@ class Discovery:
         return made
 
     def root(self) -> Document:
-        """`/`: the paths there are."""
+        """Return the document of `/`, the list of paths."""
         made = self._cached("root", make=self._make_root)
         assert made is not None
         return made
@@ -252,7 +252,7 @@ def _aggregated_part(resource: Resource, subresource: str) -> dict[str, Any]:
 
 
 def _response_kind(resource: Resource, group: str, version: str, kind: str) -> dict[str, str]:
-    """Empty group and version stand for the resource's own; custom kinds spell them out."""
+    """Return a response kind; an empty group and version are the resource's, spelt out for custom kinds."""
     if resource.custom and not group:
         group, version = resource.group, resource.version
     return {"group": group, "version": version, "kind": kind}
@@ -273,5 +273,5 @@ def _verbs(resource: Resource) -> tuple[str, ...]:
 
 
 def _subresources(resource: Resource) -> list[str]:
-    """In the order of the real server: by name, but `status` before `scale` for custom kinds."""
+    """Return the subresources by name, but `status` before `scale` for custom kinds, as the real server."""
     return sorted(resource.subresources, reverse=resource.custom)

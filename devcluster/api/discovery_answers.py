@@ -1,4 +1,4 @@
-"""Requests for discovery documents: which of them, and in which representation."""
+"""Responses to discovery requests: choice of the document and of its representation."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def answer_discovery(
 
 
 def _wants_aggregated(request: ApiRequest) -> bool:
-    """Whether any clause asks for it, whatever the order of its parameters."""
+    """Return whether a clause of the Accept header asks for aggregated discovery."""
     wanted = set(AGGREGATED.split(";"))
     accept = request.headers.get("accept", "")
     return any(wanted <= {part.strip() for part in clause.split(";")} for clause in accept.split(","))

@@ -11,7 +11,7 @@ __all__ = ["Documents"]
 
 
 class Documents:
-    """Answers requests for them."""
+    """The discovery and OpenAPI documents."""
 
     def __init__(self, registry: Registry) -> None:
         self._discovery = Discovery(registry)

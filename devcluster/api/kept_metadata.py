@@ -1,4 +1,4 @@
-"""The metadata of stored objects: what only the server writes, and how it is kept."""
+"""The metadata of stored objects that only the server writes."""
 
 from __future__ import annotations
 

@@ -30,10 +30,10 @@ CONTROLLER = User(f"system:{MANAGER}", ("system:masters", "system:authenticated"
 
 
 class LocalClient:
-    """Reads from the store and writes as a request does, admission and field management included.
+    """A client that reads from the store and writes like a request, with admission and field management.
 
-    A resource is named as `pods` or `deployments.apps`; objects are of the version that is stored. Every
-    method raises StatusError.
+    Resources are named `pods` or `deployments.apps`; objects have their storage version. Every method raises
+    StatusError.
     """
 
     def __init__(self, server: ApiServer, *, user: User = CONTROLLER, manager: str = MANAGER) -> None:

@@ -21,9 +21,9 @@ DURATIONS: Final = (
     *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0),
     *(3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0),
 )
-"""Seconds, of requests."""
+"""Bounds of request durations, in seconds."""
 SIZES: Final = (1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9)
-"""Bytes, of answers."""
+"""Bounds of response sizes, in bytes."""
 _SERVER: Final = "apiserver"
 _VERBS: Final = {
     "get": "GET",
@@ -36,7 +36,7 @@ _VERBS: Final = {
     "deletecollection": "DELETE",
 }
 _CONNECTING: Final = frozenset({"log", "exec", "portforward", "attach", "proxy"})
-"""Subresources that are reached by `CONNECT`, whatever the method."""
+"""Subresources with the verb `CONNECT`, whatever the method."""
 _READING: Final = frozenset({"GET", "LIST"})
 _READING_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _PAGES: Final = {
@@ -57,7 +57,7 @@ _SECOND: Final = 1.0
 
 @dataclasses.dataclass(slots=True)
 class Histogram:
-    """How many values there were up to each bound, and above the last."""
+    """Counts of values up to each bound, and above the last."""
 
     bounds: Sequence[float]
     counts: list[int] = dataclasses.field(init=False)
@@ -74,7 +74,7 @@ class Histogram:
 
 @dataclasses.dataclass(slots=True)
 class Series:
-    """Requests that have everything in common but their code."""
+    """Requests with the same labels except for the status code."""
 
     verb: str
     dry_run: str
@@ -90,7 +90,7 @@ class Series:
 
     @property
     def reads(self) -> bool:
-        """Whether the sizes of the answers are of interest."""
+        """Whether the sizes of the responses are recorded."""
         return self.verb in _READING
 
     def count(self, code: int, seconds: float, size: int) -> None:
@@ -102,7 +102,7 @@ class Series:
 
 
 class InFlight:
-    """How many requests are under way at a time."""
+    """The number of concurrent requests."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -127,16 +127,16 @@ class InFlight:
 
 
 class Metrics:
-    """Counts requests; a few microseconds each. `metrics_page` shows the result."""
+    """The server's request counters; each request takes a few microseconds. `metrics_page` exports them."""
 
     def __init__(self) -> None:
         self.series: dict[tuple[str | bool, ...], Series] = {}
         self.open: Counter[tuple[str, ...]] = Counter()
-        """Requests that last, by verb, group, version, resource, subresource and scope."""
+        """Open long-running requests by verb, group, version, resource, subresource and scope."""
         self.events: Counter[tuple[str, str, str]] = Counter()
-        """Lines sent to watches, by group, version and resource."""
+        """Watch events sent, by group, version and resource."""
         self.deprecated: set[tuple[str, str, str, str, str]] = set()
-        """Group, version, resource, subresource and release of removal of what was asked for."""
+        """Requested deprecated APIs: group, version, resource, subresource and removal release."""
         self.reading = InFlight()
         self.writing = InFlight()
         self._lasting = InFlight()
@@ -231,7 +231,7 @@ class Metrics:
 
 
 class _Stream(AsyncIterator[bytes]):
-    """A stream that tells what it sends, and once that it is over."""
+    """A stream that reports its chunks and its end."""
 
     def __init__(
         self, stream: AsyncIterator[bytes], sent: Callable[[bytes], None], ended: Callable[[], None]

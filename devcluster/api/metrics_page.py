@@ -1,4 +1,4 @@
-"""The page at /metrics: what Prometheus reads, with the names and labels of the real API server."""
+"""The /metrics page in Prometheus' format, with the real API server's names and labels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHARED: Final = ("group", "version", "resource", "subresource", "scope", "compo
 
 
 class MetricsPage:
-    """Writes the page."""
+    """The metrics page."""
 
     def __init__(self, metrics: Metrics, store: Store, registry: Registry) -> None:
         self._registry = CollectorRegistry()

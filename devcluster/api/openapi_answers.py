@@ -1,4 +1,4 @@
-"""Requests for OpenAPI documents: in JSON, version 2 in protobuf too; clients keep them by their hash."""
+"""Responses to OpenAPI requests, in JSON and, for version 2, protobuf; clients cache them by hash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists in pages: what a continue token says."""
+"""Continue tokens of paged lists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOT_VALID = _INVALID + "continue key is not valid: "
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Continuation:
-    """Where a list goes on: after an object, in the state of a version (-1: in the present one)."""
+    """The start of a list's next page: after an object, in the state of a version (-1: the current one)."""
 
     version: int
     after: tuple[str, str]

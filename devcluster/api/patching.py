@@ -1,4 +1,4 @@
-"""Patches of all kinds, as changes that the writer carries out."""
+"""Patches of all types, as changes for the writer."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _KINDS = (JSON, MERGE, STRATEGIC, APPLY)
 
 
 def is_apply(call: Call) -> bool:
-    """Whether the body is a configuration to apply.
+    """Return whether the body is an apply configuration.
 
     Raises:
-        StatusError: 415, it is no patch that the resource takes.
+        StatusError: 415, the resource does not accept this type of patch.
     """
     media_type = split_media_type(call.request.headers.get("content-type", ""))
     custom = call.resource.custom
@@ -160,7 +160,7 @@ def _check_identity(call: Call, patched: Object) -> None:
 
 
 def _reason(error: StatusError, *, restored: bool) -> str:
-    """Why it cannot be decoded; `restored` of maps, as Go does it for strategic merge patches."""
+    """Return the reason of a decoding error; `restored` gives Go's text for strategic merge patches."""
     cause = error.__cause__
     text: str = getattr(cause, "restored", "") if restored else ""
     return text or error.message.partition(": ")[2]

@@ -22,7 +22,7 @@ _CHECKS = ("ping", "log", "etcd")
 
 
 class PlainPaths:
-    """Answers requests that are about no resource."""
+    """The answers to requests without a resource."""
 
     def __init__(self, registry: Registry, store: Store, metrics: Metrics) -> None:
         self._registry = registry

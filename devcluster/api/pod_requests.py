@@ -45,7 +45,7 @@ _VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
 class PodRequests:
-    """Answers them."""
+    """The answers to requests of pods' subresources."""
 
     def __init__(self, writer: Writer, deleter: Deleter, registry: Registry) -> None:
         self._writer = writer

@@ -29,11 +29,11 @@ class Authorizer(Protocol):
     """An authorizer of actions."""
 
     def authorize(self, user: User, wanted: Attributes) -> Decision:
-        """Whether it is allowed."""
+        """Decide whether the user may take the action."""
         ...
 
     def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], str]:
-        """All that they may do there; and what could not be found out."""
+        """Return the user's rules in the namespace, and a text about missing information."""
         ...
 
     def rules_of_role(self, role: Object, namespace: str) -> tuple[tuple[Rule, ...], str]:
@@ -63,10 +63,10 @@ class AdmissionInfo:
 
 
 class Admission(Protocol):
-    """Plugins and webhooks that look at writes."""
+    """The plugins and webhooks that admit writes."""
 
     def handles(self, info: AdmissionInfo) -> bool:
-        """Whether anything but what is synchronous would look at it: False saves the copies."""
+        """Return whether asynchronous admission applies to the write; False saves copies of the objects."""
         ...
 
     async def mutate(self, info: AdmissionInfo) -> Object | None:
@@ -79,7 +79,7 @@ class Admission(Protocol):
 
 
 class Reviews(Protocol):
-    """Answers the create-only kinds: TokenReview, SubjectAccessReview and their like."""
+    """The answers to create-only kinds such as TokenReview and SubjectAccessReview."""
 
     async def review(self, kind: str, obj: Object, user: User) -> Object:
         """Return the object with its status; raises StatusError."""
@@ -87,7 +87,7 @@ class Reviews(Protocol):
 
 
 class Tokens(Protocol):
-    """Makes ServiceAccount tokens."""
+    """The issuer of ServiceAccount tokens."""
 
     def issue(self, account: Object, request: Object) -> Object:
         """Return the TokenRequest with its status; raises StatusError."""
@@ -108,5 +108,5 @@ class Logs(Protocol):
         timestamps: bool,
         previous: bool,
     ) -> AsyncIterator[bytes]:
-        """Lines, and with `follow` those to come; raises StatusError at once."""
+        """Return a container's lines, with `follow` also future ones; raises StatusError at once."""
         ...

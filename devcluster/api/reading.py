@@ -30,7 +30,7 @@ _PORTION: Final = 500
 
 
 class Reader:
-    """Answers get and list from the store, without decoding objects where their JSON will do."""
+    """Gets and lists from the store, without decoding objects if their JSON is enough."""
 
     def __init__(self, store: Store, *, clock: Clock) -> None:
         self._store = store
@@ -52,7 +52,7 @@ class Reader:
         if stored is None:
             raise not_found(resource.group, resource.plural, call.name)
         await self._store.settled(stored.version)
-        # A read that may be of the past is answered from what is remembered, any other asks the webhook.
+        # A read of any version uses cached conversions; a read of the latest asks the webhook.
         data = (conversion.known if version else conversion.rewritten)(resource, stored)
         if data is None:
             data = orjson.dumps(await conversion.read(resource, stored, anew=not version))

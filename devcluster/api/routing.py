@@ -34,7 +34,7 @@ class Target:
     rest: str = ""
     """The path below the subresource."""
     forced_watch: bool = False
-    """By a path such as `/api/v1/watch/pods`."""
+    """Whether the path is a watch path such as `/api/v1/watch/pods`."""
 
 
 def target_of(request: ApiRequest) -> Target:

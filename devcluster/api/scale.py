@@ -35,7 +35,7 @@ _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 class _ScaleStrategy(Strategy):
-    """How a Scale is shown."""
+    """The table columns of a Scale."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -52,7 +52,7 @@ class _ScaleStrategy(Strategy):
 
 
 class ScaleRequests:
-    """Answers requests to the scale of an object."""
+    """The answers to requests of the scale subresource."""
 
     def __init__(self, writer: Writer, reader: Reader, registry: Registry) -> None:
         self._writer = writer
@@ -79,7 +79,7 @@ class ScaleRequests:
             return copy.deepcopy(scale)
 
         if call.resource.custom and not names_kind(part):
-            # The real server cannot convert such a one to be compared, and forgets who managed the replicas.
+            # The real server fails to convert such a Scale for comparison, and loses the replicas' managers.
             scale["metadata"].pop("managedFields", None)
             return await self._write(call, change, options, representation)
         return await self._write(call, self._recorded(call, change, options), options, representation)
@@ -146,7 +146,7 @@ class ScaleRequests:
         return self._shown(call, _scale_of(resource, written.obj), representation)
 
     def _manager_paths(self, resource: Resource) -> dict[str, tuple[str, ...]]:
-        """Where each version of the kind that has a scale keeps the replicas wanted."""
+        """Return the path of the desired replicas in each version of the kind with a scale."""
         return {
             each.api_version: tuple(_paths(each)[0].lstrip(".").split("."))
             for each in self._registry.versions(resource.group, resource.plural)
@@ -190,7 +190,7 @@ class ScaleRequests:
 
 
 def _paths(resource: Resource) -> tuple[str, str, str]:
-    """Where the object keeps the replicas wanted, those there, and the selector in text (`` for none)."""
+    """Return the paths of the desired replicas, the current ones, and the selector text (`` for none)."""
     if resource.scale is None:
         return (_SPEC, _STATUS, "")
     return (resource.scale.spec, resource.scale.status, resource.scale.selector)

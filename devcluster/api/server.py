@@ -55,9 +55,9 @@ _COLLECTION = frozenset({"list", "watch", "create", "deletecollection"})
 
 
 class ApiServer:
-    """Answers requests.
+    """The API server: it answers requests.
 
-    Parts that are not given are not asked: without an authorizer everything is allowed.
+    Parts that are not given are skipped: without an authorizer everything is allowed.
     """
 
     def __init__(
@@ -242,7 +242,7 @@ class ApiServer:
 
     @property
     def tokens(self) -> Tokens | None:
-        """Makes ServiceAccount tokens."""
+        """The issuer of ServiceAccount tokens."""
         return self.subresources.tokens
 
     @tokens.setter

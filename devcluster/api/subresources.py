@@ -1,4 +1,4 @@
-"""The subresources beside status: which of them does what with which verb."""
+"""The subresources other than status, with their verbs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _AN_HOUR = 3600
 
 
 class Subresources:
-    """Answers requests to them."""
+    """The answers to requests of subresources."""
 
     def __init__(self, writer: Writer, deleter: Deleter, reader: Reader, registry: Registry) -> None:
         self._writer = writer

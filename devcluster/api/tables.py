@@ -1,4 +1,4 @@
-"""Objects as tables and as metadata alone: what `kubectl get` and metadata informers ask for."""
+"""Tables and PartialObjectMetadata, as `kubectl get` and metadata informers request them."""
 
 from __future__ import annotations
 

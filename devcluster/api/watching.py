@@ -33,21 +33,21 @@ T = TypeVar("T")
 BOOKMARK_INTERVAL: Final = 60.0
 """Seconds between bookmarks."""
 _LAST_BOOKMARK: Final = 2.0
-"""Seconds before the end of a watch at which it gets one more."""
+"""Seconds between the last bookmark of a watch and its end."""
 _CHUNK: Final = 256 << 10
-"""Bytes of initial events that are sent at once."""
+"""The bytes of initial events per chunk."""
 _INITIAL_END: Final = {"k8s.io/initial-events-end": "true"}
 _CACHED_LINES: Final = 4096
 _RETRIES: Final = (0.1, 5.0)
-"""Seconds after which a change is tried again that could not be converted: at first, and at most."""
+"""Seconds between attempts to convert a change, initially and at most."""
 _PATIENCE: Final = 3.0
-"""Seconds for which that is done with the objects that a watch begins with."""
+"""Seconds for which the conversion of a watch's initial objects is retried."""
 
 
 class Watcher:
-    """Starts watches, which share the lines they send.
+    """The source of watches, which share encoded lines.
 
-    A watch without a timeout of its own lasts between one and two times `minimum_timeout` seconds.
+    A watch without its own timeout lasts one to two times `minimum_timeout` seconds.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class _Stream:
                     return
                 if changes:
                     await self._store.settled(changes[-1].version)
-                    try:  # nothing is left out: a webhook that is down holds up what follows, too
+                    try:  # no event is skipped: while a webhook is down, later events wait too
                         if chunk := await self._patiently(functools.partial(self._lines_of, changes), end):
                             yield chunk
                     except StatusError:

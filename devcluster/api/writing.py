@@ -48,7 +48,7 @@ __all__ = ["Change", "Part", "Writer", "Written", "check_name", "reset_fields"]
 
 Object = dict[str, Any]
 Change = Callable[[Object | None], Awaitable[Object]]
-"""Makes the new object of the old one, which is the caller's to change; None when there is none."""
+"""Makes the new object from a copy of the old one, None for a new object."""
 
 ATTEMPTS = 5
 GENERATED_NAMES = 8
@@ -84,7 +84,7 @@ class Written:
 
 
 class Writer:
-    """Runs writes through strategies, admission, validation and field management, into the store."""
+    """Writes through strategies, admission, validation and field management into the store."""
 
     def __init__(self, store: Store, *, clock: Clock, rng: random.Random) -> None:
         self.store = store
@@ -92,7 +92,7 @@ class Writer:
         self.rng = rng
         self.admission: Admission | None = None
         self.may_create: Callable[[Call], None] = lambda _: None
-        """Raises StatusError when the user may not create what an update or an apply is about to create."""
+        """Raises StatusError if the user may not create the object that an update or apply would create."""
 
     async def create(
         self, call: Call, obj: Object, options: WriteOptions, *, managed: bool = False

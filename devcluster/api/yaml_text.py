@@ -1,4 +1,4 @@
-"""Reading YAML as the server does: into what JSON can say."""
+"""YAML parsing as the server does it: the result has JSON values only."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["parse_yaml"]
 _TAG = "tag:yaml.org,2002:"
 _NOT_IN_JSON = frozenset({f"{_TAG}timestamp", f"{_TAG}value"})
 _PLAIN = ("str", "binary", "timestamp", "value", "merge")
-"""Scalars that are text here, whatever YAML has them for."""
+"""YAML types of scalars that remain text here."""
 _INT64_AND_UINT64 = range(-(1 << 63), 1 << 64)
 _MOST_VALUES = 400_000
-"""Values that a document may have beyond its bytes: aliases make many out of few."""
+"""The maximum of values beyond a document's bytes: aliases multiply values."""
 
 
 def parse_yaml(body: bytes) -> Any:
@@ -62,10 +62,10 @@ def _has_floats(value: Any) -> bool:
 
 
 class _Converter:
-    """Makes JSON of what the loader gives."""
+    """Converter of the loader's values to JSON values."""
 
     def __init__(self, limit: int) -> None:
-        """`limit`: how many values there may be, those of each alias counted anew."""
+        """Set up the converter; `limit` is the maximum of values, counted again for each alias."""
         self._left = limit
         self._within: set[int] = set()
 

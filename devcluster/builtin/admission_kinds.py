@@ -48,7 +48,7 @@ class WebhooksStrategy(StoredStrategy):
     unconditional_update = False
 
     def __init__(self, clock: Clock, *, mutating: bool) -> None:
-        """`mutating` ones may be called again."""
+        """Set up the strategy; `mutating` webhooks may be reinvoked."""
         super().__init__(clock)
         self._mutating = mutating
 
@@ -69,7 +69,7 @@ class WebhooksStrategy(StoredStrategy):
                 webhook.setdefault("reinvocationPolicy", "Never")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Each webhook; names are of its own."""
+        """Check each webhook; names must be unique."""
         wrong: list[FieldError] = []
         names: set[str] = set()
         for index, webhook in enumerate(new.get("webhooks") or ()):
@@ -82,7 +82,7 @@ class WebhooksStrategy(StoredStrategy):
         return wrong
 
     def row(self, obj: Object) -> list[Any]:
-        """With the number of webhooks."""
+        """Return the cells, with the number of webhooks."""
         return [obj["metadata"].get("name", ""), len(obj.get("webhooks") or ()), self.created(obj)]
 
 
@@ -105,7 +105,7 @@ class AdmissionPolicyStrategy(BuiltinStrategy):
         child(obj, "status")
 
     def row(self, obj: Object) -> list[Any]:
-        """With the number of validations."""
+        """Return the cells, with the number of validations."""
         spec = obj.get("spec") or {}
         kind = spec.get("paramKind")
         shown = f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else "<unset>"
@@ -127,7 +127,7 @@ class AdmissionPolicyBindingStrategy(StoredStrategy):
             _default_match(match)
 
     def row(self, obj: Object) -> list[Any]:
-        """With the policy."""
+        """Return the cells, with the policy."""
         spec = obj.get("spec") or {}
         reference, shown = spec.get("paramRef"), "<unset>"
         if reference and reference.get("name"):
@@ -236,7 +236,7 @@ def _rule(rule: Object, path: str) -> list[FieldError]:
 
 
 def client_config(config: Object, path: str) -> list[FieldError]:
-    """Where a webhook is: at a URL or behind a service."""
+    """Check a webhook's address: either a URL or a service."""
     url, service = config.get("url"), config.get("service")
     if (url is None) == (service is None):
         return [field_required(path, "exactly one of url or service is required")]

@@ -18,7 +18,7 @@ NODE_PORTS = range(30000, 32768)
 
 STATIC_ADDRESSES = 256
 STATIC_PORTS = 86
-"""The first ones of each range are left to those who ask for a particular one."""
+"""The first ports of the range, which are reserved for requests of a specific port."""
 
 
 class Allocation:
@@ -34,11 +34,11 @@ class Allocation:
         store.subscribe(self._changed)
 
     def has_address(self, address: str) -> bool:
-        """Whether a service has it."""
+        """Return whether a service has the address."""
         return bool(self._addresses[address])
 
     def has_port(self, protocol: str, port: int) -> bool:
-        """Whether a service has that port of the nodes; the protocols have ports of their own."""
+        """Return whether a service has that node port; each protocol has its own ports."""
         return bool(self._ports[protocol, port])
 
     def free_address(self) -> str | None:

@@ -28,7 +28,7 @@ UTILIZATION, CURRENT_UTILIZATION = "targetCPUUtilizationPercentage", "currentCPU
 
 
 async def convert_autoscalers(autoscalers: list[Object], api_version: str) -> list[Object]:
-    """Each in the form of `api_version`."""
+    """Convert autoscalers to `api_version`."""
     convert = _to_old if api_version == OLD else _to_new
     return [each if each.get("apiVersion") == api_version else convert(each) for each in autoscalers]
 
@@ -37,7 +37,7 @@ class OldAutoscalerStrategy(AutoscalerStrategy):
     """The rules of version 2 for objects of version 1."""
 
     def default(self, obj: Object) -> None:
-        """At least one pod, by the use of the processor."""
+        """Default to at least one pod, and to CPU utilization."""
         spec = child(obj, "spec")
         if spec.get("minReplicas") is None:
             spec["minReplicas"] = 1

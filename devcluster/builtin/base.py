@@ -22,10 +22,10 @@ _TYPES = {"#": "integer", "?": "boolean", "@": "date"}
 
 
 def columns(text: str) -> tuple[Column, ...]:
-    """Columns from a compact line, `Name | Ready | Desired# | IP*`.
+    """Parse table columns from a compact line such as `Name | Ready | Desired# | IP*`.
 
-    The one that is called `Name` has the format `name`. A mark behind a name gives another type than string:
-    `#` integer, `?` boolean, `@` date. A star makes it a column of the wide output.
+    The column `Name` has the format `name`. A mark behind a name is the type: `#` integer, `?` boolean, `@`
+    date, else string. A star marks a column of the wide output.
     """
     return tuple(_column(each.strip()) for each in text.split("|"))
 
@@ -45,11 +45,11 @@ class BuiltinStrategy(Strategy):
     name_rule: Callable[..., list[str]] = staticmethod(dns_subdomain)
 
     def __init__(self, clock: Clock) -> None:
-        """`clock` tells the ages in tables."""
+        """Set up the strategy; `clock` is for the ages in tables."""
         self._clock = clock
 
     def prepare_create(self, new: Object, context: Context) -> None:
-        """Without the status that was sent, begun anew; defaults again, for what that takes away or adds."""
+        """Replace the client's status by the initial one, and set the defaults again after that."""
         super().prepare_create(new, context)
         self.begin(new, context)
         self.default(new)
@@ -58,7 +58,7 @@ class BuiltinStrategy(Strategy):
         """Set a new object's initial values beyond its defaults."""
 
     def validate_name(self, name: str, *, prefix: bool) -> list[str]:
-        """By the kind's rule."""
+        """Check the name by the kind's rule."""
         return self.name_rule(name, prefix=prefix)
 
     def row(self, obj: Object) -> list[Any]:
@@ -66,11 +66,11 @@ class BuiltinStrategy(Strategy):
         return [obj["metadata"].get("name", ""), self.created(obj)]
 
     def created(self, obj: Object) -> str:
-        """How old an object is."""
+        """Return an object's age."""
         return self.since(obj["metadata"].get("creationTimestamp"))
 
     def since(self, timestamp: str | None) -> str:
-        """How long ago that was."""
+        """Return the age of a timestamp."""
         return age(timestamp, self._clock.now())
 
 

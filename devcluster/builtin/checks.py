@@ -1,4 +1,4 @@
-"""Small checks that the validation of many kinds is made of. Each gives what is wrong at a field's path."""
+"""Common checks of validation; each returns the errors of the field at a path."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def one_of(value: Any, path: str, supported: Sequence[str], *, required: bool = 
 
 
 def non_negative(obj: Mapping[str, Any], path: str, *names: str) -> list[FieldError]:
-    """Numbers that, where they are, are not below zero."""
+    """Check that the present numbers are not negative."""
     return [
         field_invalid(f"{path}.{name}", obj[name], NEGATIVE)
         for name in names
@@ -72,7 +72,7 @@ def port(value: Any, path: str) -> list[FieldError]:
 
 
 def labels(values: Mapping[str, str], path: str) -> list[FieldError]:
-    """Keys and values of labels, or of what is matched against labels."""
+    """Check keys and values of labels or of a label selector."""
     wrong = []
     for key, value in values.items():
         wrong += texts(label_key(key), path, key)
@@ -111,7 +111,7 @@ def _requirement(requirement: Mapping[str, Any], path: str) -> list[FieldError]:
 
 
 def selector_matches(selector: Mapping[str, Any], values: Mapping[str, str]) -> bool:
-    """Whether a (valid) label selector matches labels."""
+    """Return whether a valid label selector matches labels."""
     if any(values.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
     return all(_matches(each, values) for each in selector.get("matchExpressions") or ())

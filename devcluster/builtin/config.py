@@ -40,7 +40,7 @@ class ConfigMapStrategy(StoredStrategy):
     columns = columns("Name | Data | Age")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Keys that can be file names, and not too much of it."""
+        """Check that the keys are file names, and the size of the data."""
         data, binary = new.get("data") or {}, new.get("binaryData") or {}
         wrong: list[FieldError] = []
         for key in data:
@@ -57,7 +57,7 @@ class ConfigMapStrategy(StoredStrategy):
         return _kept(new, old, "data", "binaryData") + self.validate_create(new, context)
 
     def row(self, obj: Object) -> list[Any]:
-        """With the number of keys."""
+        """Return the cells, with the number of keys."""
         size = len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
         return [obj["metadata"].get("name", ""), size, self.created(obj)]
 
@@ -78,7 +78,7 @@ class SecretStrategy(StoredStrategy):
             obj["type"] = "Opaque"
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Keys that can be file names, and those that the type asks for."""
+        """Check that the keys are file names, and that those of the Secret's type exist."""
         data, kind = new.get("data") or {}, new["type"]
         wrong: list[FieldError] = []
         for key in data:
@@ -107,7 +107,7 @@ class SecretStrategy(StoredStrategy):
         return {"type": obj.get("type", "")}
 
     def row(self, obj: Object) -> list[Any]:
-        """With the type and the number of keys."""
+        """Return the cells, with the type and the number of keys."""
         size = len(obj.get("data") or ())
         return [obj["metadata"].get("name", ""), obj.get("type", ""), size, self.created(obj)]
 

@@ -47,7 +47,7 @@ class DaemonSetStrategy(WorkloadStrategy):
         annotations[GENERATION] = "1"
 
     def prepare_update(self, new: Object, old: Object, context: Context) -> None:
-        """Another one when the template has changed."""
+        """Increase the template generation if the template has changed."""
         super().prepare_update(new, old, context)
         before = (old["metadata"].get("annotations") or {}).get(GENERATION, "0")
         changed = new["spec"]["template"] != old["spec"]["template"]
@@ -94,7 +94,7 @@ class DaemonSetStrategy(WorkloadStrategy):
         return kept + self.validate_create(new, context)
 
     def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Numbers that are not negative."""
+        """Check that the numbers are not negative."""
         status = new.get("status") or {}
         return non_negative(status, "status", *(name for name in status if name != "collisionCount"))
 

@@ -66,12 +66,12 @@ class DeploymentStrategy(WorkloadStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """All of it; and the selector stays."""
+        """Check the object, and that its selector is unchanged."""
         wrong = self.validate_create(new, context)
         return wrong + immutable(new["spec"].get("selector"), old["spec"].get("selector"), "spec.selector")
 
     def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Numbers that fit together."""
+        """Check that the numbers are consistent."""
         limited = ("updatedReplicas", "readyReplicas", "availableReplicas")
         return status_counts(new.get("status") or {}, *limited)
 

@@ -1,4 +1,4 @@
-"""Events, which two groups show in two forms of one object."""
+"""Events, which two API groups serve in two forms of the same object."""
 
 # ruff: noqa: ARG002 -- the signatures are those of every strategy
 
@@ -30,11 +30,11 @@ NAMES = {
     "count": "deprecatedCount",
     "reportingComponent": "reportingController",
 }
-"""Fields of the core group's form, and what the newer one calls them."""
+"""The core group's fields with other names in the newer form."""
 
 
 async def convert_events(events: list[Object], api_version: str) -> list[Object]:
-    """Each in the form of `api_version`."""
+    """Convert Events to `api_version`."""
     return [convert_event(each, api_version) for each in events]
 
 
@@ -64,7 +64,7 @@ def _default_core(event: Object) -> None:
 
 
 class CoreEventStrategy(StoredStrategy):
-    """Events as the core group shows them, and as they are stored."""
+    """Events in the core group's form, in which they are stored."""
 
     create_on_update = True
     supports_propagation = False
@@ -73,7 +73,7 @@ class CoreEventStrategy(StoredStrategy):
     )
 
     def default(self, obj: Object) -> None:
-        """Fields that are always there."""
+        """Set the fields that an Event always has."""
         _default_core(obj)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
@@ -121,10 +121,10 @@ class CoreEventStrategy(StoredStrategy):
 
 
 class NewEventStrategy(CoreEventStrategy):
-    """Events as events.k8s.io shows them."""
+    """Events in the form of events.k8s.io."""
 
     def default(self, obj: Object) -> None:
-        """Fields that are always there."""
+        """Set the fields that an Event always has."""
         obj.setdefault("eventTime", None)
         child(obj, "regarding")
         child(obj, "deprecatedSource")
@@ -132,7 +132,7 @@ class NewEventStrategy(CoreEventStrategy):
         obj.setdefault("deprecatedLastTimestamp", None)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """More is asked of these: who says it, what was done, and when."""
+        """Check also the reporting controller, the action and the time, which this form requires."""
         wrong = _namespaces(new, "regarding")
         if not new.get("eventTime"):
             wrong.append(field_required("eventTime"))
@@ -150,7 +150,7 @@ class NewEventStrategy(CoreEventStrategy):
         return []
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Old ones may lack what is asked of new ones."""
+        """Check only the namespace: Events from before may lack the newer form's required fields."""
         return _namespaces(new, "regarding")
 
     def fields(self, obj: Object) -> Mapping[str, str]:

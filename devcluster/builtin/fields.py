@@ -1,4 +1,4 @@
-"""Fields of objects that may not be there."""
+"""Access to fields that may be missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs, and the CronJobs that would make them."""
+"""Jobs and CronJobs; no controller runs CronJobs."""
 
 # ruff: noqa: ARG002 -- the signatures are those of every strategy
 
@@ -42,7 +42,7 @@ STATES = (
     ("FailureTarget", "FailureTarget"),
     ("SuccessCriteriaMet", "SuccessCriteriaMet"),
 )
-"""Condition and what it makes a job be called, in the order of weight; deletion stands in the middle."""
+"""Conditions and the states that they give a Job, by priority; "" stands for deletion."""
 
 
 class JobStrategy(WorkloadStrategy):
@@ -56,7 +56,7 @@ class JobStrategy(WorkloadStrategy):
     columns = columns("Name | Status | Completions | Duration | Age | Containers* | Images* | Selector*")
 
     def begin(self, new: Object, context: Context) -> None:
-        """Labels that make its pods its own, and the selector for them; needs the uid."""
+        """Set the labels and the selector that identify the Job's pods; they contain the UID."""
         if not child(new, "spec").get("manualSelector"):
             _generate_selector(new)
 
@@ -78,7 +78,7 @@ class JobStrategy(WorkloadStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Parallelism and the deadlines may change."""
+        """Check that only parallelism and deadlines have changed."""
         spec, before = new["spec"], old["spec"]
         wrong = job_spec(spec, "spec")
         fixed = ("completions", "selector", "template", "completionMode", "podFailurePolicy")
@@ -99,7 +99,7 @@ class JobStrategy(WorkloadStrategy):
         return wrong
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """How many have succeeded."""
+        """Return the selectable fields: the number of succeeded pods."""
         return {"status.successful": str((obj.get("status") or {}).get("succeeded", 0))}
 
     def row(self, obj: Object) -> list[Any]:
@@ -159,7 +159,7 @@ class CronJobStrategy(WorkloadStrategy):
         return self.name_rule(name, prefix=prefix)
 
     def default(self, obj: Object) -> None:
-        """Concurrent runs, and a few of them remembered."""
+        """Default to concurrent runs, and to a short history."""
         spec = child(obj, "spec")
         default_template(child(child(spec, "jobTemplate"), "spec"))
         child(spec["jobTemplate"], "metadata")
@@ -213,8 +213,8 @@ def default_job(obj: Object) -> None:
         spec["backoffLimit"] = 2**31 - 1 if spec.get("backoffLimitPerIndex") is not None else 6
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if labels and not obj["metadata"].get("labels"):
-        # One object in two places, on purpose: labels that are generated later become those of the job, too,
-        # as the server has it.
+        # Both places share one dict on purpose: labels that are generated later become the Job's too, as on
+        # the real server.
         obj["metadata"]["labels"] = labels
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
@@ -278,7 +278,7 @@ def _generated(job: Object) -> list[FieldError]:
 
 
 def _own_labels(job: Object) -> dict[str, str]:
-    """By which the pods of a job are told from all others; each in an old and a new form."""
+    """Return the labels that identify a Job's pods, in an old and a new form."""
     name, uid = job["metadata"].get("name", ""), job["metadata"].get("uid", "")
     return {
         "controller-uid": uid,

@@ -30,14 +30,14 @@ class NamespaceStrategy(BuiltinStrategy):
     waits_unless_orphaned = True
 
     def begin(self, new: Object, context: Context) -> None:
-        """Active, and held."""
+        """Set the phase Active, and the finalizer that holds the namespace."""
         new["status"] = {"phase": "Active"}
         finalizers = child(new, "spec").setdefault("finalizers", [])
         if FINALIZER not in finalizers:
             new["spec"]["finalizers"] = [*finalizers, FINALIZER]
 
     def prepare_update(self, new: Object, old: Object, context: Context) -> None:
-        """Update the finalizers through their subresource, and everything else through the others."""
+        """Change only the finalizers in the finalize subresource, and never in other updates."""
         if context.subresource == "finalize":
             finalizers = (new.get("spec") or {}).get("finalizers")
             metadata = new["metadata"]
@@ -60,7 +60,7 @@ class NamespaceStrategy(BuiltinStrategy):
             status["phase"] = "Active"
 
     def holds(self, obj: Object) -> bool:
-        """Until its contents are gone."""
+        """Return whether the namespace has content, or other finalizers."""
         return bool((obj.get("spec") or {}).get("finalizers"))
 
     def mark_deleted(self, obj: Object) -> None:
@@ -72,6 +72,6 @@ class NamespaceStrategy(BuiltinStrategy):
         return {"status.phase": (obj.get("status") or {}).get("phase", "")}
 
     def row(self, obj: Object) -> list[Any]:
-        """With the phase."""
+        """Return the cells, with the phase."""
         phase = (obj.get("status") or {}).get("phase", "")
         return [obj["metadata"].get("name", ""), phase, self.created(obj)]

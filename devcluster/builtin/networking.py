@@ -46,7 +46,7 @@ class IngressStrategy(BuiltinStrategy):
         child(child(obj, "status"), "loadBalancer")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Hosts, paths and what is behind them."""
+        """Check hosts, paths and backends."""
         spec = new["spec"]
         wrong: list[FieldError] = []
         if not spec.get("rules") and spec.get("defaultBackend") is None:
@@ -90,7 +90,7 @@ class IngressClassStrategy(StoredStrategy):
     has_generation = True
 
     def default(self, obj: Object) -> None:
-        """Parameters are of the whole cluster unless they say otherwise."""
+        """Set the default scope of parameters, the whole cluster."""
         parameters = child(obj, "spec").get("parameters")
         if parameters and not parameters.get("scope"):
             parameters["scope"] = "Cluster"
@@ -106,7 +106,7 @@ class IngressClassStrategy(StoredStrategy):
         return [] if one == other else [field_invalid("spec.controller", one, "field is immutable")]
 
     def row(self, obj: Object) -> list[Any]:
-        """With the controller and its parameters."""
+        """Return the cells, with the controller and its parameters."""
         spec = obj.get("spec") or {}
         parameters, shown = spec.get("parameters"), "<none>"
         if parameters:
@@ -134,7 +134,7 @@ class NetworkPolicyStrategy(StoredStrategy):
                     each["protocol"] = "TCP"
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Selectors, ports and peers."""
+        """Check selectors, ports and peers."""
         spec = new["spec"]
         wrong = label_selector(spec["podSelector"], "spec.podSelector")
         for field, peers in (("ingress", "from"), ("egress", "to")):
@@ -150,7 +150,7 @@ class NetworkPolicyStrategy(StoredStrategy):
         return wrong
 
     def row(self, obj: Object) -> list[Any]:
-        """With the selector."""
+        """Return the cells, with the selector."""
         selector = selector_cell((obj.get("spec") or {}).get("podSelector"))
         return [obj["metadata"].get("name", ""), selector, self.created(obj)]
 

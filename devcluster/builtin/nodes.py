@@ -47,7 +47,7 @@ class NodeStrategy(BuiltinStrategy):
             taints.append(dict(NOT_READY))
 
     def default(self, obj: Object) -> None:
-        """Fields that are always there."""
+        """Set the fields that a node always has."""
         spec = child(obj, "spec")
         if spec.get("podCIDR") and not spec.get("podCIDRs"):
             spec["podCIDRs"] = [spec["podCIDR"]]
@@ -60,7 +60,7 @@ class NodeStrategy(BuiltinStrategy):
             status["allocatable"] = dict(status["capacity"])
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Whether pods may come."""
+        """Return the selectable fields: whether the node is unschedulable."""
         return {"spec.unschedulable": "true" if (obj.get("spec") or {}).get("unschedulable") else "false"}
 
     def row(self, obj: Object) -> list[Any]:

@@ -21,7 +21,7 @@ def name_warnings(name: str, used: str = "Pod names and hostnames") -> list[str]
 
 
 def pod_warnings(spec: Object, path: str) -> list[str]:
-    """Ports and variables that are there twice, and what has no effect."""
+    """Warn of duplicate ports and variables, and of settings without effect."""
     warnings: list[str] = []
     for index, secret in enumerate(spec.get("imagePullSecrets") or ()):
         if not secret.get("name"):

@@ -47,7 +47,7 @@ class PodStrategy(BuiltinStrategy):
     status_reset = ("spec", ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences"))
 
     def begin(self, new: Object, context: Context) -> None:
-        """Pending, with the tolerations and the priority that admission gives every pod."""
+        """Set the phase Pending, and the tolerations and the priority of every pod."""
         new["status"] = {"phase": "Pending"}
         spec = child(new, "spec")
         if spec.get("schedulingGates"):
@@ -84,7 +84,7 @@ class PodStrategy(BuiltinStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Images, deadlines and tolerations may change; containers with their subresource."""
+        """Check that only images, deadlines and tolerations, or containers by subresource, have changed."""
         if context.subresource in {"ephemeralcontainers", "resize"}:
             return pod_spec(new["spec"], "spec")
         spec, before = new["spec"], old["spec"]
@@ -99,7 +99,7 @@ class PodStrategy(BuiltinStrategy):
         return [*wrong, *_deadline(spec, before), *_kept_tolerations(spec, before), *_unchanged(spec, before)]
 
     def prepare_status_update(self, new: Object, old: Object, context: Context) -> None:
-        """Owners and deletion are not a kubelet's to change."""
+        """Keep the owners and the deletion time, which a status update must not change."""
         super().prepare_status_update(new, old, context)
         for field in ("ownerReferences", "deletionTimestamp"):
             if field in old["metadata"]:
@@ -124,7 +124,7 @@ class PodStrategy(BuiltinStrategy):
         return seconds if seconds >= 0 else 1
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Where it runs and how it is."""
+        """Return the selectable fields: the node, the phase and others."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         addresses = status.get("podIPs") or ()
         return {

@@ -1,4 +1,4 @@
-"""Quantities, as in `500m`, `1Gi`, `1e3`: their value, so that they can be compared."""
+"""Values of quantities such as `500m`, `1Gi`, `1e3`, for comparison."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def round_up(amounts: dict[str, Any] | None) -> None:
 
 
 def is_whole(quantity: Any) -> bool:
-    """Whether it is a whole number."""
+    """Return whether a quantity is a whole number."""
     return value_of(quantity).denominator == 1
 
 

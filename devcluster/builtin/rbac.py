@@ -29,12 +29,12 @@ class RoleStrategy(PlainStrategy):
     create_on_update = True
 
     def __init__(self, clock: Clock, *, namespaced: bool) -> None:
-        """`namespaced`: a Role, not a ClusterRole."""
+        """Set up the strategy; `namespaced` means Role, else ClusterRole."""
         super().__init__(clock)
         self._namespaced = namespaced
 
     def default(self, obj: Object) -> None:
-        """Rules are always there."""
+        """Set the rules, which a role always has."""
         obj.setdefault("rules", None)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
@@ -53,7 +53,7 @@ class BindingStrategy(StoredStrategy):
     create_on_update = True
 
     def __init__(self, clock: Clock, *, namespaced: bool) -> None:
-        """`namespaced`: a RoleBinding, not a ClusterRoleBinding."""
+        """Set up the strategy; `namespaced` means RoleBinding, else ClusterRoleBinding."""
         super().__init__(clock)
         self._roles = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
 
@@ -95,7 +95,7 @@ class BindingStrategy(StoredStrategy):
         return wrong
 
     def row(self, obj: Object) -> list[Any]:
-        """With the role and those who have it."""
+        """Return the cells, with the role and its subjects."""
         role = obj.get("roleRef") or {}
         subjects = obj.get("subjects") or ()
         accounts = [

@@ -45,7 +45,7 @@ COUNTED = (
 
 
 def resource_requirements(resources: Object, path: str) -> list[FieldError]:
-    """Limits and requests: names, amounts, and requests within the limits."""
+    """Check the names and amounts of limits and requests, and that no request exceeds its limit."""
     wrong: list[FieldError] = []
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for part, listed in (("limits", limits), ("requests", requests)):

@@ -45,7 +45,7 @@ class ControllerRevisionStrategy(StoredStrategy):
         return immutable(new.get("data"), old.get("data"), "data")
 
     def row(self, obj: Object) -> list[Any]:
-        """With the controller."""
+        """Return the cells, with the controller."""
         owners = [each for each in obj["metadata"].get("ownerReferences") or () if each.get("controller")]
         shown = "<none>"
         if owners:
@@ -70,7 +70,7 @@ class PodTemplateStrategy(StoredStrategy):
         return pod_template(new["template"], "template")
 
     def row(self, obj: Object) -> list[Any]:
-        """With the containers."""
+        """Return the cells, with the containers."""
         template = obj.get("template") or {}
         labels = labels_cell((template.get("metadata") or {}).get("labels"))
         return [obj["metadata"].get("name", ""), *container_cells(template), labels]

@@ -37,13 +37,13 @@ class ServiceStrategy(BuiltinStrategy):
     create_on_update = True
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
-        """`rng` draws addresses and ports."""
+        """Set up the strategy; `rng` is for addresses and ports."""
         super().__init__(clock)
         self._rng = rng
         self._allocation: Allocation | None = None
 
     def begin(self, new: Object, context: Context) -> None:
-        """Both names of the address are kept in step."""
+        """Set the plural form of the cluster IP from the singular one."""
         spec = child(new, "spec")
         if spec.get("clusterIP") and not spec.get("clusterIPs"):
             spec["clusterIPs"] = [spec["clusterIP"]]
@@ -61,7 +61,7 @@ class ServiceStrategy(BuiltinStrategy):
             new["status"] = {**(new.get("status") or {}), "loadBalancer": {}}
 
     def default(self, obj: Object) -> None:
-        """Within the cluster, without affinity."""
+        """Default to type ClusterIP without session affinity."""
         spec = child(obj, "spec")
         affinity = spec.setdefault("sessionAffinity", "None") or "None"
         spec["sessionAffinity"] = affinity
@@ -91,11 +91,11 @@ class ServiceStrategy(BuiltinStrategy):
                 ingress.setdefault("ipMode", "VIP")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Ports, addresses, policies."""
+        """Check ports, addresses and policies."""
         return service_checks(new["spec"])
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """All of it; and the address stays."""
+        """Check the object, and that its address is unchanged."""
         return service_update_checks(new["spec"], old["spec"]) + service_checks(new["spec"])
 
     def commit(self, new: Object, old: Object | None, context: Context) -> None:

@@ -74,7 +74,7 @@ class StatefulSetStrategy(WorkloadStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """All of it; and only some fields may change."""
+        """Check the object, and that only some fields have changed."""
         wrong = self._specification(new["spec"])
         if _kept(new["spec"]) != _kept(old["spec"]):
             wrong.append(field_forbidden("spec", FORBIDDEN))
@@ -98,7 +98,7 @@ class StatefulSetStrategy(WorkloadStrategy):
         return wrong + restarts_always(spec, "StatefulSet")
 
     def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Numbers that fit together."""
+        """Check that the numbers are consistent."""
         limited = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
         return status_counts(new.get("status") or {}, *limited, ready_limit="status.readyReplicas")
 

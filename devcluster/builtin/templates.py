@@ -81,7 +81,7 @@ def mismatch(selector: Object | None, template: Mapping[str, Any], path: str = "
 
 
 def restarts_always(spec: Object, kind: str, path: str = "spec") -> list[FieldError]:
-    """Pods that are replaced, not finished."""
+    """Check that the template's restart policy is Always."""
     wrong: list[FieldError] = []
     pod = spec["template"]["spec"]
     policy = pod.get("restartPolicy", "")
@@ -99,7 +99,7 @@ def within(strategy: Object) -> Object:
 
 
 def status_counts(status: Object, *limited: str, ready_limit: str = "readyReplicas") -> list[FieldError]:
-    """Numbers in a status: not negative, and those named not above `replicas`."""
+    """Check that a status's numbers are not negative, and those in `limited` not above `replicas`."""
     numbers = [
         name for name, value in status.items() if isinstance(value, int) and not isinstance(value, bool)
     ]

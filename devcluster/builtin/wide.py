@@ -19,7 +19,7 @@ def container_cells(template: Mapping[str, Any] | None) -> tuple[str, str]:
 
 
 def labels_cell(labels: Mapping[str, str] | None) -> str:
-    """`a=b,c=d`, by key."""
+    """Format labels as `a=b,c=d`, sorted by key."""
     return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
 
 

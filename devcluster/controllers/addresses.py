@@ -14,7 +14,7 @@ RESERVED = 2
 
 
 class PodAddresses:
-    """Gives each pod an address, and takes it back; in turn, so that an address is not soon used again."""
+    """The addresses of pods, assigned in turn, so that a released address is not reused soon."""
 
     def __init__(self) -> None:
         self._given: dict[Key, str] = {}

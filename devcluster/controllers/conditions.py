@@ -17,12 +17,12 @@ def find(conditions: Sequence[Object], kind: str) -> Object | None:
 
 
 def without(conditions: Sequence[Object], kind: str) -> Conditions:
-    """All others."""
+    """Return the conditions of all other types."""
     return [condition for condition in conditions if condition["type"] != kind]
 
 
 def replaced(conditions: Sequence[Object], new: Object) -> Conditions:
-    """With `new` last and the former of its type gone, however alike."""
+    """Return the conditions with `new` last, in place of the former one of its type."""
     return [*without(conditions, new["type"]), new]
 
 

@@ -26,7 +26,7 @@ Name = tuple[str, ...]
 """A queue's key, usually (namespace, name)."""
 
 ANYTHING = ("*", "*")
-"""In `routes`: whatever changes."""
+"""Any resource, as a key of `routes`."""
 
 Handler = Callable[[Change], None]
 Routes = Mapping[tuple[str, str], Handler]
@@ -68,14 +68,14 @@ class Controller:
         raise NotImplementedError
 
     async def start(self) -> None:
-        """Before the first key; nothing as a rule."""
+        """Prepare the controller before its first key; the default does nothing."""
 
     async def run(self) -> None:
         """Work until cancelled."""
         try:
             while True:
                 await self._work(await self.queue.get())
-                # Others have their turn, however much there is to do here.
+                # Other tasks get their turn, even under load.
                 await asyncio.sleep(0)
         finally:
             self.queue.close()
@@ -126,7 +126,7 @@ class Controller:
 
 
 def is_namespace_going(error: StatusError) -> bool:
-    """Whether the namespace is being deleted and takes nothing new: there is no use in trying again."""
+    """Return whether the error is from a terminating namespace, where no retry can succeed."""
     causes = error.details.get("causes") or ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 

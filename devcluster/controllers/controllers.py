@@ -56,10 +56,9 @@ class Controllers:
         images: Mapping[str, Image] | None = None,
         ca_pem: str = "",
     ) -> None:
-        """`pod_ready_delay`, seconds: from scheduled to ready, unless a pod says otherwise (see `behaviour`).
+        """Set up the controllers; `pod_ready_delay` is the seconds from scheduled to ready (see `behaviour`).
 
-        `images` are known beside those of `images.IMAGES`. `ca_pem` is what pods find as `ca.crt` beside
-        their token.
+        `images` extends `images.IMAGES`. `ca_pem` is the content of `ca.crt` next to the pods' token.
         """
         self._store = store
         self._view = View(store)

@@ -36,7 +36,7 @@ Placed = Mapping[str, Sequence[Object]]
 
 
 class DaemonSetController(PodController):
-    """Creates and replaces pods node by node."""
+    """The DaemonSet controller, which creates and replaces pods node by node."""
 
     name = "daemonset-controller"
     batch_period = 0.002

@@ -28,7 +28,7 @@ HEADLESS = "service.kubernetes.io/headless"
 
 
 class EndpointSliceController(ServiceFollower):
-    """Keeps the slices of each Service with a selector."""
+    """The EndpointSlice controller, which keeps the slices of each Service with a selector."""
 
     name = "endpointslice-controller"
 

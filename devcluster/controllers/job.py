@@ -1,4 +1,4 @@
-"""Jobs: pods until enough of them have ended well, or too many have not."""
+"""Jobs: they run pods until enough have succeeded, or too many have failed."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ __all__ = ["JobController"]
 JOBS = ("batch", "jobs")
 PODS = ("", "pods")
 FIRST_BACKOFF, LAST_BACKOFF = 10.0, 600.0
-"""Seconds from a pod's failure to the next attempt, doubled with each more that failed."""
+"""Seconds from a pod's failure to the next attempt; they double with each further failure."""
 OUTCOMES = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 """The final condition for each condition that announces the outcome, once all pods are gone or counted."""
 
 
 class JobController(PodController):
-    """Runs Jobs. Not done: policies for success and for failures of pods, back-off limits per index."""
+    """The Job controller. Missing: success and pod failure policies, and back-off limits per index."""
 
     name = "job-controller"
     batch_period = 0.002
@@ -132,7 +132,7 @@ class JobController(PodController):
         return None
 
     def _remaining(self, job: Object) -> float | None:
-        """Seconds until the Job must be done."""
+        """Return the seconds until the Job's deadline."""
         start, limit = (job.get("status") or {}).get("startTime"), job["spec"].get("activeDeadlineSeconds")
         if limit is None:
             return None
@@ -174,7 +174,7 @@ class JobController(PodController):
                     tally.active.append(await self.create_pod(job, job_pod(job, index)))
 
     def _backoff(self, job: Object, tally: Tally) -> float:
-        """Seconds until the next attempt."""
+        """Return the seconds until the next attempt."""
         owned = self.view.owned(PODS, job["metadata"]["uid"])
         ended = [_ended_at(pod) for pod in owned if (pod.get("status") or {}).get("phase") == "Failed"]
         times = sorted(filter(None, ended))

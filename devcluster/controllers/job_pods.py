@@ -1,4 +1,4 @@
-"""The pods of a Job: counted by what became of them, made with an index where the Job wants that."""
+"""The pods of a Job: their counts by result, and new pods with or without an index."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class Tally:
 
     @property
     def ready(self) -> int:
-        """How many are ready."""
+        """The number of ready pods."""
         return sum(map(is_ready, self.active))
 
 
 def is_indexed(job: Object) -> bool:
-    """Whether each completion has its number."""
+    """Return whether the Job's completions have indexes."""
     return bool(job["spec"].get("completionMode") == "Indexed")
 
 

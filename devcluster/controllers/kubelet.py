@@ -44,7 +44,7 @@ class _Run:
 
 
 class Kubelet(Controller):
-    """Plays all nodes. A pod is started `ready_delay` seconds after it was scheduled, and then runs."""
+    """The kubelet of all nodes. It starts a pod `ready_delay` seconds after the pod was scheduled."""
 
     name = "kubelet"
 
@@ -58,7 +58,7 @@ class Kubelet(Controller):
         self._addresses = PodAddresses()
 
     def routes(self) -> Routes:
-        """Pods that have a node."""
+        """Return the handler of changes of pods with a node."""
         return {PODS: self._on_pod}
 
     async def sync(self, key: Name) -> None:

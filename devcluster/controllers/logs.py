@@ -21,7 +21,7 @@ Object = dict[str, Any]
 INTERVAL = datetime.timedelta(seconds=5)
 """Between the lines of a container that runs."""
 REMEMBERED = 10_000
-"""Lines of a container that has run for long; the first ones are forgotten."""
+"""The maximum of a container's log lines; earlier ones are dropped."""
 
 
 class PodLogs:
@@ -149,7 +149,7 @@ class _Run:
         status = _container_status(pod, container)
         image = status.get("image", "")
         state, last = status.get("state", {}), status.get("lastState", {})
-        # A container that waits for its next attempt shows what it printed at its last.
+        # A container that waits for its next attempt shows the log of its last one.
         candidates = [last] if previous else [state, last]
         for each in candidates:
             if "running" in each or each.get("terminated", {}).get("startedAt"):
@@ -157,7 +157,7 @@ class _Run:
         return None
 
     def count(self, now: datetime.datetime) -> int:
-        """How many lines there are by then, the last one of a container that has ended not among them."""
+        """Return the number of lines by then, without the last line of an ended container."""
         until = self.finished or now
         return max(int((until - self.started) / INTERVAL), 0) + 1
 
@@ -176,7 +176,7 @@ class _Run:
         return self.finished, f"{self.container}: {word}"
 
     def lines(self, now: datetime.datetime) -> Iterator[_Line]:
-        """All lines by then."""
+        """Return all lines by then."""
         if self.printed is not None:
             return ((self.started, line) for line in self.printed)
         count = self.count(now)

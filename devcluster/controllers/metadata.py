@@ -39,7 +39,7 @@ class Metadata(msgspec.Struct, rename="camel", frozen=True):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that manages the object."""
+        """The owner reference of the object's controller, or None."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
@@ -69,7 +69,7 @@ def resource_of(key: Key) -> str:
 
 
 def key_of(obj: Object) -> tuple[str, str]:
-    """(namespace, name)."""
+    """Return the object's (namespace, name)."""
     metadata = obj["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
 

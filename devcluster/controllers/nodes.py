@@ -14,7 +14,7 @@ COUNT = 3
 NOT_READY = "node.kubernetes.io/not-ready"
 """The taint that a node has until it is ready."""
 FIRST_NETWORK = 244
-"""Pods of the first node are in 10.244.0.0/16, of the second in 10.245.0.0/16."""
+"""The second byte of the first node's pod network: 10.244.0.0/16, then 10.245.0.0/16."""
 CONDITIONS = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -29,7 +29,7 @@ class NodeController(Controller):
     name = "node-controller"
 
     def routes(self) -> Routes:
-        """Nodes."""
+        """Return the handler of changes of nodes."""
         return {NODES: self.enqueue}
 
     async def start(self) -> None:

@@ -1,4 +1,4 @@
-"""Pods as their controllers see them: ready, available, fit to go first, made from a template."""
+"""Functions of pod controllers: readiness, availability, deletion order, and pods from a template."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ def condition_of(obj: Object, kind: str) -> Object | None:
 
 
 def is_terminating(pod: Object) -> bool:
-    """Being deleted and not at its end yet."""
+    """Return whether the pod is being deleted and has not ended."""
     return bool(pod["metadata"].get("deletionTimestamp")) and not _ended(pod)
 
 
 def is_active(pod: Object) -> bool:
-    """Neither being deleted nor at its end."""
+    """Return whether the pod is neither being deleted nor ended."""
     return not pod["metadata"].get("deletionTimestamp") and not _ended(pod)
 
 
 def is_ready(pod: Object) -> bool:
-    """Whether it takes traffic."""
+    """Return whether the pod is ready for traffic."""
     condition = condition_of(pod, "Ready")
     return condition is not None and condition["status"] == "True"
 
 
 def seconds_until_available(pod: Object, min_ready: int, now: datetime.datetime) -> float | None:
-    """How long until it has been ready for `min_ready` seconds: at most 0 when it has, None if not ready."""
+    """Return the seconds until the pod has been ready for `min_ready` seconds, or None if it is not ready."""
     condition = condition_of(pod, "Ready")
     if condition is None or condition["status"] != "True":
         return None
@@ -62,7 +62,7 @@ def seconds_until_available(pod: Object, min_ready: int, now: datetime.datetime)
 
 
 def is_available(pod: Object, min_ready: int, now: datetime.datetime) -> bool:
-    """Whether it has been ready for `min_ready` seconds."""
+    """Return whether the pod has been ready for `min_ready` seconds."""
     seconds = seconds_until_available(pod, min_ready, now)
     return seconds is not None and seconds <= 0
 

@@ -27,11 +27,11 @@ __all__ = ["ReplicaSetController"]
 REPLICA_SETS = ("apps", "replicasets")
 PODS = ("", "pods")
 BURST = 500
-"""Pods created or deleted in one go."""
+"""The maximum of pods created or deleted at once."""
 
 
 class ReplicaSetController(PodController):
-    """Creates and deletes pods, adopts those that match, and counts."""
+    """The ReplicaSet controller, which creates, deletes, adopts and counts pods."""
 
     name = "replicaset-controller"
     batch_period = 0.002

@@ -20,7 +20,7 @@ class History:
     """The revisions of one object, oldest first."""
 
     def __init__(self, client: Client, view: View, owner: Object, *, hash_label: str) -> None:
-        """`hash_label` names the label that a revision's hash has."""
+        """Read the owner's revisions; `hash_label` is the label with a revision's hash."""
         self._client = client
         self._owner = owner
         self._hash_label = hash_label

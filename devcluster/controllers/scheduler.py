@@ -28,7 +28,7 @@ ENDED = (b'"phase":"Failed"', b'"phase":"Succeeded"')
 
 
 class Scheduler(Controller):
-    """Binds pods, or says why it cannot."""
+    """The scheduler, which binds pods, or reports why it cannot."""
 
     name = "default-scheduler"
 
@@ -40,7 +40,7 @@ class Scheduler(Controller):
         self._stuck: set[Name] = set()
 
     def routes(self) -> Routes:
-        """Pods, and what may unblock them: nodes and claims."""
+        """Return the handlers of changes of pods, and of nodes and claims, which pods may wait for."""
         return {PODS: self._on_pod, NODES: self._retry_stuck, CLAIMS: self._retry_stuck}
 
     async def sync(self, key: Name) -> None:

@@ -21,7 +21,7 @@ DESCRIPTION = (
 
 
 class ServiceAccountController(Controller):
-    """Keeps both in every namespace that is not going."""
+    """The controller that keeps the default ServiceAccount and the CA's ConfigMap in every namespace."""
 
     name = "serviceaccount-controller"
 
@@ -30,7 +30,7 @@ class ServiceAccountController(Controller):
         self._ca_pem = ca_pem
 
     def routes(self) -> Routes:
-        """Namespaces, and the two objects when they are deleted or changed."""
+        """Return the handlers of changes of namespaces, and of the two objects."""
         return {
             NAMESPACES: self._on_namespace,
             ACCOUNTS: self._on_account,

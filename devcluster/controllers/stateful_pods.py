@@ -40,7 +40,7 @@ def revision_of(pod: Object) -> str:
 
 
 def is_unavailable(pod: Object | None, min_ready: int, now: datetime.datetime) -> bool:
-    """Whether it is missing, not available, or about to be."""
+    """Return whether the pod is missing, unavailable, or terminating."""
     if pod is None or pod["metadata"].get("deletionTimestamp"):
         return True
     running = (pod.get("status") or {}).get("phase") == "Running"

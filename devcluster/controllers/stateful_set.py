@@ -30,7 +30,7 @@ CLAIMS = ("", "persistentvolumeclaims")
 
 
 class StatefulSetController(Controller):
-    """Creates pods upwards, deletes and updates them downwards, each when its neighbour is well."""
+    """The StatefulSet controller, which creates pods in order, and deletes and updates them in reverse."""
 
     name = "statefulset-controller"
     batch_period = 0.002
@@ -157,7 +157,7 @@ class _Visit:
         return seconds is not None and seconds <= 0
 
     async def _ensure(self, ordinal: int, pod: Object | None) -> bool:
-        """See to one pod; whether to leave it at that for now."""
+        """Create or replace a pod if needed; return whether to stop here for now."""
         if pod is None:
             self._replicas[ordinal] = await self._create(ordinal)
             return self._in_order

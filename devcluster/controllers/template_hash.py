@@ -14,9 +14,9 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def template_hash(value: Any, collisions: int | None = None) -> str:
-    """FNV-1a over the sorted JSON (the real one hashes a dump of Go's memory), in letters that make no words.
+    """Return the FNV-1a hash of the sorted JSON, in letters that form no words.
 
-    `collisions` counts how often the result was taken by something else.
+    The real server hashes a dump of Go's memory instead. `collisions` counts how often the result was in use.
     """
     data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     if collisions is not None:

@@ -22,7 +22,7 @@ LABELLED = (PODS, ("apps", "replicasets"))
 
 
 class View:
-    """Reads straight from the store, so that a controller sees its own writes."""
+    """The controllers' reads, directly from the store, so that a controller sees its own writes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -40,7 +40,7 @@ class View:
                 yield stored
 
     def apply(self, change: Change) -> None:
-        """Follow a change of the store."""
+        """Update the indexes by a change of the store."""
         if change.old is not None:
             self._remove(change.old)
         if change.new is not None:
@@ -67,11 +67,11 @@ class View:
         return list(self._store.select(*resource, namespace))
 
     def metadata(self, key: Key) -> Metadata | None:
-        """Owners, finalizers and deletion of an object; None when it has none of them, or is not there."""
+        """Return the object's owners, finalizers and deletion time; None if it has none, or is missing."""
         return self._metadata.get(key)
 
     def find(self, uid: str) -> Key | None:
-        """Where the object of that uid is."""
+        """Return the key of the object with that UID, or None."""
         return self._keys.get(uid)
 
     def dependents(self, uid: str) -> list[Key]:
@@ -79,7 +79,7 @@ class View:
         return list(self._dependents.get(uid, ()))
 
     def has_dependents(self, uid: str) -> bool:
-        """Whether there are any."""
+        """Return whether objects name `uid` as an owner."""
         return uid in self._dependents
 
     def owned(self, resource: Resource, uid: str) -> list[Object]:

@@ -1,4 +1,4 @@
-"""Claims and volumes: bound to each other, made on demand, kept while in use, deleted after."""
+"""Claims and volumes: binding, provisioning, protection while in use, and deletion."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 class VolumeController(Controller):
-    """Binds claims; keys are claims, and volumes with an empty namespace."""
+    """The volume controller; keys are claims, and volumes with an empty namespace."""
 
     name = "persistentvolume-controller"
 
     def routes(self) -> Routes:
-        """Claims, volumes, classes that claims may wait for, and pods that use claims."""
+        """Return the handlers of changes of claims, volumes, classes and pods."""
         return {
             CLAIMS: self._on_claim,
             VOLUMES: self._on_volume,
@@ -281,7 +281,7 @@ class VolumeController(Controller):
 
     def _on_pod(self, change: Change) -> None:
         stored = change.new or change.old
-        # A pod that comes may be what a claim waits for; one that goes or ends may have been its last user.
+        # A new pod may trigger a claim's binding; a deleted or ended one may have been the claim's last user.
         if stored is not None and b'"persistentVolumeClaim"' in stored.data:
             for name in _claim_names(stored.decode()):
                 if self.view.stored(CLAIMS, change.key.namespace, name) is not None:
@@ -294,7 +294,7 @@ def _claim_names(pod: Object) -> set[str]:
 
 
 def _claimed_by(volume: Object, claim: Object) -> bool | None:
-    """Whether a volume is meant for the claim; None when it is free."""
+    """Return whether a volume is reserved for the claim; None when it is free."""
     reference = volume["spec"].get("claimRef")
     if not reference:
         return None

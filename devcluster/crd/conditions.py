@@ -1,4 +1,4 @@
-"""Conditions in the status of a definition."""
+"""Conditions in a definition's status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def find_condition(obj: Object, kind: str) -> Object | None:
 
 
 def is_established(obj: Object) -> bool:
-    """Whether the objects of the kind are served."""
+    """Return whether the definition is established."""
     found = find_condition(obj, "Established")
     return found is not None and found.get("status") == "True"
 

@@ -1,4 +1,4 @@
-"""Whether the defaults in a schema are values that the schema allows."""
+"""A check that the defaults in a schema are valid by the schema."""
 
 from __future__ import annotations
 

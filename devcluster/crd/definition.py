@@ -57,7 +57,7 @@ class DefinitionStrategy(Strategy):
     has_generation = True
 
     def default(self, obj: Object) -> None:
-        """Names that follow from the kind, no conversion, and the version that objects are stored in."""
+        """Set the default names, the conversion None, and the stored versions."""
         spec = obj.setdefault("spec", {})
         given = spec.setdefault("names", {})
         kind = given.get("kind") or ""
@@ -104,7 +104,7 @@ class DefinitionStrategy(Strategy):
         return True
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Everything about the definition; the name too, as it follows from the spec."""
+        """Check the whole definition, and its name, which depends on the spec."""
         return [*_check_name(new), *_check(new, None)]
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
@@ -128,7 +128,7 @@ def _storage_version(obj: Object) -> str | None:
 def _fresh_status(obj: Object) -> Object:
     stored = _storage_version(obj)
     versions = [stored] if stored is not None else None
-    # With what Go writes of an empty status.
+    # This includes the fields that Go writes for an empty status.
     return {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": versions}
 
 

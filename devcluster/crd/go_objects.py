@@ -1,4 +1,4 @@
-"""Parts of a definition as Go's JSON shows the server's internal types, in messages."""
+"""Parts of a definition as Go's JSON of the server's internal types, for messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ESCAPES = {"&": "\\u0026", "<": "\\u003c", ">": "\\u003e"}
 
 
 def show(value: Any) -> str:
-    """JSON with the characters escaped that HTML would trip over."""
+    """Encode JSON with the characters escaped that HTML treats specially."""
     text = orjson.dumps(value).decode()
     for each, escaped in _ESCAPES.items():
         text = text.replace(each, escaped)

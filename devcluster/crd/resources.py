@@ -1,4 +1,4 @@
-"""From a definition to the resources that it defines, one for each served version."""
+"""The resources of a definition, one for each served version."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class CustomStrategy(Strategy):
         self._fill = compile_defaults(schema)
 
     def spec_of(self, obj: Object) -> Object:
-        """All but the metadata, and the status where it is written apart."""
+        """Return the object without its metadata, and without the status if that is a subresource."""
         return {
             name: value
             for name, value in obj.items()

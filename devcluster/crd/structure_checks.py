@@ -1,4 +1,4 @@
-"""Whether a schema is structural: the shape is said once, outside of `allOf`, `anyOf`, `oneOf` and `not`."""
+"""A check that a schema is structural: its types are outside of `allOf`, `anyOf`, `oneOf` and `not`."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class FaultControl:
         self._faults: dict[int, Fault] = {}
         self._last = 0
         self.connections: Callable[[], int] = lambda: 0
-        """Cuts every open connection and returns their number; set by what holds them."""
+        """Cuts every open connection and returns their number; set by the HTTP server."""
 
     @property
     def faults(self) -> Mapping[int, Fault]:
@@ -45,11 +45,11 @@ class FaultControl:
         return self._last
 
     def remove(self, number: int) -> Fault | None:
-        """Unset a fault, and return it: it knows how often it has happened. None when there is none."""
+        """Remove a fault, and return it with its hit count; None for an unknown number."""
         return self._faults.pop(number, None)
 
     def clear(self) -> None:
-        """Unset all of them."""
+        """Remove all faults."""
         self._faults.clear()
 
     def take(self, request: ApiRequest) -> Fault | None:

@@ -1,9 +1,9 @@
-"""The admin endpoint, for tests in any language: `/devcluster/faults` and what happens at once.
+"""The fault endpoint, for tests in any language.
 
-GET    /devcluster/faults              what is set, with how often each has happened
-POST   /devcluster/faults              set one (a `Fault` as JSON); answers its number
-DELETE /devcluster/faults[/NUMBER]     unset one, or all
-POST   /devcluster/history/expire      forget the past: watches from before get 410
+GET    /devcluster/faults              the active faults, each with its hit count
+POST   /devcluster/faults              add a `Fault`, as JSON; returns its number
+DELETE /devcluster/faults[/NUMBER]     remove one, or all
+POST   /devcluster/history/expire      forget the history: watches of older versions get 410
 POST   /devcluster/connections/cut     reset every open connection
 """
 

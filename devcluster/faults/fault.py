@@ -49,7 +49,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                     raise ValueError(f"{name} is not a regular expression: {error}") from error
 
     def __call__(self, request: ApiRequest) -> bool:
-        """Whether `request` is meant."""
+        """Return whether `request` matches."""
         return (
             self.method in {None, request.method}
             and (self.path is None or re.search(self.path, request.path) is not None)
@@ -67,17 +67,17 @@ class Fault(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     do: Action
     match: Match = Match()
     times: int | None = None
-    """How often; None for as long as it is there."""
+    """The number of occurrences; None for no limit."""
     seconds: float = 0.0
     """The length of a delay; for any other action, the wait before it."""
     code: int = 503
     """The status code of `fail`."""
     retry_after: int | None = msgspec.field(default=None, name="retryAfter")
-    """Seconds, in the answer of `fail`."""
+    """The `Retry-After` of `fail`, in seconds."""
     lines: int = 0
     """The number of lines before a stream is cut or stalled."""
     hits: int = 0
-    """How often it has happened."""
+    """The number of occurrences so far."""
 
     def __post_init__(self) -> None:
         if self.times is not None and self.times < 1:
@@ -91,16 +91,16 @@ class Fault(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def used_up(self) -> bool:
-        """Whether it has happened often enough."""
+        """Whether the fault has occurred `times` times."""
         return self.times is not None and self.hits >= self.times
 
     @property
     def streams_only(self) -> bool:
-        """Whether it can only happen to a stream."""
+        """Whether the fault affects only streams."""
         return self.do in {Action.CUT_WATCH, Action.STALL_WATCH}
 
     def applies_to(self, request: ApiRequest) -> bool:
-        """Whether it happens to `request`."""
+        """Return whether the fault affects `request`."""
         if self.used_up or (self.streams_only and request.option("watch").lower() not in _TRUE):
             return False
         return self.match(request)

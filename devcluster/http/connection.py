@@ -28,19 +28,19 @@ __all__ = ["BODY_LIMIT", "Connection"]
 _log = logging.getLogger(__name__)
 
 BODY_LIMIT = 3 * 1024 * 1024
-"""Bytes of a request's body, as the real server has it."""
+"""The real server's limit of a request's body, in bytes."""
 _HEAD_LIMIT = 1024 * 1024
-"""Bytes of the request line and all headers, the same."""
+"""The real server's limit of the request line with all headers, in bytes."""
 _MOST_RECEIVED = 8 * BODY_LIMIT
 """The limit of received bytes, chunk headers included, after which the server stops waiting for the end."""
 _MOST_WAITING = 16
-"""Requests that may have come ahead of their turn before no more is read."""
+"""The number of queued requests at which the server stops reading."""
 _REQUEST_TIMEOUT = 60.0
 """Seconds that a request may take to arrive."""
 _IDLE_TIMEOUT = 180.0
 """Seconds without a request after which a connection is closed."""
 _WARNINGS_LIMIT = 4096
-"""Characters of all the warnings of an answer, above which each is cut to `_WARNING_LIMIT`."""
+"""The characters of all warnings of a response, above which each is cut to `_WARNING_LIMIT`."""
 _WARNING_LIMIT = 256
 _STALL_TIMEOUT = 180.0
 """Seconds that a client may leave sent data unread."""
@@ -63,17 +63,17 @@ class _Incoming:
         self.target = b""
         self.headers: dict[str, str] = {}
         self.received = 0
-        """Bytes of all that it is so far, but for what came with the end of the one before."""
+        """The bytes received for the request, without those received together with the previous one."""
         self.body: list[bytes] = []
         self.size = 0
         self.keep_alive = True
 
 
 class Connection(asyncio.Protocol):
-    """Reads requests, has them answered in their order, and writes the answers.
+    """A connection that reads requests, and answers them in order.
 
-    What the handler raises becomes a 500, except ConnectionCut: that drops the connection without another
-    byte.
+    An exception of the handler becomes a 500, except ConnectionCut, which drops the connection without
+    another byte.
     """
 
     def __init__(self, handle: Handler, connections: set[Connection]) -> None:
@@ -90,9 +90,9 @@ class Connection(asyncio.Protocol):
         self._stopping = False
         self._reading = True
         self._socket: ServerSocket | None = None
-        """What it has become, once a WebSocket was accepted."""
+        """The WebSocket, once one was accepted."""
         self._early = b""
-        """What a client has sent before that."""
+        """Bytes that the client sent before the WebSocket was accepted."""
         self._writable: asyncio.Future[None] | None = None
         self._stalled = 0.0
         """Since when it cannot be written to, if it cannot."""
@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
     # What the event loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Be there."""
+        """Set up the open connection."""
         self._transport = cast("asyncio.Transport", transport)
         self._certificate = subject_of(transport)
         self._connections.add(self)
@@ -186,7 +186,7 @@ class Connection(asyncio.Protocol):
             self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, part: bytes) -> None:
-        """More of the body."""
+        """Add a part of the body."""
         incoming = self._incoming
         assert incoming is not None
         incoming.size += len(part)

@@ -1,4 +1,4 @@
-"""How long ago something was, as tables show it: `5s`, `3m20s`, `7h`, `2d3h`."""
+"""Ages as tables show them: `5s`, `3m20s`, `7h`, `2d3h`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEPS = (
     (2 * YEAR, DAY, 0),
     (8 * YEAR, YEAR, DAY),
 )
-"""Below what, in which unit, and with which smaller one beside it."""
+"""For durations below the first value: the unit, and the smaller unit next to it."""
 
 
 def human_duration(seconds: float) -> str:
@@ -36,7 +36,7 @@ def human_duration(seconds: float) -> str:
 
 
 def age(timestamp: str | None, now: datetime.datetime) -> str:
-    """How long before `now` a Time or MicroTime is; `<unknown>` without one, or when it is none."""
+    """Return the age of a Time or MicroTime at `now`; `<unknown>` for another text."""
     then = parse_time(timestamp) if timestamp else None
     return human_duration((now - then).total_seconds()) if then else "<unknown>"
 

@@ -1,4 +1,4 @@
-"""Objects in a version that they are not stored in, remembered as the API server's watch cache does."""
+"""A cache of objects in other versions than their storage version, like the API server's watch cache."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Converted:
         return self._known.get(stored)
 
     def put(self, stored: Stored, data: bytes) -> None:
-        """Remember it."""
+        """Cache the JSON."""
         self._known[stored] = data
 
     async def others(self, items: Sequence[Stored]) -> None:
@@ -42,7 +42,7 @@ class Converted:
 
     @contextlib.contextmanager
     def converting(self, items: Sequence[Stored]) -> Iterator[None]:
-        """While the caller converts `items`, others that want the same can wait for it."""
+        """Mark `items` as being converted, so that other tasks wait for the result."""
         done = asyncio.get_running_loop().create_future()
         for each in items:
             self._under_way[each] = done

@@ -32,7 +32,7 @@ _BUILT_IN_GROUPS = (
     "resource.k8s.io",
     "flowcontrol.apiserver.k8s.io",
 )
-"""In the order in which discovery lists them; other groups follow by name."""
+"""The built-in groups in the order of discovery; other groups follow by name."""
 
 _GROUP_RANK = {group: rank for rank, group in enumerate(_BUILT_IN_GROUPS)}
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
@@ -82,7 +82,7 @@ class Registry:
         return self._by_kind.get((group, version, kind))
 
     def versions(self, group: str, plural: str) -> list[Resource]:
-        """All versions of a resource, the most stable and newest first; empty when it is not served."""
+        """Return all versions of a resource, the most stable and newest first; empty for an unknown one."""
         return list(self._versions.get((group, plural), ()))
 
     def preferred(self, group: str, plural: str) -> Resource | None:
@@ -99,7 +99,7 @@ class Registry:
         return {group: sorted(found[group], key=version_priority) for group in ordered}
 
     def all(self) -> list[Resource]:
-        """Everything served, in no order that means anything."""
+        """Return all resources in no particular order."""
         return list(self._by_plural.values())
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:

@@ -32,12 +32,12 @@ class Column:
     description: str = ""
     priority: int = 0
     json_path: str = ""
-    """Where the cell is found, in custom kinds; built-in ones compute their rows (`Strategy.row`)."""
+    """The JSON path of the cell, for custom kinds; built-in kinds compute their rows (`Strategy.row`)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Where a custom kind keeps what its scale subresource shows; JSON paths such as `.spec.replicas`."""
+    """JSON paths such as `.spec.replicas` of the values that a custom kind's scale subresource shows."""
 
     spec: str
     status: str
@@ -91,7 +91,7 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """`apps/v1`, or `v1` in the core group."""
+        """The apiVersion: `apps/v1`, or `v1` in the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
@@ -101,17 +101,17 @@ class Resource:
 
     @property
     def stored(self) -> tuple[str, str]:
-        """(group, plural): the first part of the key of its objects in the store."""
+        """(group, plural): the first part of the objects' key in the store."""
         return self.store_as or (self.group, self.plural)
 
     @property
     def name(self) -> str:
-        """`deployments.apps`, or `pods`."""
+        """The qualified name: `deployments.apps`, or `pods`."""
         return qualified(self.group, self.plural)
 
     @property
     def paths(self) -> Sequence[str]:
-        """The path below which its objects are, the all-namespaces one first."""
+        """The paths of the objects, the one for all namespaces first."""
         base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         if not self.namespaced:
             return [f"{base}/{self.plural}"]

@@ -33,10 +33,10 @@ class Context:
 class Strategy:
     """The rules of a kind, with what most kinds do as the default.
 
-    Called in this order for a write: `default`, mutating admission, `prepare_*`, `default` again,
-    `validate_*`, validating admission, `commit`. Objects are changed in place, and are the caller's own
-    copies; `old` must be left alone. Everything here is synchronous: between reading the old object and
-    storing the new one nothing else happens.
+    The order of calls for a write is `default`, mutating admission, `prepare_*`, `default` again,
+    `validate_*`, validating admission, `commit`. Methods change the object in place, which is the caller's
+    copy; they must not change `old`. Everything here is synchronous: no other task runs between reading the
+    old object and storing the new one.
     """
 
     status_fields: tuple[str, ...] = ("status",)
@@ -46,19 +46,21 @@ class Strategy:
     create_on_update: bool = False
     """Whether a PUT of a name that does not exist creates it."""
     unconditional_update: bool = True
-    """Whether a PUT without a resourceVersion overwrites what there is."""
+    """Whether a PUT without a resourceVersion overwrites the current object."""
     returns_deleted: bool = False
-    """Whether the answer to a delete is the object, where for most kinds it is a Status."""
+    """Whether a delete returns the object; for most kinds it returns a Status."""
     orphans_by_default: bool = False
-    """Whether a delete without a propagation policy leaves the dependents, where most kinds' go too."""
+    """Whether a delete without a propagation policy orphans the dependents; most kinds delete them."""
     delete_warning: str = ""
     """The warning for a delete without a propagation policy."""
     supports_propagation: bool = True
-    """Whether the propagation policy of a delete counts; events ignore it."""
+    """Whether a delete's propagation policy has effect; it has none for Events."""
     waits_unless_orphaned: bool = False
-    """Whether `orphanDependents: false` means Foreground, where for most kinds it means Background."""
+    """Whether `orphanDependents: false` means Foreground; for most kinds it means Background."""
     has_generation: bool = False
-    """Whether metadata.generation is kept: 1 at first, one more with each change but of metadata, status."""
+    """Whether the kind has metadata.generation.
+
+    It starts at 1 and increases with each change outside metadata and status."""
 
     def prepare_create(self, new: Object, context: Context) -> None:
         """Drop what a creator may not set, the status among it."""
@@ -117,7 +119,7 @@ class Strategy:
         """
 
     def released(self, old: Object, context: Context) -> None:
-        """After the object is gone from the store: give back what `commit` took."""
+        """Release the resources of `commit` after the object's deletion."""
 
     def prepare_delete(self, obj: Object, context: Context) -> bool:
         """Mark an object when it is first to be deleted, for a kind that needs more than the usual.
@@ -127,7 +129,7 @@ class Strategy:
         return False
 
     def grace_period(self, obj: Object, asked: int | None) -> int | None:
-        """Seconds of graceful deletion for a kind that has it (pods); None for a kind that goes at once."""
+        """Return the seconds of graceful deletion for a kind with a grace period (pods), else None."""
         return None
 
     def holds(self, obj: Object) -> bool:

@@ -244,5 +244,5 @@ def _without_nulls(new: Object, empty: Object) -> Object:
 
 
 def _same_type(one: Any, other: Any) -> bool:
-    """Whether two values that are equal in Python are so in JSON, where True is not 1."""
+    """Return whether two values that are equal in Python are equal in JSON, where True is not 1."""
     return isinstance(one, bool) == isinstance(other, bool)

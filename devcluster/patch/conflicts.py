@@ -1,4 +1,4 @@
-"""Fields that an apply would take from others, and the refusal that names them."""
+"""Conflicts of an apply over fields of other managers, and their error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Conflicts"]
 
 
 class Conflicts(Exception):
-    """Fields that others manage would get another value."""
+    """An apply would change fields of other managers."""
 
     def __init__(self, fields: dict[Identity, Fields]) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
-"""Sets of fields, in the very form in which `fieldsV1` keeps them, and the operations on them.
+"""Sets of fields in the format of `fieldsV1`, and operations on them.
 
 A set is a tree of dicts. A key is a step of a path: `f:name` a field, `k:{"name":"x"}` an item of a list by
-its keys, `v:"x"` an item of a set by its value. A child that is empty is a member; a child with children is
-one when it has the key `.`. The root is never a member. Trees are never changed once made, so they may share
-branches and be stored as they are.
+its keys, `v:"x"` an item of a set by its value. A child that is empty is a member; a child with children is a
+member if it has the key `.`. The root is never a member. Trees are immutable, so they may share branches and
+be stored as they are.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _INTEGERS = 1 << 63
 
 
 def is_member(node: Fields) -> bool:
-    """Whether the field of this node is in the set."""
+    """Return whether the node's field is in the set."""
     return not node or MEMBER in node
 
 
@@ -134,7 +134,7 @@ def intersection(one: Fields, other: Fields) -> Fields:
 
 
 def contains(fields: Fields, path: Sequence[str]) -> bool:
-    """Whether the field at `path` (keys of the tree) is a member."""
+    """Return whether the field at `path` (keys of the tree) is a member."""
     node: Fields | None = fields
     for step in path:
         node = node.get(step) if node is not None else None

@@ -1,4 +1,4 @@
-"""How the real server, written in Go, shows values in its messages."""
+"""Values in Go's formats, as the real server's messages show them."""
 
 from __future__ import annotations
 
@@ -71,5 +71,5 @@ def type_name(value: Any) -> str:
 
 
 def go_json(text: str) -> str:
-    """JSON text with what Go escapes and others do not."""
+    """Return JSON text with Go's additional escapes."""
     return _HTML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -28,7 +28,7 @@ def json_patch(document: Any, operations: list[dict[str, Any]]) -> Any:
         try:
             patched = run(patched, operation)
         except _Refused:
-            # The real server keeps to itself what was wrong.
+            # The real server does not reveal the error.
             message = "the server rejected our request due to an error in our request"
             raise StatusError(422, "Invalid", message, details={}) from None
     return patched
@@ -166,7 +166,7 @@ def _copied(value: Any) -> Any:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Equality of JSON values, where True is not 1."""
+    """Compare JSON values, where True is not 1."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_equal(value, other[key]) for key, value in one.items())
     if isinstance(one, list) and isinstance(other, list):

@@ -1,4 +1,4 @@
-"""The entries of `metadata.managedFields`: who manages which fields, read and written."""
+"""The entries of `metadata.managedFields`: decoding and encoding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from devcluster.patch.fields import Fields, decode, ordered, union
 __all__ = ["Entries", "Identity", "Managed", "encode", "identify", "parse", "resets", "squeezed"]
 
 MAX_UPDATERS: Final = 10
-"""How many entries of the operation Update are kept before the oldest are put together."""
+"""The maximum of Update entries; if there are more, the oldest are merged."""
 ANCIENT: Final = "ancient-changes"
 """The manager of those that were."""
 
@@ -46,7 +46,7 @@ class Managed:
     fields: Fields
     time: str = ""
     in_order: bool = False
-    """Whether its fields are as `encode` has written them, but for what was taken away since."""
+    """Whether the fields have the order that `encode` writes, apart from fields removed since."""
 
 
 Entries = dict[Identity, Managed]
@@ -61,7 +61,7 @@ def identify(manager: str, operation: str, api_version: str, subresource: str) -
 
 
 def resets(given: Any) -> bool:
-    """Whether a client asks for all entries to be forgotten: `[]`, or `[{}]`."""
+    """Return whether a client resets all entries: `[]`, or `[{}]`."""
     return isinstance(given, list) and (not given or given == [{}])
 
 

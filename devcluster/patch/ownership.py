@@ -80,7 +80,7 @@ def record_update(
             entries = _reconcile(entries, old or _blank(new), write)
         entries = _update(old, new, entries, identify(manager, "Update", api_version, subresource), write)
     except Untypable:
-        return  # the real server forgets who managed what, rather than keep what cannot be right
+        return  # the real server drops all owners instead of keeping invalid ones
     if entries:
         metadata["managedFields"] = encode(entries.values(), custom=not is_builtin(schema))
 

@@ -1,4 +1,4 @@
-"""How a schema's nodes merge: the rules of structured-merge-diff, worked out once for each node."""
+"""The merge rules of a schema's nodes, by structured-merge-diff, computed once for each node."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class Shape:
     item: Shape
     """The shape of a list's items."""
     nothing: dict[str, Any]
-    """A built-in object before anything is set: its structs are there, with what Go never omits."""
+    """An empty built-in object: its structs with the fields that Go never omits."""
 
     def __init__(self, schema: Schema, *, preserve: bool = False) -> None:
-        """`preserve`: a node above says that unknown fields are kept."""
+        """Build the shape; `preserve` says that a node above keeps unknown fields."""
         self.schema = schema
         name = schema.openapi_name
         raw = name.endswith(".RawExtension")
@@ -197,7 +197,7 @@ def _element(schema: Schema, *, preserve: bool, raw: bool) -> Shape | None:
 
 
 def _free(*, atomic: bool) -> Shape:
-    """Any value at all; lists are atomic, maps are when `atomic`."""
+    """Return the shape of any value; lists are atomic, maps only if `atomic`."""
     shape = Shape.__new__(Shape)
     shape.schema = Schema()
     shape.scalar = "untyped"
@@ -293,7 +293,7 @@ def _with_meta(fields: Mapping[str, Shape]) -> Mapping[str, Shape]:
 
 
 def is_builtin(schema: Schema) -> bool:
-    """Whether a schema is of a type that comes with the server, as Go reads and writes it."""
+    """Return whether a schema is of a built-in type, as Go reads and writes it."""
     return bool(schema.openapi_name)
 
 

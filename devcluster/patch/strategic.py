@@ -49,7 +49,7 @@ def strategic_merge_patch(document: Object, patch: Object, schema: Schema) -> Ob
 
 
 def _merge_maps(original: Object, patch: Object, schema: Schema | None) -> Object:
-    """`patch` into `original`; both may be changed."""
+    """Merge `patch` into `original`; may change both."""
     if DIRECTIVE in patch:
         return _directed(patch)
     _retain_keys(original, patch)
@@ -156,7 +156,7 @@ def _merge_list(original: Any, patch: Any, field: Schema, *, deletes: bool) -> A
 
 
 def _strategy(field: Schema) -> str:
-    """How a field is patched, whether or not it retains keys as well."""
+    """Return a field's patch strategy other than retainKeys, or ""."""
     return next((strategy for strategy in field.patch_strategies if strategy != "retainKeys"), "")
 
 

@@ -61,7 +61,7 @@ def element_type(*several: Items) -> str:
 
 
 def position(items: Items, key: str, value: Any) -> int | None:
-    """Where the item is whose `key` has that value."""
+    """Return the index of the item whose `key` has that value, or None."""
     for index, item in enumerate(items):
         if not isinstance(item, dict):
             raise BadPatch(f"value for key {index} is not a map")

@@ -1,4 +1,4 @@
-"""Whether an applied configuration has the shape of its kind: the real server looks before it merges."""
+"""A check that an applied configuration has the shape of its kind, as on the real server."""
 
 from __future__ import annotations
 

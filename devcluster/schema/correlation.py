@@ -19,7 +19,7 @@ MISSING: Final = _Missing()
 
 
 def same(one: Any, other: Any) -> bool:
-    """Deep equality that tells `1` from `1.0` and from `true`, which Python does not."""
+    """Compare deeply; `1`, `1.0` and `true` differ, unlike in Python."""
     if type(one) is not type(other):
         return False
     if type(one) is dict:
@@ -47,9 +47,9 @@ def find_item(items: Any, item: Any, keys: Sequence[str]) -> Any:
 def unchanged(
     schema: Schema, value: Any, old: Any, spine: Sequence[str | int], *, root_meta: bool = True
 ) -> bool:
-    """Whether the value that `spine` leads to, or anything around it, is as it was.
+    """Return whether the value at `spine`, or a value around it, is unchanged.
 
-    With `root_meta` the root is a whole object, whose `apiVersion` and `kind` correspond to nothing.
+    With `root_meta` the root is a whole object, whose `apiVersion` and `kind` correlate with nothing.
     """
     node: Schema | None = schema
     if same(value, old):

@@ -23,7 +23,7 @@ __all__ = ["Convert", "compile_conversion", "declare", "escape"]
 Convert = Callable[[Any], Any]
 
 _FOUR_CENTURIES = 146_097 * 86_400 * 10**9
-"""Nanoseconds."""
+"""The nanoseconds of four centuries."""
 
 # Property names that rules have to escape.
 _UNNAMEABLE = RESERVED | {"true", "false", "null", "in"}
@@ -31,7 +31,7 @@ _ESCAPABLE = re.compile(r"[A-Za-z_.\-/][A-Za-z0-9_.\-/]*")
 _SPECIAL = re.compile(r"__|[-./]")
 _ESCAPED = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _REQUEST = 3 * 1024 * 1024
-"""Bytes of the largest request: what nothing else bounds."""
+"""The bytes of the largest request, the bound of values without another one."""
 _TEXT = Type("string", max_elements=_REQUEST - 2)
 _META = object_of({name: Field(name, _TEXT) for name in ("name", "generateName")})
 _BYTES_OF_CHARACTER = 4

@@ -1,4 +1,4 @@
-"""Uniqueness within lists that are sets or maps (`x-kubernetes-list-type`)."""
+"""Uniqueness in lists that are sets or maps (`x-kubernetes-list-type`)."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Schema:
     nullable: bool = False
     int_or_string: bool = False
     preserve_unknown: bool = False
-    """Fields that are not named here are kept (`x-kubernetes-preserve-unknown-fields`, or raw JSON)."""
+    """Whether unknown fields are kept (`x-kubernetes-preserve-unknown-fields`, or raw JSON)."""
     embedded: bool = False
     """`x-kubernetes-embedded-resource`."""
     list_type: str = ""
@@ -52,10 +52,10 @@ class Schema:
     """`merge`, `replace`, `retainKeys`, of a strategic merge patch; built-in kinds only."""
     patch_merge_key: str = ""
     type_name: str = ""
-    """`DeploymentSpec`: what decoding errors call it; built-in kinds only."""
+    """The name in decoding errors, such as `DeploymentSpec`; built-in kinds only."""
     openapi_name: str = ""
     """`io.k8s.api.apps.v1.DeploymentSpec`: its component in OpenAPI; built-in kinds only."""
     source: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """The JSON schema it was made of, for what goes beyond the shape (bounds, CEL); custom kinds only."""
+    """The node's JSON schema, for bounds and CEL; custom kinds only."""
     merge_shape: Any = dataclasses.field(default=None, init=False, repr=False)
     """The shape that `devcluster.patch` caches for this node; it lives as long as the node."""

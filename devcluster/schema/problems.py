@@ -1,4 +1,4 @@
-"""Problems that a check finds in a value, and their places."""
+"""Problems that validation finds, with their paths."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ Check = Callable[[Any, Spine, list[Problem]], None]
 
 
 def path_of(spine: Spine) -> str:
-    """`spec.ports[0].name`."""
+    """Format a path: `spec.ports[0].name`."""
     text = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in spine)
     return text.removeprefix(".")

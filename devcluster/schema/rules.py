@@ -29,7 +29,7 @@ _UNSET_FIELD = "<nil>"
 _UNFORESEEN = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
 """Errors that a function may raise for values that no check rules out."""
 _TURNS = 300_000
-"""How often the comprehensions of a node's rules may go round for one value: a fraction of a second."""
+"""The maximum of loop turns of a node's rules for one value, a fraction of a second."""
 _MESSAGE_LIMIT = 5 * 1024
 
 
@@ -50,7 +50,7 @@ class Rule:
 
     @property
     def transition(self) -> bool:
-        """Whether it looks at what was before."""
+        """Whether the rule uses the old value."""
         return "oldSelf" in self.program.uses
 
 
@@ -121,7 +121,7 @@ class Findings:
 
 
 class Rules:
-    """The rules of a node and of what is below it."""
+    """The rules of a node and of all nodes below it."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""From the JSON schema in a CustomResourceDefinition to the tree of nodes that everything else works with."""
+"""The parser of a CustomResourceDefinition's JSON schema into the tree of nodes."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Validator:
     """A compiled schema."""
 
     def __init__(self, schema: Schema, prefix: str = "") -> None:
-        """`prefix` is the field under which the value stands, for the fields of errors (`status`)."""
+        """Compile the schema; `prefix` is the value's field, for the fields of errors (`status`)."""
         self._schema = schema
         self._prefix = prefix
         self._check = compile_check(schema)

@@ -17,10 +17,10 @@ _TRIM = 0.1
 
 
 class History:
-    """Changes in order, at most `limit` of them (and a tenth) and `limit_bytes` of objects."""
+    """Recent changes in order: at most `limit` (plus a tenth), with at most `limit_bytes` of objects."""
 
     def __init__(self, *, start: int, limit: int, limit_bytes: int) -> None:
-        """`start` is the version before the first change."""
+        """Start the history; `start` is the version before the first change."""
         self.limit = limit
         self.limit_bytes = limit_bytes
         self.oldest = start

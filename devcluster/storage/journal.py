@@ -35,7 +35,7 @@ _REMOVE = "DELETE FROM objects WHERE grp = ? AND plural = ? AND namespace = ? AN
 _VERSION = "INSERT OR REPLACE INTO meta VALUES ('version', ?)"
 _TABLES: Final = {"meta", "objects"}
 _GAP: Final = 10_000
-"""Versions left out after a kill: others may have seen some that were not written yet."""
+"""The number of versions skipped after a kill, since clients may have seen unwritten ones."""
 _END: Final = None
 
 
@@ -95,7 +95,7 @@ class Journal:
         execute("INSERT OR REPLACE INTO meta VALUES ('format', ?), ('running', 1)", (_FORMAT,))
 
     def load(self) -> Iterator[Stored]:
-        """All objects.
+        """Yield all objects.
 
         Raises:
             JournalFailed: the file is damaged.
@@ -163,7 +163,7 @@ class Journal:
                 going_on = False
 
     def _write_all(self, changes: list[Change]) -> bool:
-        """Whether they are in the file."""
+        """Write changes; return whether they are in the file."""
         failure: JournalFailed | None = None
         try:
             execute = self._database.execute

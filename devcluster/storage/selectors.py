@@ -94,11 +94,11 @@ class LabelSelector:
 
     @property
     def empty(self) -> bool:
-        """Whether it matches everything."""
+        """Whether the selector matches everything."""
         return not self.requirements and not self._matches_nothing
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is selected."""
+        """Return whether the selector matches these labels."""
         if self._matches_nothing:
             return False
         return all(requirement.matches(labels) for requirement in self.requirements)
@@ -110,7 +110,7 @@ class FieldSelector:
     __slots__ = ("requirements",)
 
     def __init__(self, requirements: Sequence[tuple[str, str, bool]] = ()) -> None:
-        """Each requirement is a field, a value, and whether it has to be equal."""
+        """Set up the selector; a requirement is a field, a value, and whether they must be equal."""
         self.requirements = tuple(requirements)
 
     @classmethod
@@ -124,12 +124,12 @@ class FieldSelector:
 
     @property
     def fields(self) -> list[str]:
-        """The fields it names, in its order."""
+        """The fields in the selector, in its order."""
         return [field for field, _, _ in self.requirements]
 
     @property
     def empty(self) -> bool:
-        """Whether it matches everything."""
+        """Whether the selector matches everything."""
         return not self.requirements
 
     def value_of(self, field: str) -> str | None:
@@ -140,7 +140,7 @@ class FieldSelector:
         return None
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Whether an object with these fields is selected; a field that is not there is empty."""
+        """Return whether the selector matches these fields; a missing field counts as empty."""
         return all((fields.get(field, "") == value) is equal for field, value, equal in self.requirements)
 
 

@@ -22,13 +22,13 @@ WATCH_BACKLOG_BYTES = 32 << 20
 
 
 class Disk(Protocol):
-    """Where a store keeps its objects, as `Journal` does in a file."""
+    """The persistence of a store, such as a `Journal` in a file."""
 
     version: int
     """The last one that is kept."""
 
     def load(self) -> Iterable[Stored]:
-        """All objects."""
+        """Return all objects."""
 
     def write(self, change: Change) -> None:
         """Take in a change, to be kept soon."""
@@ -41,9 +41,9 @@ class Disk(Protocol):
 
 
 class Store:
-    """Objects by key, kept as their JSON; everything but `durable` is immediate.
+    """Objects by key, kept as their JSON; everything but `durable` is synchronous.
 
-    With a journal, the store begins with what is in it.
+    With a journal, the store starts with the journal's objects.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Store:
         return [state[path] for path in sorted(state)]
 
     def count(self, group: str, plural: str) -> int:
-        """How many objects of a resource there are."""
+        """Return the number of a resource's objects."""
         table = self._tables.get((group, plural))
         return 0 if table is None else len(table.paths)
 
@@ -206,7 +206,7 @@ class Store:
 
     @property
     def oldest(self) -> int:
-        """The earliest version a watch can start from."""
+        """The earliest version that a watch can start from."""
         return self._history.oldest
 
     def expire_history(self, keep: int = 0) -> None:

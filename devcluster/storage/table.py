@@ -15,7 +15,7 @@ def path_of(key: Key) -> str:
 
 
 class Table:
-    """Objects by `path_of` their key."""
+    """Objects by the `path_of` of their key."""
 
     __slots__ = ("objects", "paths")
 
@@ -38,7 +38,7 @@ class Table:
         """Return the objects of a namespace, or all."""
         paths = self.paths
         if namespace:
-            # '0' is what follows '/'.
+            # '0' is the character after '/'.
             first = bisect.bisect_left(paths, f"{namespace}/")
             paths = paths[first : bisect.bisect_left(paths, f"{namespace}0", first)]
         objects = self.objects

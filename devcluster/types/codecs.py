@@ -1,4 +1,4 @@
-"""How Go reads a JSON value into each type of the table, and what it writes back: one codec for each type."""
+"""Codecs for the types of the table: decoding of JSON values as Go does, and their re-encoding."""
 
 from __future__ import annotations
 
@@ -143,14 +143,14 @@ class Struct:
     plain: type | None = None
 
     def __init__(self, name: str) -> None:
-        """`name`: its OpenAPI name. Its fields are looked at when first used: types contain themselves."""
+        """Set up the codec by OpenAPI name; fields are resolved at first use: types may be recursive."""
         self.go = table.go_name(name)
         self._name = name
         self._short = name.rpartition(".")[2]
 
     @functools.cached_property
     def _fields(self) -> dict[str, _Field]:
-        """By name."""
+        """The fields by name."""
         return {
             path[0]: (
                 codec.convert,
@@ -249,7 +249,7 @@ def _repeated(pairs: Iterable[tuple[str, Any]]) -> Problems:
 
 
 def _never_empty(codec: Codec) -> bool:
-    """Whether `omitempty` has no effect: a struct is never empty to Go, a pointer is when it is not set."""
+    """Return whether `omitempty` has no effect: Go never omits a struct, but does omit an unset pointer."""
     return not codec.omits and not isinstance(codec, _Pointer)
 
 

@@ -21,7 +21,7 @@ from devcluster.types.table import go_name
 __all__ = ["cannot_be_handled", "convert", "decode_strict"]
 
 _MOST_PROBLEMS = 100
-"""Lines of field validation after which Go's decoder says no more."""
+"""The maximum of field validation's findings; Go's decoder reports no more."""
 
 
 def decode_strict(
@@ -48,7 +48,7 @@ def decode_strict(
 
 
 def convert(document: Any, openapi_name: str) -> tuple[dict[str, Any], list[str]]:
-    """`decode_strict` for those who wrap the error in a text of their own, as patches do.
+    """Decode as `decode_strict` does, for callers with their own error text, such as patches.
 
     Raises:
         DecodeError: a value has the wrong type.
@@ -77,7 +77,7 @@ def _root(openapi_name: str) -> Struct:
 
 
 def _line(problem: Sequence[str | int]) -> str:
-    """`problem` is the path from the inside out, after the word for what is wrong with the field."""
+    """Format a finding; `problem` is its type, and then the path from the inside out."""
     what, *path = problem
     shown = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in reversed(path))
     return f'{what} field "{shown.removeprefix(".")}"'

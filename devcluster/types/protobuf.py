@@ -1,6 +1,6 @@
 """Bodies in `application/vnd.kubernetes.protobuf`: an envelope that names the kind, and the object in it.
 
-The messages of the built-in types are read into what their JSON would be.
+The messages of the built-in types are decoded into the values of their JSON.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def _int_or_string(field: Field, name: str) -> int | str:
 
 
 def _raw(field: Field, name: str) -> Any:
-    """Bytes of JSON, or another object in protobuf."""
+    """Return JSON bytes, or another object in protobuf."""
     raw = b""
     for part in wire.fields(wire.submessage(field, name)):
         raw = wire.submessage(part, "raw")

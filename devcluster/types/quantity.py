@@ -1,4 +1,4 @@
-"""Quantities (`500m`, `1Gi`, `1e3`) in the one form in which the server shows each."""
+"""The canonical form of quantities (`500m`, `1Gi`, `1e3`), as the server shows them."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def canonical(text: str) -> str:
     power = int(exponent[1]) if suffix not in _DECIMAL and exponent is not None else _DECIMAL[suffix]
     if _is_plain_decimal(whole, part, power):
         return text
-    power = max(-60, min(60, power))  # far beyond what is kept either way
+    power = max(-60, min(60, power))  # beyond the kept digits either way
     return _decimal(_nanos(digits * Fraction(10) ** power), exponent=suffix not in _DECIMAL)
 
 
 def _is_plain_decimal(whole: str, part: str, power: int) -> bool:
-    """Whether the text is taken for canonical as it stands, a sign, a dot or zeros in it or not."""
+    """Return whether the server takes the text as canonical, even with a sign, a dot or zeros."""
     scale = power - len(part)
     shifted = whole + part
     return (
@@ -73,7 +73,7 @@ def _is_plain_binary(whole: str, power: int) -> bool:
 
 
 def _nanos(value: Fraction) -> int:
-    """In billionths, rounded away from zero."""
+    """Return the value in billionths, rounded away from zero."""
     scaled = abs(value) * 10**9
     rounded = -(-scaled.numerator // scaled.denominator)
     return -rounded if value < 0 else rounded

@@ -1,6 +1,6 @@
 """The generated table of built-in types, read at its first use.
 
-`builtin.json` is made by scripts/generate-devcluster-types, which says what is in it.
+scripts/generate-devcluster-types makes `builtin.json`, and describes its content.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OPTIONS = frozenset(
 
 @functools.cache
 def entries() -> dict[str, dict[str, Any]]:
-    """Every type by its OpenAPI name, as the file has it; not to be changed."""
+    """Return every type by its OpenAPI name, as in the file; do not modify it."""
     loaded: dict[str, dict[str, Any]] = orjson.loads(Path(__file__).with_name("builtin.json").read_bytes())
     return loaded
 
@@ -46,7 +46,7 @@ def name_of(group: str, version: str, kind: str) -> str | None:
 
 
 def go_type(name: str) -> list[list[Any]] | str:
-    """How Go sees the type: the fields of a struct, or another type's expression, or `custom`."""
+    """Return the Go type: the fields of a struct, or another type's expression, or `custom`."""
     go: list[list[Any]] | str = entries()[name]["go"]
     return go
 

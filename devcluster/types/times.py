@@ -1,4 +1,4 @@
-"""Times as Kubernetes writes them: RFC 3339, UTC, whole seconds or microseconds."""
+"""Times in Kubernetes' format: RFC 3339, UTC, whole seconds or microseconds."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ UNLIMITED = 2147483647
 
 
 class DeploymentController(Controller):
-    """Keeps the ReplicaSets of Deployments, one for each revision, and moves pods to the newest."""
+    """The Deployment controller, which keeps a ReplicaSet per revision, and moves pods to the newest."""
 
     name = "deployment-controller"
     batch_period = 0.002
@@ -308,7 +308,7 @@ class _Rollout:
     # The status.
 
     async def _check_paused(self) -> None:
-        """Pausing is not standing still: the deadline must not run meanwhile."""
+        """Update the Progressing condition of a paused Deployment, whose deadline must not run."""
         if not status.has_deadline(self.deployment):
             return
         current = self.deployment.get("status") or {}

@@ -1,4 +1,4 @@
-"""Revisions of a Deployment: which ReplicaSet is which, and what their annotations say."""
+"""Revisions of a Deployment: their ReplicaSets and annotations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOT_COPIED = {
 
 
 def by_creation(replica_sets: Sequence[Object]) -> list[Object]:
-    """Oldest first."""
+    """Sort ReplicaSets, the oldest first."""
     return sorted(
         replica_sets, key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["name"])
     )

@@ -1,4 +1,4 @@
-"""How many pods a Deployment and its ReplicaSets may have: arithmetic only."""
+"""Arithmetic for the sizes of a Deployment and its ReplicaSets."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ MAXIMUM = "deployment.kubernetes.io/max-replicas"
 
 
 def replicas(deployment: Object) -> int:
-    """How many pods are wanted."""
+    """Return the desired number of pods."""
     value: int = deployment["spec"].get("replicas", 1)
     return value
 
 
 def size(*replica_sets: Object | None) -> int:
-    """How many pods ReplicaSets shall have together."""
+    """Return the desired number of pods of all these ReplicaSets."""
     return sum(each["spec"].get("replicas", 1) for each in replica_sets if each is not None)
 
 
@@ -44,7 +44,7 @@ def status_sum(field: str, *replica_sets: Object | None) -> int:
 
 
 def available(*replica_sets: Object | None) -> int:
-    """How many pods are available."""
+    """Return the number of available pods."""
     return status_sum("availableReplicas", *replica_sets)
 
 
@@ -54,7 +54,7 @@ def active(replica_sets: Sequence[Object | None]) -> list[Object]:
 
 
 def is_rolling(deployment: Object) -> bool:
-    """Whether it goes from one revision to the next pod by pod."""
+    """Return whether the Deployment uses rolling updates."""
     strategy = deployment["spec"].get("strategy") or {}
     return bool(strategy.get("type", "RollingUpdate") == "RollingUpdate")
 
@@ -68,12 +68,12 @@ def scaled(value: int | str, total: int, *, up: bool) -> int:
 
 
 def max_surge(deployment: Object) -> int:
-    """How many pods there may be beyond those wanted."""
+    """Return the maximum of pods above the desired number."""
     return _fence(deployment)[0] if is_rolling(deployment) else 0
 
 
 def max_unavailable(deployment: Object) -> int:
-    """How many of those wanted may be missing."""
+    """Return the maximum of missing pods."""
     wanted = replicas(deployment)
     if not is_rolling(deployment) or not wanted:
         return 0

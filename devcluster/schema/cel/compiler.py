@@ -1,4 +1,4 @@
-"""From the tree of an expression to a Python function, with the types checked on the way."""
+"""The compiler of an expression's tree to a Python function, with type checking."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def compile_expression(
 
 
 class Compiler:
-    """Compiles one expression; the issues found are collected, so that all are reported."""
+    """The compiler of one expression; it collects all issues before it reports them."""
 
     def __init__(self, source: str, variables: Mapping[str, Type]) -> None:
         self.source = source
@@ -96,7 +96,7 @@ class Compiler:
         """Errors that are reported only for an otherwise valid expression."""
         self.used: set[str] = set()
         self.mixed = False
-        """Whether lists may hold what they like: the arguments of `format`."""
+        """Whether lists may have items of different types, as the arguments of `format` do."""
         self.checked = Checked()
         self.constant_issue: str | None = None
         """Why the first constant that cannot be converted cannot."""

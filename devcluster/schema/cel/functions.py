@@ -1,4 +1,4 @@
-"""How a function is declared."""
+"""Declarations of functions."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Table = dict[str, list[Overload]]
 
 
 def function(params: tuple[Type, ...], result: Type, call: Callable[..., Any]) -> Overload:
-    """`name(…)`."""
+    """Declare `name(…)`."""
     return Overload(params, result, call, member=False)
 
 
 def method(params: tuple[Type, ...], result: Type, call: Callable[..., Any]) -> Overload:
-    """`receiver.name(…)`."""
+    """Declare `receiver.name(…)`."""
     return Overload(params, result, call, member=True)

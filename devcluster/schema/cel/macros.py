@@ -1,4 +1,4 @@
-"""Macros: calls whose arguments are evaluated otherwise than once, before the call."""
+"""Macros: calls whose arguments are not evaluated exactly once before the call."""
 
 from __future__ import annotations
 

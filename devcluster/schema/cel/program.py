@@ -27,10 +27,10 @@ class Program:
 
     type: Type
     run: Run
-    """Evaluates it, given the variables.
+    """Evaluates the expression with the variables.
 
     Raises:
-        CelError: it cannot be, with these values.
+        CelError: the evaluation fails with these values.
     """
     uses: frozenset[str]
     """The variables it refers to."""

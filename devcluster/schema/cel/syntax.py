@@ -1,4 +1,4 @@
-"""From the text of an expression to its tree."""
+"""The parser of expressions."""
 
 from __future__ import annotations
 

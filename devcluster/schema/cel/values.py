@@ -1,4 +1,4 @@
-"""Values that JSON has not, and how values compare, add up and print."""
+"""Values that JSON lacks, and the comparison, arithmetic and formatting of all values."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class MapList(list[Any]):
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
-    """Nanoseconds since the epoch."""
+    """A time as nanoseconds since the epoch."""
 
     nanoseconds: int
 
@@ -89,7 +89,7 @@ class Timestamp:
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
 class Duration:
-    """Nanoseconds between two moments."""
+    """A duration in nanoseconds."""
 
     nanoseconds: int
 
@@ -129,14 +129,14 @@ def to_duration(text: str) -> Duration | None:
 
 
 def show_timestamp(value: Timestamp) -> str:
-    """RFC 3339, with as many digits of the second as there are."""
+    """Format a time by RFC 3339, with as many digits of the second as needed."""
     seconds, rest = divmod(value.nanoseconds, _SECOND)
     text = (_EPOCH + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text}.{rest:09d}".rstrip("0") + "Z" if rest else f"{text}Z"
 
 
 def show_duration(value: Duration) -> str:
-    """Seconds: `5400s`, `0.5s`."""
+    """Format a duration in seconds: `5400s`, `0.5s`."""
     sign = "-" if value.nanoseconds < 0 else ""
     seconds, rest = divmod(abs(value.nanoseconds), _SECOND)
     fraction = f".{rest:09d}".rstrip("0") if rest else ""
@@ -144,10 +144,10 @@ def show_duration(value: Duration) -> str:
 
 
 def checked(value: int) -> int:
-    """`value`, if it fits an int.
+    """Return `value` if it fits into an int.
 
     Raises:
-        CelError: it does not.
+        CelError: it does not fit.
     """
     if -_INT_LIMIT <= value < _INT_LIMIT:
         return value
@@ -155,7 +155,7 @@ def checked(value: int) -> int:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Equality as CEL has it: of numbers across their types, and of nothing else across types."""
+    """Compare for equality as CEL does: across types only for numbers."""
     kind, wanted = type(one), type(other)
     if kind is wanted and kind not in {dict, list, SetList, MapList, Optional}:
         return bool(one == other)
@@ -195,10 +195,10 @@ def _key_of(item: Any, keys: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 def compare(one: Any, other: Any) -> int:
-    """-1, 0 or 1; NaN compares as neither and gives 2.
+    """Compare: -1, 0 or 1, and 2 with NaN.
 
     Raises:
-        CelError: there is no order among such values.
+        CelError: the values have no order.
     """
     kind, wanted = type(one), type(other)
     numbers = (
