@@ -26,7 +26,7 @@ export PYTHONDONTWRITEBYTECODE =
 PYTEST = $(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile -q
 
 # Names as in kubebuilder.
-VERSION := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' manager/version.py)
+VERSION := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' manager/util/version.py)
 IMG ?= operator-manager:$(VERSION)
 PETSTORE_IMG ?= petstore:$(VERSION)
 # docker, podman or buildah
@@ -227,7 +227,7 @@ CONFIGURATIONS = mutatingwebhookconfigurations,validatingwebhookconfigurations
 uninstall: venv ## the definitions out of the cluster, and every object of their kinds with them
 	$(call cluster,delete manifests)
 	@$(KUBECTL) delete $(CONFIGURATIONS) --selector=operator-manager/until-stopped=true --ignore-not-found
-	@$(call with,--only=definitions $(OVERLAY)) $(BIN)/python -m manager.cli.uninstall $(KUBECTL)
+	@$(call with,--only=definitions $(OVERLAY)) $(BIN)/python -m manager_tools.commands.uninstall $(KUBECTL)
 
 .PHONY: run
 run: venv ## the manager on this machine, against the current kubeconfig, with your rights (ARGS: its flags)

@@ -26,10 +26,10 @@ import uvloop
 
 from benchmarks.table import table
 from controllers.petstore.pet import PetOperator
-from manager.address import BindAddress
-from manager.logs import configured
-from manager.metrics import Metrics
+from manager.telemetry.logs import configured
+from manager.telemetry.metrics import Metrics
 from manager.tls.served import SelfSigned, ServedCertificate
+from manager.util.address import BindAddress
 from manager.webhook.endpoints import endpoints_of
 from manager.webhook.registration import Webhooks
 from manager.webhook.server import WebhookServer

@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING, cast
 
 from manager.cli import main as run_command
-from manager.program import Program
-from manager.version import VERSION
+from manager.util.program import Program
+from manager.util.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from manager.yaml_text import yaml_documents
+from manager.util.yaml_text import yaml_documents
 
 __all__ = ["load_crds", "load_samples"]
 

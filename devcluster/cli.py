@@ -2,130 +2,190 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import ipaddress
 import os
 import re
 import signal
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from devcluster.admission_plugins import UnknownPlugin, check_plugins
-from devcluster.arguments import CommandLine
+import click
+from click.shell_completion import shell_complete
+
+from devcluster.admission_plugins import OWNER_REFERENCES, check_plugins
 from devcluster.loop import new_event_loop
 
 if TYPE_CHECKING:
     from devcluster.cluster import DevCluster
 
-__all__ = ["main"]
+__all__ = ["commands", "main"]
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _COLLECT_AFTER = (10_000, 20, 20)
 """The thresholds of the garbage collector; requests leave hardly any reference cycles."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?\Z")
+_FILE = click.Path(path_type=Path)
 
 GATES = ("ShardedListAndWatch",)
 """Feature gates that can be turned on."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it; returns the exit code: 0 after a clean stop, 1 on failure, 2 on a wrong flag."""
-    options = _commands().read(arguments)
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command and exit: with 0 after a clean stop, 1 on failure, 2 on a wrong flag."""
+    commands.main(arguments, prog_name="devcluster")
+
+
+@click.group(
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 110,
+        "show_default": True,
+    }
+)
+@click.version_option(package_name="operator-manager", message="%(prog)s %(version)s")
+def commands() -> None:
+    """Run a Kubernetes control plane in one Python process."""
+
+
+@commands.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print a script that completes commands and flags in a shell."""
+    group = context.find_root().command
+    shell_complete(group, {}, "devcluster", "_DEVCLUSTER_COMPLETE", f"{shell}_source")
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise ValueError(f"{text!r} is not an IP address") from None
+
+
+def _duration(text: str) -> float:
+    match = _DURATION.match(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a duration such as 500ms, 2s or 1m")
+    return float(match[1]) * _UNITS[match[2] or "s"]
+
+
+def _plugins(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if text)
+    check_plugins(names)
+    return names
+
+
+def _gates(text: str) -> tuple[str, ...]:
+    given = dict(each.strip().partition("=")[::2] for each in text.split(",") if text)
+    for name, value in given.items():
+        if name not in GATES:
+            raise ValueError(f"{name!r} is unknown here; it has {', '.join(GATES)}")
+        if value not in {"true", "false"}:
+            raise ValueError(f"{name} is true or false, not {value!r}")
+    return tuple(name for name, value in given.items() if value == "true")
+
+
+def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    return lambda _, __, typed: [each for each in values if each.startswith(typed)]
+
+
+@commands.command()
+@click.option(
+    "--bind-address",
+    "address",
+    type=_address,
+    default="127.0.0.1",
+    metavar="IP",
+    help="address to listen on",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="port; 0 takes a free one")
+@click.option(
+    "--kubeconfig",
+    type=_FILE,
+    metavar="FILE",
+    show_default="a temporary file",
+    help="file to write the administrator's kubeconfig to",
+)
+@click.option(
+    "--data",
+    type=_FILE,
+    metavar="FILE",
+    show_default="none",
+    help="keep the objects in this file, keys and tokens in FILE.files, so that they survive a restart",
+)
+@click.option(
+    "--no-controllers",
+    "controllers",
+    flag_value=False,
+    default=True,
+    show_default=False,
+    help="run the API server only: no workload comes to life",
+)
+@click.option(
+    "--pod-ready-delay",
+    type=_duration,
+    default="1s",
+    metavar="DURATION",
+    help="time until a pod becomes ready, such as 500ms or 2s",
+)
+@click.option(
+    "--history",
+    type=click.IntRange(0),
+    metavar="N",
+    show_default="20000",
+    help="number of changes that watches and lists can go back",
+)
+@click.option(
+    "--min-request-timeout",
+    type=_duration,
+    default="30m",
+    metavar="DURATION",
+    help="a watch that asks for no end lasts between one and two times as long",
+)
+@click.option(
+    "--enable-admission-plugins",
+    "admission_plugins",
+    type=_plugins,
+    default="",
+    metavar="NAMES",
+    shell_complete=_offering(OWNER_REFERENCES),
+    show_default="none",
+    help=f"admission plugins beside the usual ones: {OWNER_REFERENCES}",
+)
+@click.option(
+    "--feature-gates",
+    type=_gates,
+    default="",
+    metavar="NAME=true,...",
+    shell_complete=_offering(*(f"{gate}=true" for gate in GATES)),
+    show_default="none",
+    help=f"turn on a feature that is off by default: {', '.join(GATES)}",
+)
+def up(**options: Any) -> None:
+    """Run a control plane until interrupted."""
     gc.disable()  # until it has started
-    # All other failures are reported in one line; Python users get the traceback.
+    # All other errors are one line: a traceback helps only Python developers.
     from devcluster.local_files import ForeignFile  # noqa: PLC0415 -- after the flags are known to be right
     from devcluster.storage.errors import JournalFailed  # noqa: PLC0415
 
     try:
-        _run(options)
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(_up(options))
     except ForeignFile as error:
-        return _fail(f"--kubeconfig: {error}", 2)
+        _fail(f"--kubeconfig: {error}", 2)
     except JournalFailed as error:
-        return _fail(f"--data: {error}", 1)
+        _fail(f"--data: {error}", 1)
     except OSError as error:
-        return _fail(_explain(error, options), 1)
+        _fail(_explain(error, options), 1)
     finally:
         gc.enable()
-    return 0
 
 
-def _commands() -> CommandLine:
-    commands = CommandLine(
-        "devcluster", "A Kubernetes control plane in one Python process.", distribution="operator-manager"
-    )
-    up = commands.add("up", "run one until interrupted")
-    up.add_argument(
-        "--bind-address",
-        type=_address,
-        default="127.0.0.1",
-        metavar="IP",
-        help="where to listen (default %(default)s: this machine only)",
-    )
-    up.add_argument("--port", type=_port, default=0, help="the port; 0, the default, takes one that is free")
-    up.add_argument(
-        "--kubeconfig",
-        type=Path,
-        metavar="FILE",
-        help="where to write the administrator's kubeconfig (default: a temporary file)",
-    )
-    up.add_argument(
-        "--data",
-        type=Path,
-        metavar="FILE",
-        help="keep the objects in this file, keys and tokens in FILE.files, so that they survive a restart",
-    )
-    up.add_argument(
-        "--no-controllers", action="store_true", help="the API server only: no workload comes to life"
-    )
-    up.add_argument(
-        "--pod-ready-delay",
-        type=_duration,
-        default=1.0,
-        metavar="DURATION",
-        help="how long a pod takes to become ready, such as 500ms or 2s (default 1s)",
-    )
-    up.add_argument(
-        "--history",
-        type=_count,
-        metavar="N",
-        help="how many changes watches and lists can go back (default 20000)",
-    )
-    up.add_argument(
-        "--min-request-timeout",
-        type=_duration,
-        default=1800.0,
-        metavar="DURATION",
-        help="a watch that asks for no end lasts between one and two times as long (default 30m)",
-    )
-    up.add_argument(
-        "--enable-admission-plugins",
-        type=_plugins,
-        default=(),
-        metavar="NAMES",
-        help="admission plugins beside the usual ones: OwnerReferencesPermissionEnforcement",
-    )
-    up.add_argument(
-        "--feature-gates",
-        type=_gates,
-        default=(),
-        metavar="NAME=true,...",
-        help=f"what is off by default, or not yet on: {', '.join(GATES)}",
-    )
-    up.offer("--enable-admission-plugins", ["OwnerReferencesPermissionEnforcement"])
-    up.offer("--feature-gates", [f"{gate}=true" for gate in GATES])
-    return commands
-
-
-def _run(options: argparse.Namespace) -> None:
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_up(options))
-
-
-async def _up(options: argparse.Namespace) -> None:
+async def _up(options: Mapping[str, Any]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     # Signals are handled from the start, so that an interrupted start ends cleanly too.
@@ -133,104 +193,38 @@ async def _up(options: argparse.Namespace) -> None:
         loop.add_signal_handler(number, stop.set)
     from devcluster.cluster import DevCluster  # noqa: PLC0415 -- the bulk of the start
 
-    cluster = DevCluster(
-        address=options.bind_address,
-        port=options.port,
-        data=options.data,
-        kubeconfig=options.kubeconfig,
-        controllers=not options.no_controllers,
-        pod_ready_delay=options.pod_ready_delay,
-        history=options.history,
-        min_request_timeout=options.min_request_timeout,
-        admission_plugins=options.enable_admission_plugins,
-        feature_gates=options.feature_gates,
-    )
-    async with cluster:
+    async with DevCluster(**options) as cluster:
         # Whatever the start has made is there to stay, and need not be looked through again.
         gc.freeze()
         gc.set_threshold(*_COLLECT_AFTER)
         gc.enable()
         _announce(cluster)
         await stop.wait()
-        _say("devcluster: stopping")
+        click.echo("devcluster: stopping")
 
 
 def _announce(cluster: DevCluster) -> None:
-    _say(f"devcluster: serving Kubernetes at {cluster.server_url}")
+    click.echo(f"devcluster: serving Kubernetes at {cluster.server_url}")
     if not ipaddress.ip_address(cluster.address).is_loopback:
-        _say(f"devcluster: whoever reaches {cluster.address} and has a token can use it")
-    _say(f"export KUBECONFIG={cluster.kubeconfig_path}")
-    _say("devcluster: ready; Ctrl-C stops it")
+        click.echo(f"devcluster: whoever reaches {cluster.address} and has a token can use it")
+    click.echo(f"export KUBECONFIG={cluster.kubeconfig_path}")
+    click.echo("devcluster: ready; Ctrl-C stops it")
 
 
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+def _fail(message: str, code: int) -> NoReturn:
+    click.echo(f"devcluster: {message}", err=True)
+    raise SystemExit(code)
 
 
-def _fail(message: str, code: int) -> int:
-    sys.stderr.write(f"devcluster: {message}\n")
-    return code
-
-
-def _explain(error: OSError, options: argparse.Namespace) -> str:
-    """Return the error's message with the flag that caused it."""
+def _explain(error: OSError, options: Mapping[str, Any]) -> str:
+    """Name the flag that an error of the operating system is about."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     if error.filename is None:
         return (
-            f"--bind-address, --port: cannot listen on {options.bind_address} port {options.port}: {reason}"
+            f"--bind-address, --port: cannot listen on {options['address']} port {options['port']}: {reason}"
         )
-    for flag, path in (("--data", options.data), ("--kubeconfig", options.kubeconfig)):
+    for flag, path in (("--data", options["data"]), ("--kubeconfig", options["kubeconfig"])):
         # Files are written under a temporary name in the same directory first.
         if path is not None and Path(error.filename).parent == path.parent:
             return f"{flag}: {path}: {reason}"
     return f"{error.filename}: {reason}"
-
-
-def _address(text: str) -> str:
-    try:
-        return str(ipaddress.ip_address(text))
-    except ValueError:
-        _refuse(f"{text!r} is not an IP address")
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:  # noqa: PLR2004 -- the limit of TCP
-        _refuse(f"{text!r} is not a port: a number from 0 to 65535")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        _refuse(f"{text!r} is not a whole number, 0 or more")
-    return int(text)
-
-
-def _plugins(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(","))
-    try:
-        check_plugins(names)
-    except UnknownPlugin as error:
-        _refuse(str(error))
-    return names
-
-
-def _gates(text: str) -> tuple[str, ...]:
-    given = dict(each.strip().partition("=")[::2] for each in text.split(","))
-    for name, value in given.items():
-        if name not in GATES:
-            _refuse(f"{name!r} is unknown here; it has {', '.join(GATES)}")
-        if value not in {"true", "false"}:
-            _refuse(f"{name} is true or false, not {value!r}")
-    return tuple(name for name, value in given.items() if value == "true")
-
-
-def _duration(text: str) -> float:
-    match = _DURATION.match(text)
-    if match is None:
-        _refuse(f"{text!r} is not a duration such as 500ms, 2s or 1m")
-    return float(match[1]) * _UNITS[match[2] or "s"]
-
-
-def _refuse(message: str) -> NoReturn:
-    raise argparse.ArgumentTypeError(message)

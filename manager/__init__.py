@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from manager import webhook
     from manager.api import ObjectKey, Resource
+    from manager.api.rights import rbac
     from manager.cache import Informer, Meta, Selection, index_by
     from manager.controller import (
         ControllerOptions,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
         status_changed,
         termination_started,
     )
-    from manager.loop import Portions
     from manager.operator import (
         LEFT_OVER,
         NAME_TAKEN,
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
         WatchPods,
         every,
     )
-    from manager.rights import rbac
-    from manager.runnables import Lifespan, Runnable
+    from manager.process.runnables import Lifespan, Runnable
     from manager.server import HttpServer
     from manager.settings import Setting
+    from manager.util.loop import Portions
 
 __all__ = [
     "LEFT_OVER",
@@ -99,7 +99,17 @@ __all__ = [
     "webhook",
 ]
 
-_HOMES = ("operator", "controller", "cache", "api", "loop", "rights", "runnables", "server", "settings")
+_HOMES = (
+    "operator",
+    "controller",
+    "cache",
+    "api",
+    "api.rights",
+    "process.runnables",
+    "server",
+    "settings",
+    "util.loop",
+)
 
 
 def __getattr__(name: str) -> Any:

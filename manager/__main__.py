@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from manager.cli import main
-from manager.version import VERSION
+from manager.util.version import VERSION
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:], (), name="operator-manager", version=VERSION))

@@ -1,4 +1,4 @@
-"""Settings: what each is called, where its value comes from, and what is said of one that cannot be used."""
+"""Settings: their names, the sources of their values, and the errors for values that cannot be used."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from functools import cached_property
 from types import UnionType
 from typing import Any, Generic, Protocol, Required, Self, TypedDict, TypeVar, Unpack, cast, overload
 
-from manager.address import in_pod, parse_address, parse_bind_address
-from manager.duration import format_duration, parse_duration, parse_wait
-from manager.program import Program
-from manager.small_file import read_small_file
+from manager.util.address import in_pod, parse_address, parse_bind_address
+from manager.util.duration import format_duration, parse_duration, parse_wait
+from manager.util.program import Program
+from manager.util.small_file import read_small_file
 
 __all__ = [
     "Setting",
@@ -23,8 +23,8 @@ __all__ = [
     "SettingsError",
     "Sources",
     "UndeclaredSetting",
+    "parse_bool",
     "parse_text",
-    "parse_truth",
 ]
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class SettingsError(Exception):
 
 
 class UndeclaredSetting(LookupError):
-    """A setting is asked for that the operator has not declared: nobody could give it."""
+    """The setting is not declared by its operator, so it has no flag and no value."""
 
     def __init__(self, key: Setting[Any]) -> None:
         super().__init__(
@@ -53,23 +53,23 @@ class UndeclaredSetting(LookupError):
 
 
 def parse_text(text: str) -> str:
-    """Any text but none. Raises `ValueError` for "", which is most likely a variable that was not set."""
+    """Parse any text. Raises `ValueError` for "", most likely a variable that was not set."""
     if not text:
         raise ValueError("some text is expected")
     return text
 
 
-def parse_truth(text: str) -> bool:
-    """A truth, as YAML writes it. As a flag, such a setting may stand alone for true. Raises `ValueError`."""
+def parse_bool(text: str) -> bool:
+    """Parse true or false as YAML has them; a flag of such a setting may stand alone. Raises `ValueError`."""
     if text.lower() not in _TRUTHS:
         raise ValueError("true or false is expected")
     return _TRUTHS[text.lower()]
 
 
 # bool("false") is True.
-_PARSERS: dict[object, Callable[[str], Any]] = {bool: parse_truth}
+_PARSERS: dict[object, Callable[[str], Any]] = {bool: parse_bool}
 _PLACEHOLDERS: dict[object, str] = {
-    parse_truth: "BOOL",
+    parse_bool: "BOOL",
     parse_address: "HOST:PORT",
     parse_bind_address: "ADDRESS",
     parse_duration: "DURATION",
@@ -78,7 +78,7 @@ _PLACEHOLDERS: dict[object, str] = {
 
 
 class HasSettings(Protocol):
-    """Whose attributes may be settings."""
+    """A class whose attributes may be settings."""
 
     @property
     def settings(self) -> SettingValues:
@@ -86,7 +86,7 @@ class HasSettings(Protocol):
 
 
 class _About(TypedDict, total=False):
-    """What else is known of a setting."""
+    """The properties of a setting beside its name and parser."""
 
     description: Required[str]
     placeholder: str
@@ -136,13 +136,13 @@ class Setting(Generic[T]):
         **about: Unpack[_About],
     ) -> None:
         """Args:
-        name: as in the flag: `petstore-address`. One name for all operators of a process, so begin it with
-            what it is about.
+        name: as in the flag: `petstore-address`. All operators of a process share the names, so begin it
+            with its subject.
         parse: makes the value from what was written; raises ValueError that says what is expected. Default
             the text itself, unless it is empty. There are `parse_duration` and `parse_address` in the
-            modules of these names, and `parse_truth` here, for which `bool` may stand.
-        default: the value itself, or a text that `parse` reads, as a person would write it; None is to have
-            no value when none is given.
+            modules of these names, and `parse_bool` here, for which `bool` may stand.
+        default: the value itself, or a text that `parse` reads, as a person would write it; None means that
+            there may be no value.
         about: `description` is what `--help` says, without the default. `placeholder` stands for the value
             in `--help`, where the parser does not tell it. `unset` is what stands there for a default that is
             None or empty, such as `8 each`. `many` takes lists: the flag may be given several times, the file
@@ -189,7 +189,7 @@ class Setting(Generic[T]):
         return ((program.variables if self.group else "") + self.variable, *self._also)
 
     def default_value(self) -> T:
-        """What it is when nobody gives it."""
+        """Return the value without any source."""
         text = self.in_pod if self.in_pod is not None and in_pod(os.environ) else None
         if text is None and self._default is not None:
             return cast("T", self._default)
@@ -232,7 +232,7 @@ _KINDS: dict[object, tuple[type[Any] | UnionType, str]] = {
     parse_bind_address: (str, "a text"),
     parse_duration: (float | int, "a text, or seconds as a number,"),
     parse_text: (str, "a text"),
-    parse_truth: (bool, "a text, or true or false,"),
+    parse_bool: (bool, "a text, or true or false,"),
     parse_wait: (float | int, "a text, or seconds as a number,"),
 }
 """What values the parsers make that many settings have."""
@@ -263,7 +263,7 @@ class SettingValues:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RawValue:
     """A value as it was written."""
 
     where: str
@@ -284,23 +284,23 @@ class Sources:
         named = self._outside(file)
         self._path: str = named.value if named else ""
 
-    def find(self, setting: Setting[Any]) -> Given | None:
-        """What is given for a setting; None for nothing. Raises `SettingsError` for a file it cannot read."""
+    def find(self, setting: Setting[Any]) -> RawValue | None:
+        """Return the strongest source of a setting, if any. Raises `SettingsError` for an unreadable file."""
         given = self._outside(setting)
         # A key without a value is not set.
         if given is None and (value := self._in_file.get(setting.name)) is not None:
-            return Given(f"{setting.name!r} in {self._path}", value)
+            return RawValue(f"{setting.name!r} in {self._path}", value)
         return given
 
     def load(self, settings: Iterable[Setting[Any]]) -> SettingValues:
-        """The values of the settings, the defaults where nothing is given.
+        """Return the values of the settings, their defaults included.
 
         Raises `SettingsError` with one line: where the value came from, the value, what is expected.
         """
         return SettingValues({setting: self._value(setting) for setting in settings})
 
     def where(self, setting: Setting[Any]) -> str:
-        """Where its value comes from, in words."""
+        """Return the source of a setting's value, in words."""
         given = self.find(setting)
         return given.where if given else f"the default of {setting.flag}"
 
@@ -313,13 +313,13 @@ class Sources:
                 hint = f"; did you mean {close[0]!r}?" if close else ""
                 raise SettingsError(f"{self._path}: unknown key {key!r}{hint}")
 
-    def _outside(self, setting: Setting[Any]) -> Given | None:
-        """What is given for it but for the file."""
+    def _outside(self, setting: Setting[Any]) -> RawValue | None:
+        """Return the flag or variable of a setting, if any."""
         if setting.name in self._flags:
-            return Given(setting.flag, self._flags[setting.name])
+            return RawValue(setting.flag, self._flags[setting.name])
         for name in setting.variables(self._program):
             if value := os.environ.get(name):
-                return Given(f"the environment variable {name}", value)
+                return RawValue(f"the environment variable {name}", value)
         return None
 
     def _value(self, setting: Setting[Any]) -> Any:
@@ -349,7 +349,7 @@ _EXPECTED: dict[object, str] = {int: "a whole number is expected", float: "a num
 
 
 def _text(value: Any, *, many: bool) -> str | None:
-    """What YAML has made something else of, as it would be written in a flag; None for what cannot be."""
+    """Return a value of YAML as a flag would have it; None where a flag could not."""
     if isinstance(value, str):
         return value
     if many:
@@ -363,11 +363,11 @@ def _text(value: Any, *, many: bool) -> str | None:
 
 
 def _read_file(path: str) -> dict[Any, Any]:
-    """What the file at `path` says, by key.
+    """Read the settings in the file at `path`, by key.
 
     Raises `SettingsError` that names the file, and the line where there is one.
     """
-    from manager import yaml_text  # noqa: PLC0415 - most are started without a file
+    from manager.util import yaml_text  # noqa: PLC0415 - most are started without a file
 
     try:
         content = yaml_text.load(read_small_file(path), unique_keys=True)

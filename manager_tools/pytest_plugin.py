@@ -19,7 +19,7 @@ import pytest
 
 from devcluster.background import BackgroundCluster
 from manager.operator import AnyOperator
-from manager.yaml_text import yaml_documents
+from manager.util.yaml_text import yaml_documents
 from manager_tools.codegen import roles
 from manager_tools.envtest import Administrator, CannotStart, Envtest, install_account, kubeconfig_of
 from manager_tools.testing import NeedsDevcluster, roles_of, use_control_plane

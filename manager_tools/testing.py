@@ -35,8 +35,6 @@ from devcluster import DevCluster
 from devcluster.clock import Clock
 from devcluster.errors import StatusError
 from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
-from manager import clock as manager_clock
-from manager.address import BindAddress
 from manager.api import ObjectKey, Resource
 from manager.client import Client
 from manager.kube.config import load_config
@@ -51,13 +49,15 @@ from manager.kube.errors import (
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.kube.wire import LONGEST, Wire, WireRequest, WireResponse
-from manager.manager import Manager
-from manager.metrics import Metrics
 from manager.operator import AnyOperator, Operator, add_controller, rights_of
-from manager.program import Program
+from manager.process.manager import Manager
 from manager.settings import Setting, SettingValues
+from manager.telemetry.metrics import Metrics
 from manager.tls.key_pair import KeyPair
 from manager.tls.served import ServedCertificate
+from manager.util import clock as manager_clock
+from manager.util.address import BindAddress
+from manager.util.program import Program
 from manager.webhook.configurations import ClientConfig, by_url, webhook_configurations
 from manager.webhook.endpoint import Endpoint
 from manager.webhook.endpoints import endpoints_of
@@ -125,7 +125,7 @@ class VirtualClock:
         self.start = start
 
     def now(self) -> datetime:
-        """Return the time of day, in UTC, as `manager.clock.now()` does."""
+        """Return the time of day, in UTC, as `manager.util.clock.now()` does."""
         return manager_clock.now()
 
     async def advance(

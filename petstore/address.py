@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
-import re
 import socket
 from dataclasses import dataclass
 
-__all__ = ["BindAddress", "parse_address"]
+from manager.util import address
 
-_EXPECTED = 'an address such as ":6742", "127.0.0.1:6742" or "[::1]:6742" is expected'
-_HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*")
-_MAX_PORT = 65535
+__all__ = ["BindAddress", "parse_address"]
 
 
 @dataclass(frozen=True, slots=True)
-class BindAddress:
+class BindAddress(address.BindAddress):
     """A host and a port to listen on."""
-
-    host: str
-    """An IP address without brackets, a host name, or "" for all interfaces."""
-
-    port: int
-    """0 lets the system choose a free port."""
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
 
     @property
     def reached(self) -> str:
@@ -36,14 +22,14 @@ class BindAddress:
 
     @property
     def interface(self) -> str:
-        """The host, or the address for all interfaces."""
+        """The host, or the address of all interfaces."""
         if self.host:
             return self.host
-        return "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104 -- the user's choice
+        return "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104 -- the user asked for it
 
     @property
     def target(self) -> str:
-        """The address that gRPC listens on."""
+        """The address as gRPC takes it."""
         return str(BindAddress(self.interface, self.port))
 
     def why_not(self) -> str:
@@ -60,29 +46,12 @@ class BindAddress:
 
 
 def parse_address(text: str) -> BindAddress:
-    """Parse an address.
+    """Parse an address to listen on.
 
     Raises:
         ValueError: with a message about the expected form.
     """
-    host, colon, port = text.rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit()) or int(port) > _MAX_PORT:
-        raise ValueError(_EXPECTED)
-    bracketed = host.startswith("[") and host.endswith("]")
-    if bracketed:
-        host = host[1:-1]
-    if host and not _is_ip(host, version=6 if bracketed else 4) and (bracketed or not _is_name(host)):
-        raise ValueError(_EXPECTED)
-    return BindAddress(host=host, port=int(port))
-
-
-def _is_ip(host: str, *, version: int) -> bool:
-    try:
-        return ipaddress.ip_address(host).version == version
-    except ValueError:
-        return False
-
-
-def _is_name(host: str) -> bool:
-    # Digits and dots alone are an IPv4 address written wrongly, not a name.
-    return _HOST_NAME.fullmatch(host) is not None and not host.replace(".", "").isdigit()
+    parts = address.split_address(text)
+    if parts is None:
+        raise ValueError('an address such as ":6742", "127.0.0.1:6742" or "[::1]:6742" is expected')
+    return BindAddress(*parts)

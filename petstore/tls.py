@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import stat
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,13 +14,12 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from manager.util.small_file import read_small_file
+
 __all__ = ["ServerTls", "Tls", "TlsContent", "TlsFiles", "TlsUnusable"]
 
 _RSA_BITS: Final = 2048
 _KNOWN_KEYS: Final = f"a key on the curve P-256 or P-384, or of RSA with at least {_RSA_BITS} bits,"
-
-_LONGEST: Final = 1024 * 1024
-"""The maximum bytes of a file, the limit of Secrets and ConfigMaps."""
 
 _log = logging.getLogger("petstore.tls")
 
@@ -83,7 +80,7 @@ class TlsFiles:
         if path is None:
             return None
         try:
-            return _read(path)
+            return read_small_file(path)
         except OSError as error:
             raise TlsUnusable(name, f"{path}: {error.strerror}") from None
 
@@ -172,17 +169,6 @@ def _certificates(name: str, path: Path | None, content: bytes) -> list[x509.Cer
         return x509.load_pem_x509_certificates(content)
     except ValueError:
         raise TlsUnusable(name, f"{path}: there is no certificate in PEM") from None
-
-
-def _read(path: Path) -> bytes:
-    # Without O_NONBLOCK, opening a pipe without a writer would block for ever; a device may be endless.
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(0, "it is not a regular file", path)
-        content = file.read(_LONGEST + 1)
-    if len(content) > _LONGEST:
-        raise OSError(0, "it is longer than 1 MiB", path)
-    return content
 
 
 def _stamp(path: Path | None) -> tuple[int, int, int] | None:

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from manager.version import VERSION
+from manager.util.version import VERSION
 from release.kustomize import ROOT
 
 __all__ = ["CHECKSUMS", "CannotRelease", "bundle_archive", "chart_archive", "checksums", "context", "wheels"]

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from manager.version import VERSION
-from manager.yaml_text import yaml_stream
+from manager.util.version import VERSION
+from manager.util.yaml_text import yaml_stream
 from release import OLDEST_KUBERNETES
 from release.bundle_webhooks import (
     CERTIFICATE_FLAG,

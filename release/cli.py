@@ -10,9 +10,9 @@ from pathlib import Path
 
 import yaml
 
-from manager.cli.namespaces import LimitedAlready, limited_to
-from manager.version import VERSION
-from manager.yaml_text import yaml_documents, yaml_stream
+from manager.util.version import VERSION
+from manager.util.yaml_text import yaml_documents, yaml_stream
+from manager_tools.commands.namespaces import LimitedAlready, limited_to
 from release.artifacts import (
     CHECKSUMS,
     CannotRelease,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from manager.cli.flags import settings_by_heading
 from manager.operator import AnyOperator
-from manager.program import Program
-from manager.settings import parse_truth
+from manager.settings import parse_bool
+from manager.util.program import Program
 from release.artifacts import CannotRelease
 
 __all__ = ["BEGIN", "END", "NoTables", "with_tables"]
@@ -38,7 +38,7 @@ def _tables(operators: Sequence[AnyOperator], program: Program) -> Iterator[str]
     for heading, settings in settings_by_heading(operators):
         yield from (f"### {heading}", "", *_HEAD)
         for setting in settings:
-            value = f"[={setting.placeholder}]" if setting.parse is parse_truth else f" {setting.placeholder}"
+            value = f"[={setting.placeholder}]" if setting.parse is parse_bool else f" {setting.placeholder}"
             yield _row(
                 setting.flag + value,
                 _code(setting.default) if setting.default else setting.unset,

@@ -18,7 +18,7 @@ import pytest
 import uvloop
 from blockbuster import BlockBuster
 
-from manager.garbage import tune_garbage_collector
+from manager.util.garbage import tune_garbage_collector
 from manager_tools.simulation.loop import VirtualLoop
 from tests.support import left_behind, time_limit
 from tests.support.control_plane import ControlPlane, Lacking

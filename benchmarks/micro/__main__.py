@@ -15,8 +15,8 @@ from benchmarks.micro.catalogue import SUITES
 from benchmarks.micro.figures import Middle, cost
 from benchmarks.micro.report import change_table, figure_table, list_of
 from benchmarks.micro.sampling import measure, repeat
-from manager.garbage import tune_garbage_collector
-from manager.loop import loop_factory
+from manager.util.garbage import tune_garbage_collector
+from manager.util.loop import loop_factory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

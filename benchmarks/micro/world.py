@@ -9,10 +9,10 @@ from benchmarks.micro.documents import FIELD_MANAGER
 from controllers.cache.memcached import MemcachedOperator
 from manager.cache import WHOLE, Selection
 from manager.kube.transport import Transport
-from manager.manager import Manager
-from manager.metrics import Metrics
-from manager.program import Program
+from manager.process.manager import Manager
 from manager.settings import SettingValues
+from manager.telemetry.metrics import Metrics
+from manager.util.program import Program
 
 if TYPE_CHECKING:
     from manager.api import Resource

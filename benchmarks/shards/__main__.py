@@ -18,7 +18,7 @@ from benchmarks.shards.figures import Figures
 from benchmarks.shards.page import NAME, RAW, page
 from benchmarks.shards.replica import RANGES
 from benchmarks.shards.session import NAMESPACES, measure
-from manager.version import VERSION
+from manager.util.version import VERSION
 from tests.support.envtest import VARIABLE, why_not
 
 if TYPE_CHECKING:

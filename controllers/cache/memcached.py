@@ -9,7 +9,7 @@ from apis.cache.v1.memcached import Memcached
 from manager import Context, Operator, Setting, WatchPods, webhook
 from manager.api import ObjectMeta, recommended_labels
 from manager.api.apps_v1 import Deployment
-from manager.proxy import PROXY_ENVIRONMENT
+from manager.operator.proxy import PROXY_ENVIRONMENT
 from manager.webhook import AdmissionRequest
 
 CR_LABEL = "memcached_cr"

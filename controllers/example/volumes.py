@@ -15,11 +15,12 @@ from controllers.example.parts import (
     claim_for,
     take_up,
 )
-from manager import Context, ObjectKey, clock
+from manager import Context, ObjectKey
 from manager.api import Quantity
 from manager.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements
 from manager.kube.errors import Forbidden, Invalid
-from manager.quantity import parse_quantity
+from manager.util import clock
+from manager.util.quantity import parse_quantity
 
 
 class _Refusal(NamedTuple):

@@ -31,7 +31,7 @@ from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import PersistentVolumeClaim, Secret, Service
 from manager.api.pod_health import PodHealth
 from manager.cache import index_by
-from manager.proxy import PROXY_ENVIRONMENT
+from manager.operator.proxy import PROXY_ENVIRONMENT
 from manager.webhook import AdmissionRequest
 
 W = TypeVar("W", Deployment, Service)

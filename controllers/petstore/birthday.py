@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 
-from manager import clock
+from manager.util import clock
 from manager.webhook import Refused, invalid
 
 FIRST_BIRTHDAY = datetime.date(1900, 1, 1)

@@ -16,7 +16,7 @@ from controllers.petstore.outlook import Outlook
 from controllers.petstore.record import Content, wanted
 from manager import Informer, ObjectKey, Portions
 from manager.cache import Record as CachedPet
-from manager.logs import get_logger
+from manager.telemetry.logs import get_logger
 from petstore.errors import DeadlinePassed, NoAnswer, PetStoreError
 from petstore.pet import Pet as Record
 

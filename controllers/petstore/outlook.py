@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from manager import ObjectKey
-from manager.backoff import ExponentialDelay
-from manager.logs import get_logger
+from manager.telemetry.logs import get_logger
+from manager.util.backoff import ExponentialDelay
 from petstore.errors import NoAnswer, PetStoreError, Unreachable
 
 if TYPE_CHECKING:

@@ -41,14 +41,14 @@ from manager import (
     termination_started,
     webhook,
 )
-from manager.address import parse_address
 from manager.api import find_condition
 from manager.cache import CacheEvent
-from manager.duration import parse_duration
-from manager.logs import reconcile_log
-from manager.rate_limit import Repeats
-from manager.runs import called
 from manager.settings import SettingsError
+from manager.telemetry.logs import reconcile_log
+from manager.telemetry.runs import called
+from manager.util.address import parse_address
+from manager.util.duration import parse_duration
+from manager.util.rate_limit import Repeats
 from manager.webhook import AdmissionRequest, JsonObject
 from petstore.errors import InvalidPet, NoAnswer, PetStoreError
 

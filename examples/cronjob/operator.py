@@ -9,7 +9,8 @@ from cronsim import CronSim, CronSimError
 from examples.cronjob.v1 import CronJob, Job
 from examples.cronjob.v2 import CronJob as NextCronJob
 from examples.cronjob.v2 import Schedule
-from manager import Blocked, Context, Operator, clock, webhook
+from manager import Blocked, Context, Operator, webhook
+from manager.util import clock
 from manager.webhook import AdmissionRequest, JsonObject, Refused, invalid
 
 SCHEDULED_AT = "cron.example.com/scheduled-at"

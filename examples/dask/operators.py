@@ -8,10 +8,11 @@ from typing import Any, ClassVar, TypeVar
 
 from examples.dask.kinds import GROUP, DaskAutoscaler, DaskCluster, DaskJob, DaskWorkerGroup, WorkerGroupSpec
 from examples.dask.scheduler import DASHBOARD, SchedulerAway, SchedulerClient
-from manager import AnyOperator, Blocked, Context, Lifespan, Operator, Result, clock, every, rbac
+from manager import AnyOperator, Blocked, Context, Lifespan, Operator, Result, every, rbac
 from manager.api import ObjectMeta, Resource
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod, Service
+from manager.util import clock
 
 T = TypeVar("T", bound=Resource)
 

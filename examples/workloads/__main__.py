@@ -15,7 +15,7 @@ def main() -> int:
 
     from examples.workloads.options import parse_options
     from examples.workloads.program import run
-    from manager.logs import configured
+    from manager.telemetry.logs import configured
 
     options = parse_options(sys.argv[1:])
     # The library's log is for operators; this program reports errors from exceptions.

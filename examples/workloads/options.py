@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from manager.duration import parse_duration
+from manager.util.duration import parse_duration
 
 __all__ = ["Options", "parse_options"]
 

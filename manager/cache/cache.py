@@ -15,7 +15,7 @@ from manager.cache.record import FieldManagers, Parts, Record, RecordDecoder
 from manager.cache.spec import WHOLE, Selection, SelectionOptions, WatchSpec
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 
 
 class Cache:

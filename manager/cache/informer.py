@@ -13,7 +13,6 @@ from typing import Protocol
 import msgspec
 from prometheus_client import Counter
 
-from manager import clock
 from manager.api import GroupVersionKind, ObjectKey
 from manager.cache.record import CacheEvent, Change, Meta, Record, RecordDecoder, note_own_write
 from manager.cache.reflector import Reflector
@@ -24,8 +23,9 @@ from manager.kube.decoding import Decoder
 from manager.kube.errors import ProtocolError
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.logs import get_logger
-from manager.rate_limit import Repeats, TokenBucket
+from manager.telemetry.logs import get_logger
+from manager.util import clock
+from manager.util.rate_limit import Repeats, TokenBucket
 
 # Objects of which is remembered that lists leave them out: enough to tell of each once, and never much.
 LEFT_OUT = 1000

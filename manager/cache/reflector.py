@@ -14,7 +14,6 @@ import msgspec
 from prometheus_client import Counter
 
 from manager.api import ObjectKey
-from manager.backoff import Backoff
 from manager.cache.failure import (
     EXPIRED,
     NO_STREAMING,
@@ -47,9 +46,10 @@ from manager.kube.errors import (
 from manager.kube.listing import Listing, Page
 from manager.kube.rest_mapping import RestMapper, RestMapping
 from manager.kube.transport import Transport
-from manager.logs import get_logger
-from manager.loop import Portions
-from manager.rate_limit import Repeats
+from manager.telemetry.logs import get_logger
+from manager.util.backoff import Backoff
+from manager.util.loop import Portions
+from manager.util.rate_limit import Repeats
 
 # Objects per page: few requests, and a body of a few megabytes.
 PAGE = 500

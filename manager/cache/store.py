@@ -28,7 +28,7 @@ import msgspec
 from manager.api import ObjectKey
 from manager.cache.record import CacheEvent, Meta, Record, steps_on
 from manager.cache.spec import Requirement, Selector
-from manager.loop import Portions
+from manager.util.loop import Portions
 
 # Indexes: which objects have a value, without looking at the others.
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import orjson
 
 from manager.certificates.store import Changed, Material, Snapshot, StoreUnusable
-from manager.small_file import read_small_file
 from manager.tls.key_pair import CertificateUnusable, KeyPair
+from manager.util.small_file import read_small_file
 
 _ALL = "certificates.json"
 _BUNDLE = "ca.crt"

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from manager import clock
 from manager.certificates.decide import next_step
 from manager.certificates.lifetimes import Lifetimes
 from manager.certificates.steps import Adopt, Authorize, Inject, Issue, Rest, Retire, Sighting, Step, after
 from manager.certificates.store import Changed, Snapshot, Store, Stored, StoreUnusable
 from manager.certificates.targets import Absent, Found, Target
 from manager.kube.errors import Conflict, Fenced, Forbidden, Invalid, KubeError, NotFound
-from manager.logs import get_logger
+from manager.telemetry.logs import get_logger
 from manager.tls.issue import Chance
+from manager.util import clock
 
 LOOK_EVERY = 10.0
 """Seconds between two looks while nothing is to be done: a read of the store and of each target.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from manager.api.rights import RbacRule
 from manager.certificates.folder import FolderCertificate, FolderStore
 from manager.certificates.keeper import LOOK_EVERY, Keeper
 from manager.certificates.lifetimes import Lifetimes
@@ -18,11 +19,10 @@ from manager.certificates.targets import (
     hosts_of,
 )
 from manager.kube.transport import Transport
-from manager.program import Program
-from manager.rights import RbacRule
-from manager.runnables import Runnable
+from manager.process.runnables import Runnable
 from manager.tls.issue import Chance
 from manager.tls.served import CertificateSource
+from manager.util.program import Program
 from manager.webhook.configurations import (
     MUTATING,
     SECRET,

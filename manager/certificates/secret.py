@@ -14,9 +14,9 @@ import orjson
 from manager.certificates.store import Changed, Material, Snapshot, StoreUnusable
 from manager.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError, NotFound
 from manager.kube.transport import Transport
-from manager.logs import get_logger
-from manager.program import Program
+from manager.telemetry.logs import get_logger
 from manager.tls.key_pair import CertificateUnusable, KeyPair
+from manager.util.program import Program
 from manager.webhook.configurations import field_manager_of
 
 _DEADLINE = 10.0

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from manager.address import BindAddress, in_pod, is_loopback
 from manager.cli.failure import ServerWait
 from manager.cli.operators import owned_by, shared_out_by
 from manager.cli.settings import Settings
@@ -20,27 +19,28 @@ from manager.controller import ControllerOptions
 from manager.election.config import ElectionConfig, host_clock, new_identity
 from manager.election.coordinator import Coordinator
 from manager.election.elector import LeaderElector
-from manager.garbage import settle
 from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
-from manager.logs import get_logger
-from manager.loop import count_tasks, observe_lag
-from manager.manager import Lifespan, Manager, Runnable
-from manager.metrics import Metrics
-from manager.open_files import tell_when_none_is_left
 from manager.operator import AnyOperator, add_controller
 from manager.operator.definitions import Definitions
-from manager.program import Program
+from manager.process.manager import Lifespan, Manager, Runnable
 from manager.server.access import Access
 from manager.settings import Setting, SettingValues
 from manager.shards.coordinator import ShardCoordinator
 from manager.shards.owned import OwnedShards
+from manager.telemetry.logs import get_logger
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.open_files import tell_when_none_is_left
+from manager.telemetry.watchdog import Watchdog
 from manager.tls.served import CertificateFiles, CertificateSource, SelfSigned, ServedCertificate
-from manager.watchdog import Watchdog
+from manager.util.address import BindAddress, in_pod, is_loopback
+from manager.util.garbage import settle
+from manager.util.loop import count_tasks, observe_lag
+from manager.util.program import Program
 
 if TYPE_CHECKING:
-    from manager.console.owners import Owners
+    from manager.console.shard_holders import ShardHolders
     from manager.server.server import Routes, Server
 
 _log = get_logger("start")
@@ -132,14 +132,14 @@ async def assembled(
         )
         # Before what operators keep, for the same reason.
         own = _has_own_certificate(settings)
-        owners = None
+        holders = None
         if owned is not None and settings.console_bind_address is not None:
-            from manager.console.owners import Leases, Owners  # noqa: PLC0415 - only where it is on
+            from manager.console.shard_holders import ShardHolders, ShardLeases  # noqa: PLC0415 - only where it is on
 
-            leases = Leases(transport, namespace=election.namespace, name=election.name)
-            owners = Owners(leases, owned, shared_out_by(operators))
+            leases = ShardLeases(transport, namespace=election.namespace, name=election.name)
+            holders = ShardHolders(leases, owned, shared_out_by(operators))
         if own:
-            _keep_console(manager, settings, operators, transport, owners)
+            _keep_console(manager, settings, operators, transport, holders)
         definitions = Definitions(transport, manager.mapper, metrics, rng)
         manager.health.readiness.add("definitions", definitions.problem, detail=definitions.detail)
         manager.add(Runnable("definitions", definitions.run))
@@ -149,7 +149,7 @@ async def assembled(
         await _add_routes(manager, metrics_server)
         await add_webhooks(manager, settings, [made[operator] for operator in known], transport, config)
         if not own:
-            _keep_console(manager, settings, operators, transport, owners)
+            _keep_console(manager, settings, operators, transport, holders)
         metrics.loop_tasks.set_function(count_tasks)
         manager.add(Runnable("loop-lag", lambda: observe_lag(metrics.loop_lag)))
         manager.add(Runnable("open-files", tell_when_none_is_left))
@@ -213,13 +213,13 @@ def _keep_console(
     settings: Settings,
     operators: Sequence[AnyOperator],
     transport: Transport,
-    owners: Owners | None,
+    holders: ShardHolders | None,
 ) -> None:
     address = settings.console_bind_address
     if address is None:
         return
-    from manager.console.pages import Console  # noqa: PLC0415 - only where it is on
-    from manager.console.reaching import audience_of  # noqa: PLC0415
+    from manager.console.find_pod import audience_of  # noqa: PLC0415 - only where it is on
+    from manager.console.pages import Console  # noqa: PLC0415
     from manager.server.server import routes_of, serve  # noqa: PLC0415
 
     access = Access(transport, rng=manager.rng, audience=audience_of(manager.program))
@@ -230,7 +230,7 @@ def _keep_console(
         None if local else access,
         owned=owned_by(operators),
         debugs=settings.debug_pages,
-        owners=owners,
+        holders=holders,
         with_conditions=(each.kind.gvk for each in operators if each.has_conditions),
     )
     manager.add(Runnable("console", console.changes.run))

@@ -6,42 +6,41 @@ import asyncio
 import re
 import sys
 import webbrowser
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
-from typing import NoReturn
+from typing import Any, NoReturn
 
+import click
 from yarl import URL
 
-from manager.address import BindAddress, is_loopback, parse_bind_address
-from manager.cli.arguments import ArgumentParser, CannotRun, UsageError, whole
-from manager.cli.explain import manager_url
+from manager.cli.arguments import cluster_flags, file_flag
+from manager.cli.commands import Invocation, pass_invocation
+from manager.cli.explain import manager_namespace, manager_url
 from manager.cli.failure import connected, ended_in_one_line, in_one_line
 from manager.cli.signals import StopSignals
+from manager.console.find_pod import AccountToken, Installed, audience_of
 from manager.console.proxy import Authorization, Proxy
-from manager.console.reaching import AccountToken, Installed, audience_of
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import Credentials, TokenFile
 from manager.kube.errors import ApiError, ConfigError
 from manager.kube.tls import Pem, TlsFiles
 from manager.kube.transport import Transport
-from manager.logs import configured
-from manager.loop import loop_factory
-from manager.operator import AnyOperator
-from manager.program import Program
 from manager.server.reviews import account_of, is_for
 from manager.server.server import routes_of, serve
-from manager.watchdog import Watchdog
+from manager.settings import parse_text
+from manager.telemetry.logs import configured
+from manager.telemetry.watchdog import Watchdog
+from manager.util.address import BindAddress, is_loopback, parse_bind_address
+from manager.util.loop import loop_factory
+from manager.util.program import Program
 
 _COMMAND = "console"
-_NO_BROWSER = "--no-browser"
 _BEARER = "Bearer "
-_PORT = 8082
-_FREE_PORT = BindAddress("127.0.0.1", 0)
 
 _PATIENCE = 30.0
 """Seconds for kubectl to forward a port."""
@@ -51,97 +50,31 @@ _STOP_WITHIN = 10.0
 
 _FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:([0-9]+) ->")
 
-_DESCRIPTION = """\
-Open the console of a manager that runs in a cluster in a browser on this machine, until interrupted.
-
-kubectl forwards a port to the pod that holds the manager's lease, or with --manager the console is asked
-where it is. The pod has to run as the manager's account, and its certificate has to be vouched for as the API
-server demands it of the manager's webhooks.
-
-Every request has a token: the console shows what its user may get, and does what its user may update. With
---service-account it is one of that account, and good for the console alone. Else it is that of your
-kubeconfig, or of --manager-token-file: the manager's pod gets it, and who controls that pod can do all that
-you may.
-
-Only who opens the address that is printed has these rights, by a key that is in it and works once."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConsoleArguments:
-    """What was asked for."""
-
-    namespace: str
-    name_prefix: str
-    kubeconfig: str | None = None
-    context: str | None = None
-    pod: str | None = None
-    port: int = _PORT
-    manager: str | None = None
-    manager_ca_file: str | None = None
-    manager_token_file: str | None = None
-    service_account: tuple[str, str] | None = None
-    insecure_skip_tls_verify: bool = False
-    bind_address: BindAddress = _FREE_PORT
-    no_browser: bool = False
-
-
-def console(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
-    """Show the console until a signal comes; returns the exit code.
-
-    Raises `UsageError` for a wrong argument, and `CannotRun` when there is no way to the console.
-    """
-    del operators
-    arguments = parse_console_arguments(argv, program)
-    with (
-        configured(level="error") as lines,
-        Watchdog(stop_within=_STOP_WITHIN, before_exit=lines.flush) as watchdog,
-        asyncio.Runner(loop_factory=loop_factory()) as runner,
-        ended_in_one_line(_COMMAND),
-    ):
-        runner.run(_until_stopped(program, arguments, watchdog))
-    return 0
-
-
-def parse_console_arguments(argv: Sequence[str], program: Program) -> ConsoleArguments:
-    """Read the arguments. Raises `UsageError` for any that is wrong."""
-    usage = f"{program.name} {_COMMAND} [-n NAMESPACE] [FLAGS]"
-    parser = ArgumentParser(_COMMAND, usage, _DESCRIPTION)
-    add = parser.value
-    namespace = f"{program.name}-system"
-    add("-n", "--namespace", metavar="NAME", text=f"the manager's namespace (default {namespace})")
-    prefixed = f"what the names of the manager's objects begin with (default {program.prefix})"
-    add("--name-prefix", metavar="TEXT", text=prefixed)
-    add("--pod", metavar="NAME", text="the manager's pod (default: the one that holds the lease)")
-    add("--port", metavar="N", parse=whole(1, 65535), text=f"the console's port in the pod (default {_PORT})")
-    parser.cluster()
-    where = "where the console is, in place of a pod: https://HOST:PORT"
-    add("--manager", metavar="URL", parse=_https, text=where)
-    authority = "authority of the console's certificate, in PEM, as where it has --metrics-cert-path"
-    add("--manager-ca-file", metavar="FILE", text=authority)
-    parser.switch(
-        "--insecure-skip-tls-verify", "take any certificate of the pod, and whoever is on the way to it"
-    )
-    token = "bearer token for the console, in place of the kubeconfig's, as of kubectl create token"  # noqa: S105
-    add("--manager-token-file", metavar="FILE", text=token)
-    account = "ask as this service account, by tokens that are good for the console alone"
-    add("--service-account", metavar="NAMESPACE/NAME", parse=_account, text=account)
-    own = f"where a browser on this machine finds it (default {_FREE_PORT}, which is a free port)"
-    add("--bind-address", metavar="ADDRESS", parse=_loopback, text=own)
-    parser.switch(_NO_BROWSER, "open no browser: the address is printed anyway")
-    given = vars(parser.read(argv))
-    for one, other in _APART:
-        if one in given and other in given:
-            flags = (f"--{each.replace('_', '-')}" for each in (one, other))
-            raise UsageError(f"{_COMMAND}: {' and '.join(flags)} cannot be given together")
-    return ConsoleArguments(**{"namespace": namespace, "name_prefix": program.prefix, **given})
-
-
 _APART = (
     ("pod", "manager"),
     ("insecure_skip_tls_verify", "manager"),
     ("insecure_skip_tls_verify", "manager_ca_file"),
     ("service_account", "manager_token_file"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleArguments:
+    """The arguments of `console`."""
+
+    namespace: str
+    name_prefix: str
+    kubeconfig: str | None
+    context: str | None
+    pod: str | None
+    port: int
+    manager: str | None
+    manager_ca_file: str | None
+    manager_token_file: str | None
+    service_account: tuple[str, str] | None
+    insecure_skip_tls_verify: bool
+    bind_address: BindAddress
+    no_browser: bool
 
 
 def _account(text: str) -> tuple[str, str]:
@@ -166,6 +99,95 @@ def _loopback(text: str) -> BindAddress:
     if address is None or not is_loopback(address.host):
         raise ValueError("an address of this machine alone is expected, such as 127.0.0.1:8083")
     return address
+
+
+@click.command
+@click.option(
+    "-n",
+    "--namespace",
+    type=parse_text,
+    metavar="NAME",
+    show_default="PROGRAM-system",
+    help="namespace of the manager",
+)
+@click.option(
+    "--name-prefix",
+    type=parse_text,
+    metavar="TEXT",
+    show_default="PROGRAM-",
+    help="beginning of the names of the manager's objects",
+)
+@click.option(
+    "--pod",
+    type=parse_text,
+    metavar="NAME",
+    show_default="the one that holds the lease",
+    help="pod of the manager",
+)
+@click.option("--port", type=click.IntRange(1, 65535), default=8082, help="port of the console in the pod")
+@cluster_flags
+@click.option(
+    "--manager",
+    type=_https,
+    metavar="URL",
+    help="address of the console, in place of a pod: https://HOST:PORT",
+)
+@file_flag(
+    "--manager-ca-file",
+    text="authority of the console's certificate, in PEM, where the console has --metrics-cert-path",
+)
+@click.option(
+    "--insecure-skip-tls-verify",
+    is_flag=True,
+    help="take any certificate of the pod, and of all machines between here and it",
+)
+@file_flag(
+    "--manager-token-file",
+    text="bearer token for the console, in place of the kubeconfig's, such as one of kubectl create token",
+)
+@click.option(
+    "--service-account",
+    type=_account,
+    metavar="NAMESPACE/NAME",
+    help="ask as this service account, by tokens that are good for the console alone",
+)
+@click.option(
+    "--bind-address",
+    type=_loopback,
+    metavar="ADDRESS",
+    default="127.0.0.1:0",
+    help="address for a browser on this machine; port 0 is a free port",
+)
+@click.option("--no-browser", is_flag=True, help="open no browser: the address is printed anyway")
+@pass_invocation
+def console(invocation: Invocation, /, **flags: Any) -> None:
+    """Open the console of a manager that runs in a cluster in a browser on this machine, until interrupted.
+
+    kubectl forwards a port to the pod that holds the manager's lease, or with --manager the console is asked
+    at its address. The pod has to run as the manager's account, and its certificate has to be of the
+    authority that the API server demands for the manager's webhooks.
+
+    Every request has a token: the console shows what its user may get, and does what its user may update.
+    With --service-account it is a token of that account, and good for the console alone. Else it is the token
+    of your kubeconfig, or of --manager-token-file: the manager's pod gets it, and people who control that pod
+    can do all that you may.
+
+    Only the browser that opens the printed address has these rights, by a key in it that works once.
+    """
+    for one, other in _APART:
+        if flags[one] and flags[other]:
+            pair = (f"--{each.replace('_', '-')}" for each in (one, other))
+            raise click.UsageError(f"{' and '.join(pair)} cannot be given together")
+    program = invocation.program
+    flags["namespace"] = flags["namespace"] or manager_namespace(program)
+    flags["name_prefix"] = flags["name_prefix"] or program.prefix
+    with (
+        configured(level="error") as lines,
+        Watchdog(stop_within=_STOP_WITHIN, before_exit=lines.flush) as watchdog,
+        asyncio.Runner(loop_factory=loop_factory()) as runner,
+        ended_in_one_line(),
+    ):
+        runner.run(_until_stopped(program, ConsoleArguments(**flags), watchdog))
 
 
 async def _until_stopped(program: Program, arguments: ConsoleArguments, watchdog: Watchdog) -> None:
@@ -214,7 +236,7 @@ async def _show(program: Program, arguments: ConsoleArguments) -> None:
 
 @contextmanager
 def _page_that_leads_to(address: str) -> Iterator[Path]:
-    """A file for this user alone: the command line of a browser can be seen by everybody on the machine."""
+    """Write a file for this user alone: all users of a machine can see the command line of a browser."""
     with TemporaryDirectory(prefix="console-", ignore_cleanup_errors=True) as folder:
         page = Path(folder) / "console.html"
         page.touch(mode=0o600)
@@ -225,7 +247,7 @@ def _page_that_leads_to(address: str) -> Iterator[Path]:
 async def _authorization(
     program: Program, arguments: ConsoleArguments, transport: Transport, config: ClusterConfig
 ) -> tuple[Authorization, bool]:
-    """What is sent, and whether it is good for more than the console."""
+    """Return the header to send, and whether it is good for more than the console."""
     audience = audience_of(program)
     credentials: Credentials
     if arguments.service_account is not None:
@@ -266,8 +288,8 @@ async def _trust(installed: Installed, transport: Transport) -> tuple[str, TlsFi
     try:
         named, bundle = await installed.trust(transport)
     except (ApiError, ConfigError) as error:
-        raise CannotRun(
-            f"{_COMMAND}: nobody says whom the console's certificate has to be of: {in_one_line(error)}; "
+        raise click.ClickException(
+            f"nobody says whom the console's certificate has to be of: {in_one_line(error)}; "
             "--manager-ca-file does, and --insecure-skip-tls-verify takes any"
         ) from error
     return named, TlsFiles(Pem("the CA bundle of the manager's webhooks", data=bundle))
@@ -292,7 +314,7 @@ async def _forwarded(
             stderr=asyncio.subprocess.STDOUT,
         )
     except OSError as error:
-        raise CannotRun(f"{_COMMAND}: kubectl, which forwards the port, cannot be run: {error}") from error
+        raise click.ClickException(f"kubectl, which forwards the port, cannot be run: {error}") from error
     assert kubectl.stdout is not None
     try:
         yield await _forwarded_port(kubectl.stdout, target), kubectl.stdout
@@ -310,11 +332,11 @@ async def _forwarded_port(lines: asyncio.StreamReader, target: str) -> int:
                 said = line.decode(errors="replace").strip() or said
                 if found := _FORWARDING.search(said):
                     return int(found[1])
-    raise CannotRun(f"{_COMMAND}: kubectl does not forward to {target}; it says: {said}")
+    raise click.ClickException(f"kubectl does not forward to {target}; it says: {said}")
 
 
 async def _end_of(lines: asyncio.StreamReader, target: str) -> NoReturn:
     said = "nothing"
     async for line in lines:
         said = line.decode(errors="replace").strip() or said
-    raise CannotRun(f"{_COMMAND}: kubectl forwards to {target} no more; it says: {said}")
+    raise click.ClickException(f"kubectl forwards to {target} no more; it says: {said}")

@@ -10,19 +10,22 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote, urlsplit
 
+import click
 from yarl import URL
 
-from manager.address import is_loopback
 from manager.api import ObjectKey, Resource
-from manager.cli.arguments import ArgumentParser, UsageError, one_of
+from manager.cli.arguments import cluster_flags, file_flag
+from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.failure import connected, ended_in_one_line, in_one_line
 from manager.cli.operators import kind_named, owned_by, shared_out_by
-from manager.console.owners import Leases, owners_told
-from manager.explain.looking import Looker
-from manager.explain.telling import COLOURED, PLAIN, explanation, text_of, told_by_manager
+from manager.console.shard_holders import ShardLeases
+from manager.diagnose.collect import Collector
+from manager.diagnose.render import COLOURED, PLAIN, Explanation, to_text
+from manager.diagnose.render import explain as explain_state
+from manager.diagnose.report import ManagerReport, ShardOwner, decode_report, to_objects
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import FixedCredentials, TokenFile
 from manager.kube.errors import ApiError, KubeError, ProtocolError, TransportError
@@ -30,11 +33,13 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.tls import Pem, Tls, TlsFiles
 from manager.kube.transport import Transport
-from manager.logs import configured
-from manager.loop import loop_factory
-from manager.metrics import Metrics
 from manager.operator import AnyOperator
-from manager.program import Program
+from manager.settings import parse_text
+from manager.telemetry.logs import configured
+from manager.telemetry.metrics import Metrics
+from manager.util.address import is_loopback
+from manager.util.loop import loop_factory
+from manager.util.program import Program
 
 READY, NOT_READY = 0, 3
 
@@ -45,86 +50,9 @@ _PATIENCE = 5.0
 
 _LONGEST = 4 * 1024 * 1024
 
-_DESCRIPTION = """\
-Tell why an object of one of this program's kinds is not ready: what blocks it, its conditions, what it owns
-down to the pods, Events, and, if a manager answers, its last runs, what asked for each, and when and why
-it is tried again. Where replicas share the work, also which of them works on it.
-
-A KIND is as for kubectl: Pet, pets, pets.petstore.example.com, or a short name. The exit code is 0 if the
-object is ready, and 3 if it is not."""
-
-
-Output = Literal["text", "json"]
-
-
-@dataclass(frozen=True, slots=True)
-class ExplainArguments:
-    """What was asked for."""
-
-    kind: str
-    name: str
-    namespace: str | None = None
-    output: Output = "text"
-    kubeconfig: str | None = None
-    context: str | None = None
-    manager: str = _LOCAL
-    manager_ca_file: str | None = None
-    manager_tls_server_name: str | None = None
-    manager_token_file: str | None = None
-    manager_namespace: str | None = None
-
-
-def explain(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
-    """Explain the object that `argv` names; returns the exit code.
-
-    Raises `UsageError` for a wrong argument, and `CannotRun` when the object cannot be read.
-    """
-    arguments = parse_explain_arguments(argv, program)
-    kind = kind_named(arguments.kind, [each.kind for each in operators], command=_COMMAND)
-    with (
-        configured(level="error"),
-        asyncio.Runner(loop_factory=loop_factory()) as runner,
-        ended_in_one_line(_COMMAND),
-    ):
-        told = runner.run(_explain(program, arguments, kind, operators))
-    if arguments.output == "json":
-        sys.stdout.write(json.dumps(told, indent=2) + "\n")  # in ASCII, whatever names there are
-    else:
-        coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        sys.stdout.write(text_of(told, COLOURED if coloured else PLAIN))
-    return READY if told["ready"] else NOT_READY
-
-
-def parse_explain_arguments(argv: Sequence[str], program: Program) -> ExplainArguments:
-    """Read the arguments. Raises `UsageError` for any that is wrong."""
-    usage = f"{program.name} {_COMMAND} KIND/NAME [-n NAMESPACE] [FLAGS]"
-    parser = ArgumentParser(_COMMAND, usage, _DESCRIPTION)
-    add = parser.value
-    add("-n", "--namespace", metavar="NAME", text="the object's namespace (default: that of the context)")
-    add("-o", "--output", metavar="FORMAT", parse=one_of(Output), text="text or json (default text)")
-    parser.cluster()
-    where = "where a manager tells of its runs: its --console-bind-address; none asks no manager"
-    add("--manager", metavar="URL", parse=manager_url, text=f"{where} (default {_LOCAL})")
-    add("--manager-ca-file", metavar="FILE", text="authority of the manager's certificate, in PEM")
-    named = "name that the manager's certificate has to have (default: the host of --manager)"
-    add("--manager-tls-server-name", metavar="HOST", text=named)
-    add("--manager-token-file", metavar="FILE", text="bearer token for the manager, which may get the object")
-    leases = "where the leases are that say which replica works on the object, if no manager answers"
-    default = manager_namespace(program)
-    add("--manager-namespace", metavar="NAME", text=f"{leases} (default {default})")
-    given, operands = parser.read_with_operands(argv)
-    what = "/".join(operands) if len(operands) == 2 else "".join(operands[:1])  # noqa: PLR2004 - "pet rex"
-    kind, slash, name = what.partition("/")
-    if len(operands) > 2 or not slash or not kind or not name or "/" in name:  # noqa: PLR2004 - as above
-        raise UsageError(f"{_COMMAND}: KIND/NAME is expected, such as pet/rex")
-    arguments = ExplainArguments(kind, name, **vars(given))
-    if arguments.manager_token_file is not None and urlsplit(arguments.manager).scheme != "https":
-        raise UsageError(f"{_COMMAND}: --manager-token-file needs an https URL in --manager")
-    return arguments
-
 
 def manager_url(text: str) -> str:
-    """Where a manager's console is, as a flag has it. Raises `ValueError` for what is no such address."""
+    """Parse where a manager's console is. Raises `ValueError` for another address."""
     if text == "none":
         return text
     try:
@@ -138,53 +66,142 @@ def manager_url(text: str) -> str:
     return text.rstrip("/")
 
 
+@dataclass(frozen=True, slots=True)
+class ExplainArguments:
+    """The arguments of `explain`."""
+
+    kind: str
+    name: str
+    namespace: str | None = None
+    output: str = "text"
+    kubeconfig: str | None = None
+    context: str | None = None
+    manager: str = _LOCAL
+    manager_ca_file: str | None = None
+    manager_tls_server_name: str | None = None
+    manager_token_file: str | None = None
+    manager_namespace: str | None = None
+
+
+@click.command
+@click.argument("named", nargs=-1, metavar="KIND/NAME")
+@click.option(
+    "-n",
+    "--namespace",
+    type=parse_text,
+    metavar="NAME",
+    show_default="that of the context",
+    help="namespace of the object",
+)
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="text for people, or JSON"
+)
+@cluster_flags
+@click.option(
+    "--manager",
+    type=manager_url,
+    metavar="URL",
+    default=_LOCAL,
+    help="a manager's --console-bind-address, where it tells of its runs; none asks no manager",
+)
+@file_flag("--manager-ca-file", text="authority of the manager's certificate, in PEM")
+@click.option(
+    "--manager-tls-server-name",
+    type=parse_text,
+    metavar="HOST",
+    show_default="the host of --manager",
+    help="name that the manager's certificate is for",
+)
+@file_flag("--manager-token-file", text="bearer token for the manager, which may get the object")
+@click.option(
+    "--manager-namespace",
+    type=parse_text,
+    metavar="NAME",
+    show_default="PROGRAM-system",
+    help="namespace of the leases that say which replica works on the object, if no manager answers",
+)
+@pass_invocation
+def explain(invocation: Invocation, /, named: tuple[str, ...], **flags: Any) -> int:
+    """Tell why an object of one of this program's kinds is not ready.
+
+    That is what blocks it, its conditions, what it owns down to the pods, Events, and, if a manager answers,
+    its last runs, what asked for each, and when and why it is tried again. Where replicas share the work,
+    also which of them works on it.
+
+    A KIND is as for kubectl: Pet, pets, pets.petstore.example.com, or a short name. The exit code is 0 if the
+    object is ready, and 3 if it is not.
+    """
+    what = "/".join(named)
+    kind, slash, name = what.partition("/")
+    if len(named) > 2 or not slash or not kind or not name or "/" in name:  # noqa: PLR2004 - "pet rex"
+        raise click.UsageError("KIND/NAME is expected, such as pet/rex")
+    arguments = ExplainArguments(kind, name, **flags)
+    if arguments.manager_token_file is not None and urlsplit(arguments.manager).scheme != "https":
+        raise click.UsageError("--manager-token-file needs an https URL in --manager")
+    operators = invocation.operators()
+    model = kind_named(kind, [each.kind for each in operators])
+    with (
+        configured(level="error"),
+        asyncio.Runner(loop_factory=loop_factory()) as runner,
+        ended_in_one_line(),
+    ):
+        told = runner.run(_explain(invocation.program, arguments, model, operators))
+    if arguments.output == "json":
+        sys.stdout.write(json.dumps(to_objects(told), indent=2) + "\n")  # in ASCII, whatever names there are
+    else:
+        coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        sys.stdout.write(to_text(told, COLOURED if coloured else PLAIN))
+    return READY if told.ready else NOT_READY
+
+
 async def _explain(
     program: Program, arguments: ExplainArguments, kind: type[Resource], operators: Sequence[AnyOperator]
-) -> dict[str, Any]:
+) -> Explanation:
     async with connected(program, _COMMAND, kubeconfig=arguments.kubeconfig, context=arguments.context) as (
         transport,
         config,
     ):
         namespace = (arguments.namespace or config.namespace or "default") if kind.namespaced else ""
         key = ObjectKey(namespace, arguments.name)
-        looker = Looker(transport, RestMapper(transport), owned_by(operators))
-        found = await looker.look(kind.gvk, key)
+        found = await Collector(transport, RestMapper(transport), owned_by(operators)).collect(kind.gvk, key)
         uid = found.root.uid
-        controllers, owners, nothing = await _ask(program, arguments, kind, key, uid)
+        report, why_none = await _ask(program, arguments, kind, key, uid)
         own = [operator for operator in operators if operator.kind is kind]
-        if not controllers:
+        if not report.controllers:
             namespace = arguments.manager_namespace or manager_namespace(program)
-            owners = await _owners(Leases(transport, namespace=namespace, name=program.name), own, uid)
+            leases = ShardLeases(transport, namespace=namespace, name=program.name)
+            report.owners = await _owners(leases, own, uid)
     says = any(operator.has_conditions for operator in own)
-    return explanation(found, controllers, says=says, manager=nothing, owners=owners)
+    return explain_state(
+        found, report.controllers, has_conditions=says, manager=why_none, owners=report.owners
+    )
 
 
 def manager_namespace(program: Program) -> str:
-    """Where a manager is, unless somebody has put it elsewhere."""
+    """Return the default namespace of a manager."""
     return f"{program.name}-system"
 
 
-async def _owners(leases: Leases, operators: Sequence[AnyOperator], uid: str) -> list[dict[str, Any]]:
-    """Whose the object is; nothing where the work is not shared, and for who may not read the leases."""
+async def _owners(leases: ShardLeases, operators: Sequence[AnyOperator], uid: str) -> list[ShardOwner]:
+    """Return the object's owners; none where the work is not shared, or the leases may not be read."""
     try:
-        shares = await leases.read()
+        holders = await leases.read()
     except KubeError:
         return []
-    return [] if shares is None else list(owners_told(shares, shared_out_by(operators), uid))
-
-
-_Told = list[dict[str, Any]]
+    if holders is None:
+        return []
+    return [holders.owner(name, uid, shared_out=each) for name, each in shared_out_by(operators).items()]
 
 
 async def _ask(
     program: Program, arguments: ExplainArguments, kind: type[Resource], key: ObjectKey, uid: str
-) -> tuple[_Told, _Told, str]:
-    """What a manager tells of the object, whose it is as far as it says so, and why it is nothing, if it is.
+) -> tuple[ManagerReport, str]:
+    """Return a manager's report of the object, and why it is empty if it is.
 
     Raises `ConfigError` for a file of the arguments that cannot be used.
     """
     if arguments.manager == "none":
-        return [], [], ""
+        return ManagerReport([]), ""
     ca, token = arguments.manager_ca_file, arguments.manager_token_file
     server = URL(arguments.manager)
     authorities = None if ca is None else Pem("--manager-ca-file", path=Path(ca))
@@ -203,23 +220,25 @@ async def _ask(
     try:
         async with asyncio.timeout(_PATIENCE):
             body = await _read(transport, f"/api/objects/{where}", {"uid": uid})
-        controllers, owners = told_by_manager(body)
+        report = decode_report(body)
     except ApiError as error:
-        return [], [], f"The manager at {arguments.manager} answers {error.status}: its runs are not known."
+        why = f"The manager at {arguments.manager} answers {error.status}: its runs are not known."
+        return ManagerReport([]), why
     except (TransportError, ProtocolError, TimeoutError, ValueError) as error:
         reason = in_one_line(error) or f"not within {_PATIENCE:g} s"
-        return [], [], f"No manager answers at {arguments.manager} ({reason}): its runs are not known."
+        why = f"No manager answers at {arguments.manager} ({reason}): its runs are not known."
+        return ManagerReport([]), why
     finally:
         await transport.aclose()
-    own = [each for each in controllers if each["uid"] in (None, uid)]
-    other = (
-        "" if own else f"The manager at {arguments.manager} is one of another cluster, or has just started."
-    )
-    return own, owners if own else [], other
+    own = [each for each in report.controllers if each.uid in (None, uid)]
+    if not own:
+        why = f"The manager at {arguments.manager} is one of another cluster, or has just started."
+        return ManagerReport([]), why
+    return ManagerReport(own, report.owners), ""
 
 
 async def _read(transport: Transport, path: str, query: dict[str, str]) -> bytes:
-    """As a stream, of which nothing is tried again: most often there is no manager."""
+    """Read a stream without retries: most often there is no manager."""
     body = bytearray()
     async with transport.stream(path, query=query, idle_timeout=_PATIENCE) as pieces:
         async for piece in pieces:

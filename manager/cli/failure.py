@@ -9,11 +9,9 @@ import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
+import click
 import orjson
 
-from manager import clock
-from manager.backoff import Backoff
-from manager.cli.arguments import CannotRun
 from manager.election.guard import LeadershipLost
 from manager.kube.config import ClusterConfig, load_config
 from manager.kube.errors import (
@@ -27,11 +25,13 @@ from manager.kube.errors import (
 )
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
-from manager.logs import get_logger, on_one_line
-from manager.metrics import Metrics
-from manager.program import Program
-from manager.runnables import CannotStart
+from manager.process.runnables import CannotStart
 from manager.settings import SettingsError
+from manager.telemetry.logs import get_logger, on_one_line
+from manager.telemetry.metrics import Metrics
+from manager.util import clock
+from manager.util.backoff import Backoff
+from manager.util.program import Program
 
 _ANSWER_TIMEOUT = 5.0
 """Seconds in which the API server has to answer one attempt: enough for a pod whose network comes up late."""
@@ -128,16 +128,16 @@ class ServerWait:
 
 
 @contextmanager
-def ended_in_one_line(command: str) -> Iterator[None]:
-    """Raises `CannotRun` in place of an error of which the message alone tells a person what to do."""
+def ended_in_one_line() -> Iterator[None]:
+    """Turn an error whose message alone tells a person what to do into a `ClickException`."""
     try:
         yield
     except Exception as error:
         cause = cause_of(error)
         if isinstance(cause, BrokenPipeError):
-            raise cause from error  # whoever reads our output has enough of it
+            raise cause from error  # the reader of our output has left
         if is_expected(cause):
-            raise CannotRun(f"{command}: {in_one_line(cause)}") from error
+            raise click.ClickException(in_one_line(cause)) from error
         raise
 
 
@@ -156,6 +156,6 @@ def is_expected(error: BaseException) -> bool:
 
 
 def in_one_line(error: BaseException) -> str:
-    """What to tell a person of an error that is expected. No terminal obeys what a server has said in it."""
+    """Return the message of an expected error, without characters that a terminal would obey."""
     text = on_one_line(" ".join(str(error).split()))
     return f"no longer the leader: {text}" if isinstance(error, LeadershipLost) else text

@@ -1,9 +1,7 @@
 """From the arguments to a command, and from what went wrong to one line and an exit code."""
-# ruff: noqa: T201 - a program's output is printed
 
 from __future__ import annotations
 
-import difflib
 import os
 import signal
 import sys
@@ -12,37 +10,15 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from manager.cli.arguments import CannotRun, UsageError
-from manager.cli.commands import Command, installed_commands
-from manager.garbage import tune_garbage_collector
-from manager.program import Program
+import click
+from click.exceptions import Exit, NoArgsIsHelpError
+
+from manager.cli.commands import Commands, Invocation
+from manager.util.garbage import tune_garbage_collector
+from manager.util.program import Program
 
 if TYPE_CHECKING:
     from manager.operator import AnyOperator
-
-OK, FAILED, WRONG_USAGE = 0, 1, 2
-
-_OWN = (
-    Command("run", "run the controllers until interrupted", "manager.cli.run:run"),
-    Command("explain", "tell why an object is not ready", "manager.cli.explain:explain"),
-    Command(
-        "plan", "tell what the operators would do to the objects that are there", "manager.cli.plan:plan"
-    ),
-    Command(
-        "console",
-        "open the console of a cluster's manager in a browser",
-        "manager.cli.console:console",
-        operators="none",
-    ),
-    Command(
-        "completion",
-        "print what bash, zsh or fish reads to complete all this",
-        "manager.cli.completion:completion",
-    ),
-    Command("version", "print the version", "manager.cli.version:version", operators="none"),
-)
-
-_HELP_FLAGS = {"-h", "--help"}
 
 
 def main(
@@ -62,54 +38,68 @@ def main(
     (see `Program`).
     0 after a clean end, 1 on failure, 2 for a wrong command, flag or setting.
     """
-    program = Program(name, version, tuple(former_names))
+    invocation = Invocation(Program(name, version, tuple(former_names)), operators)
     _open_standard_files()
-    if not argv:
-        print(_help(program), file=sys.stderr)
-        return WRONG_USAGE
     # Before all else is imported, which makes a few hundred thousand objects.
     tune_garbage_collector()
     try:
         with _ended_by_signals():
-            code = _dispatch(argv, operators, program)
+            code = _run(argv, invocation)
         # Here rather than at the interpreter's end, where a failure could not be handled.
         sys.stdout.flush()
-    except SystemExit as end:
-        if end.code:
-            raise
-        return OK  # the help of a command has been printed
-    except UsageError as error:
-        _complain(f"{name}: {error}")
-        return WRONG_USAGE
-    except CannotRun as error:
-        _complain(f"{name}: {error}")
-        return FAILED
     except BrokenPipeError:
         # The reader of our output left, as `head` does. The interpreter flushes once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
+        return 0
     return code
 
 
-def _open_standard_files() -> None:
-    """Have those that the process was started without lead nowhere.
+def _run(argv: Sequence[str], invocation: Invocation) -> int:
+    commands, name = Commands(), invocation.program.name
+    if instruction := os.environ.get(invocation.completion_variable):
+        from manager.cli.completion import complete  # noqa: PLC0415 - only where a shell asks
 
-    Else the first file or connection that is opened gets the number of one, and all that is printed.
+        return complete(commands, invocation, instruction)
+    if argv and argv[0] == "help":
+        argv = [*argv[1:], "--help"]
+    context = None
+    try:
+        with commands.make_context(name, list(argv), obj=invocation) as context:
+            return commands.invoke(context) or 0
+    except Exit as end:
+        return end.exit_code
+    except NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        _complain(name, error, context)
+        return error.exit_code
+
+
+def _complain(name: str, error: click.ClickException, context: click.Context | None) -> None:
+    """Print an error as one line that begins with the program and the command."""
+    from manager.telemetry.logs import on_one_line  # noqa: PLC0415 - not for the help and the version
+
+    command = context.invoked_subcommand if context else None
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        command = error.ctx.command_path.removeprefix(name).strip()
+    where = f"{name}: {command}" if command else name
+    click.echo(on_one_line(f"{where}: {error.format_message()}"), err=True)
+
+
+def _open_standard_files() -> None:
+    """Open /dev/null for a missing stdin, stdout or stderr.
+
+    Else the first file or connection to be opened gets its number, and everything that is printed.
     """
     if None not in (sys.stdin, sys.stdout, sys.stderr):
         return
-    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - that of stderr
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - the number of stderr
         pass
     os.close(number)
     sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
-
-
-def _complain(text: str) -> None:
-    from manager.logs import on_one_line  # noqa: PLC0415 - not for the help and the version
-
-    print(on_one_line(text), file=sys.stderr)
 
 
 @contextmanager
@@ -138,59 +128,3 @@ def _exit(number: int, frame: FrameType | None) -> None:
     """End the process with the code that a shell gives for the signal."""
     del frame
     os._exit(128 + number)
-
-
-def _dispatch(
-    argv: Sequence[str],
-    operators: Sequence[AnyOperator] | Callable[[], Sequence[AnyOperator]],
-    program: Program,
-) -> int:
-    name, *rest = argv
-    if name in _HELP_FLAGS or name == "help":
-        if not rest:
-            print(_help(program))
-            return OK
-        name, rest = rest[0], ["--help"]
-    command = _command_named("version" if name == "--version" else name)
-    runner = command.load()
-    if command.operators == "none":
-        return runner(rest, (), program)
-    from manager.cli.operators import all_operators, own_operators  # noqa: PLC0415 - not for the version
-
-    own = own_operators(operators)
-    return runner(rest, all_operators(own, program, installed=command.operators == "all"), program)
-
-
-def _command_named(name: str) -> Command:
-    """Return a command. Raises `UsageError` where there is none of that name."""
-    for each in _OWN:
-        if each.name == name:
-            return each
-    commands = all_commands()
-    if name not in commands:
-        what = "flag" if name.startswith("-") else "command"
-        close = difflib.get_close_matches(name, [*commands, "--help", "--version"], n=1)
-        meant = (
-            f"; did you mean {close[0]}?"
-            if close
-            else f"; the commands are {', '.join(commands)}, and --help"
-        )
-        raise UsageError(f"unknown {what} {name!r}{meant}")
-    return commands[name]
-
-
-def all_commands() -> dict[str, Command]:
-    """Return the commands by their names: the runtime's own, then those that installed packages add."""
-    commands = {each.name: each for each in _OWN}
-    for each in installed_commands():
-        commands.setdefault(each.name, each)
-    return commands
-
-
-def _help(program: Program) -> str:
-    commands = "\n".join(f"  {each.name:<15} {each.summary}" for each in all_commands().values())
-    return (
-        f"A Kubernetes controller manager.\n\nUsage: {program.name} COMMAND [FLAGS]\n\n"
-        f"Commands:\n{commands}\n\n"
-        f"{program.name} COMMAND --help explains a command and its flags."
-    )

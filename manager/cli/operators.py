@@ -1,4 +1,4 @@
-"""Which operators there are, which of them run, and what they declare together."""
+"""The operators of a program, the selection of those that run, and their declarations."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+import click
 from pydantic import PydanticUserError
 
 from manager.api import GroupVersionKind, Resource, crd_options, is_crd
 from manager.api.crd import conflict_of_kinds
-from manager.cli.arguments import OperatorUnusable, UsageError
-from manager.cli.commands import origin_of
+from manager.cli.arguments import OperatorUnusable, origin_of
 from manager.cli.settings import OWN, SERVICE_LINK
 from manager.operator import AnyOperator, Operator, Owns
 from manager.operator.reconciler import check_work
-from manager.program import Program
 from manager.settings import Setting, SettingsError
+from manager.util.program import Program
 from manager.webhook.methods import webhooks_of
 
 _ALL = "*"
@@ -31,7 +31,7 @@ def all_operators(
 ) -> tuple[AnyOperator, ...]:
     """The program's `own` operators, and those that are `installed` for it.
 
-    Raises `OperatorUnusable` for what cannot run as it is declared, or together with the others.
+    Raises `OperatorUnusable` for an operator that cannot run, alone or together with the others.
     """
     others = installed_operators(own, program) if installed else {}
     named: dict[str, str] = {}
@@ -98,7 +98,7 @@ def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:
 
 
 def installed_operators(operators: Sequence[AnyOperator], program: Program) -> dict[AnyOperator, str]:
-    """Those that are installed for `program` beside its own `operators`, each with where it comes from.
+    """Return the operators that are installed for `program` beside its own, each with its package.
 
     They are in the order of their entry points' names. Raises `OperatorUnusable` for one that cannot be
     loaded, or is no operator.
@@ -161,7 +161,7 @@ def _is_enabled(name: str, entries: Sequence[str]) -> bool:
 
 
 def declared_settings(operators: Sequence[AnyOperator], program: Program) -> tuple[Setting[Any], ...]:
-    """What `operators` declare, in their order; one that several share, once.
+    """Return the settings that `operators` declare, in their order, a shared one once.
 
     Raises `SettingsError` for a name of two settings, and for one that the manager itself goes by.
     """
@@ -202,11 +202,11 @@ def owned_by(operators: Sequence[AnyOperator]) -> dict[GroupVersionKind, list[Gr
     return {kind: list(dict.fromkeys(each)) for kind, each in owned.items()}
 
 
-class UnknownKind(UsageError):
+class UnknownKind(click.UsageError):
     """No kind is called so."""
 
 
-def kind_named(name: str, kinds: Sequence[type[Resource]], *, command: str) -> type[Resource]:
+def kind_named(name: str, kinds: Sequence[type[Resource]]) -> type[Resource]:
     """The kind that people call so, in whatever case: by its name, plural or short name, or in full.
 
     Raises `UnknownKind` where none of `kinds` is called so, and `UsageError` where several are.
@@ -219,8 +219,8 @@ def kind_named(name: str, kinds: Sequence[type[Resource]], *, command: str) -> t
         if name.lower() in {each.lower() for each in (full, kind.gvk.kind, kind.plural, *also)}:
             found[full] = kind
     if len(found) > 1:
-        raise UsageError(f"{command}: {name!r} may be each of {', '.join(found)}; which one?")
+        raise click.UsageError(f"{name!r} may be each of {', '.join(found)}; which one?")
     for kind in found.values():
         return kind
     ours = ", ".join(dict.fromkeys(kind.gvk.kind for kind in kinds))
-    raise UnknownKind(f"{command}: unknown kind {name!r}; ours are {ours}")
+    raise UnknownKind(f"unknown kind {name!r}; ours are {ours}")

@@ -1,4 +1,4 @@
-"""The command `plan`: what these operators would do to the objects that are there."""
+"""The command `plan`: the changes that the operators would make to existing objects."""
 
 from __future__ import annotations
 
@@ -13,34 +13,35 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
+
 from manager.api import GroupVersionKind, ObjectKey
-from manager.cli.arguments import ArgumentParser, CannotRun, UsageError
+from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.failure import ended_in_one_line, server_version
-from manager.cli.flags import parse_flags
+from manager.cli.flags import SettingsCommand
 from manager.cli.run import settings_of
 from manager.cli.settings import Settings
 from manager.controller import Controller
-from manager.duration import format_duration, parse_duration
+from manager.diagnose.differences import replaced_pods, title, unified
+from manager.diagnose.dry_run import DryRunTransport
+from manager.diagnose.plan import OUTSIDE, Planned
+from manager.diagnose.plan import plan as plan_one
 from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
-from manager.logs import configured, on_one_line, shortened
-from manager.loop import loop_factory
-from manager.manager import Manager
-from manager.metrics import Metrics
 from manager.operator import AnyOperator, Operator, add_controller
-from manager.planning.differences import replaced_pods, title, unified
-from manager.planning.dry_run import DryRunTransport
-from manager.planning.planner import OUTSIDE, Planned
-from manager.planning.planner import plan as plan_one
-from manager.program import Program
-from manager.settings import SettingsError, SettingValues
-from manager.small_file import read_small_file
-from manager.yaml_text import load_all
+from manager.process.manager import Manager
+from manager.settings import SettingValues, parse_text
+from manager.telemetry.logs import configured, on_one_line, shortened
+from manager.telemetry.metrics import Metrics
+from manager.util.duration import format_duration, parse_duration
+from manager.util.loop import loop_factory
+from manager.util.program import Program
+from manager.util.small_file import read_small_file
+from manager.util.yaml_text import load_all
 
-NOTHING, FAILED, CHANGES = 0, 1, 2
+NOTHING, FAILED, CHANGES = 0, 1, 3
 
 _COMMAND = "plan"
-_TIME = "5m"
 _LONGEST_FILE = 16 * 1024 * 1024
 _MOST_SHOWN = 4 * 1024 * 1024
 """Characters of differences; what comes after is counted."""
@@ -50,19 +51,10 @@ _LONGEST_NOTE = 1_000
 _AT_ONCE = 8
 """Objects that are planned at a time."""
 
-_DESCRIPTION = """\
-Tell what these operators would do to the objects that are there: each is reconciled once, with every write
-tried by the API server as a dry run, and what would differ is printed as kubectl diff does. Nothing is
-stored, no Event is recorded, and nothing outside of the cluster is called.
-
-It takes the flags, variables and settings file of `run`: give it those with which the manager is to run.
-The exit code is 0 if nothing would change, 2 if something would, and 1 if that is not known."""
-
 
 class _Asked(NamedTuple):
-    """The objects to look at; None is all of our kinds."""
+    """The arguments of `plan` beside its objects."""
 
-    files: Sequence[str] | None
     namespace: str | None
     """Of objects whose file names none; None is that of the context."""
     time: float
@@ -75,61 +67,75 @@ class _Found(NamedTuple):
     key: ObjectKey
 
 
-def plan(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
-    """Print what would change; returns the exit code.
+@click.command(cls=SettingsCommand)
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    type=parse_text,
+    multiple=True,
+    metavar="FILE",
+    shell_complete=click.Path().shell_complete,
+    help="plan the objects that this file names, whatever else is in it; may be given again; - is stdin",
+)
+@click.option(
+    "-n",
+    "--namespace",
+    type=parse_text,
+    metavar="NAME",
+    show_default="that of the context",
+    help="namespace of objects of a FILE that names none",
+)
+@click.option("--all", "every", is_flag=True, help="plan all objects of the operators' kinds")
+@click.option(
+    "--timeout",
+    type=parse_duration,
+    default="5m",
+    metavar="DURATION",
+    help="time for all of it",
+)
+@pass_invocation
+def plan(
+    invocation: Invocation,
+    flags: Mapping[str, str],
+    files: tuple[str, ...],
+    namespace: str | None,
+    every: bool,
+    timeout: float,
+) -> int:
+    """Tell what these operators would do to the objects that are there.
 
-    Raises `UsageError` for a wrong argument, setting or file, and `CannotRun` when the cluster cannot be
-    read.
+    Each object is reconciled once, with every write tried by the API server as a dry run, and the
+    differences are printed as kubectl diff does. Nothing is stored, no Event is recorded, and nothing outside
+    of the cluster is called.
+
+    It takes the flags, variables and settings file of `run`: give it those with which the manager is to run.
+    The exit code is 0 if nothing would change, 3 if something would, and 1 if that is not known.
     """
-    try:
-        asked, given = _arguments(argv, operators, program)
-        settings, enabled, declared = settings_of(given, operators, program)
-    except SettingsError as error:
-        raise UsageError(f"{_COMMAND}: {error}") from error
-    named = None if asked.files is None else _named(asked.files)
+    if every is bool(files):
+        raise click.UsageError("either -f FILE or --all is expected")
+    if namespace is not None and not files:
+        raise click.UsageError("-n/--namespace is for objects of -f FILE; --namespaces limits --all")
+    program = invocation.program
+    settings, enabled, declared = settings_of(flags, invocation.operators(), program)
+    named = _named(files) if files else None
     if named is not None:
         wanted = {each.kind for each in named}
         kinds = ", ".join(dict.fromkeys(each.kind.gvk.kind for each in enabled))
         enabled = tuple(each for each in enabled if _group_kind(each) in wanted)
         if not enabled:
-            raise UsageError(f"{_COMMAND}: the files have no object of our kinds, which are {kinds}")
+            raise click.UsageError(f"the files have no object of our kinds, which are {kinds}")
     with (
         configured(level="error"),
         asyncio.Runner(loop_factory=loop_factory()) as runner,
-        ended_in_one_line(_COMMAND),
+        ended_in_one_line(),
     ):
-        return runner.run(_plan(program, settings, enabled, declared, named, asked))
+        return runner.run(_plan(program, settings, enabled, declared, named, _Asked(namespace, timeout)))
 
 
 def _group_kind(operator: AnyOperator | Operator[Any]) -> tuple[str, str]:
     gvk = operator.kind.gvk
     return gvk.group, gvk.kind
-
-
-def _arguments(
-    argv: Sequence[str], operators: Sequence[AnyOperator], program: Program
-) -> tuple[_Asked, dict[str, str]]:
-    parser = ArgumentParser(
-        _COMMAND, f"{program.name} {_COMMAND} (-f FILE [-n NAMESPACE] | --all) [FLAGS]", _DESCRIPTION
-    )
-    told = (
-        "the objects that this file names, whatever it says of them; may be given again; - is standard input"
-    )
-    parser.add_argument("-f", "--filename", action="append", metavar="FILE", help=told)
-    told = "namespace of objects of a FILE that names none (default: that of the context)"
-    parser.add_argument("-n", "--namespace", metavar="NAME", help=told)
-    told = "all objects of the operators' kinds"
-    parser.add_argument("--all", action="store_true", default=False, help=told)
-    told = f"time for all of it (default {_TIME})"
-    parser.value("--timeout", metavar="DURATION", parse=parse_duration, text=told)
-    given = parse_flags(argv, operators, program, parser=parser)
-    files = given.pop("filename", None)
-    namespace = given.pop("namespace", None)
-    if given.pop("all") is (files is not None):
-        raise UsageError(f"{_COMMAND}: either -f FILE or --all is expected")
-    if namespace is not None and files is None:
-        raise UsageError(f"{_COMMAND}: -n/--namespace is for objects of -f FILE; --namespaces limits --all")
-    return _Asked(files, namespace, given.pop("timeout", parse_duration(_TIME))), given
 
 
 def _named(files: Sequence[str]) -> list[_Found]:
@@ -141,7 +147,7 @@ def _named(files: Sequence[str]) -> list[_Found]:
                 found.update(dict.fromkeys(_objects(document)))
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise UsageError(f"{_COMMAND}: {file}: {reason}") from None
+            raise click.UsageError(f"{file}: {reason}") from None
     return list(found)
 
 
@@ -155,7 +161,7 @@ def _read(file: str) -> bytes:
 
 
 def _objects(document: Any) -> Iterator[_Found]:
-    """What a document names. Raises ValueError where that is not an object."""
+    """Yield the objects in a document. Raises ValueError for another document."""
     if document is None:
         return
     if isinstance(document, dict) and isinstance(document.get("items"), list):
@@ -188,7 +194,7 @@ async def _plan(
     )
     try:
         await server_version(transport, config)
-        # It never runs: what is kept is not entered, nothing runs beside, and Events are not sent.
+        # It never runs: no context is entered, nothing runs beside, and no Event is sent.
         manager = Manager(
             transport,
             program=program,
@@ -207,10 +213,10 @@ async def _plan(
                 await _synced(manager, reading)
                 namespace = asked.namespace or config.namespace or "default"
                 keys = list(_keys(controllers, named, namespace))
-                return await _tell_all(keys, transport)
+                return await _print_all(keys, transport)
         except TimeoutError:
             why = "; ".join(manager.cache.problems()) or "the API server is slow"
-            raise CannotRun(f"{_COMMAND}: not done after {format_duration(asked.time)}: {why}") from None
+            raise click.ClickException(f"not done after {format_duration(asked.time)}: {why}") from None
         finally:
             reading.cancel()
             await asyncio.wait([reading])
@@ -230,7 +236,7 @@ async def _synced(manager: Manager, reading: asyncio.Task[None]) -> None:
 
 
 class _Target(NamedTuple):
-    """One object, and the controller of its kind; None where it is not there."""
+    """An object, and the controller of its kind; None for a missing object."""
 
     kind: str
     key: ObjectKey
@@ -256,7 +262,7 @@ def _keys(
             yield _Target(kind, key, None if operator.informer.get(key) is None else controller)
 
 
-async def _tell_all(targets: Sequence[_Target], transport: DryRunTransport) -> int:
+async def _print_all(targets: Sequence[_Target], transport: DryRunTransport) -> int:
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     changing = failing = unshown = pods = 0
     room = _MOST_SHOWN

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator
 
 import orjson
 
-from manager.address import BindAddress, is_loopback
 from manager.cli.settings import Settings
 from manager.kube.config import ClusterConfig
 from manager.kube.errors import KubeError, ServerError, TooManyRequests, TransportError
 from manager.kube.transport import Transport
-from manager.program import Program
+from manager.util.address import BindAddress, is_loopback
+from manager.util.program import Program
 from manager.webhook.until_stopped import may
 
 _HOST, _PORT = "127.0.0.1", 9443

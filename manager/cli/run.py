@@ -8,41 +8,44 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import copy_context
 
-from manager.cli.arguments import CannotRun, UsageError
+import click
+
 from manager.cli.assembly import assembled
+from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.failure import cause_of, in_one_line, is_expected
-from manager.cli.flags import parse_flags
+from manager.cli.flags import SettingsCommand
 from manager.cli.operators import check_names, declared_settings, enabled_operators
 from manager.cli.settings import OWN, Settings, unknown_variables
 from manager.cli.signals import StopSignals
 from manager.kube.errors import ConfigError
 from manager.kube.transport import writes_beside_work
-from manager.logs import configured, get_logger
-from manager.loop import loop_factory
-from manager.manager import STOP_MARGIN, Manager
-from manager.open_files import LEAST, raised_limit
 from manager.operator import AnyOperator
-from manager.program import Program
+from manager.process.manager import STOP_MARGIN, Manager
 from manager.settings import SettingsError, SettingValues, Sources
-from manager.tracing import CannotTrace, tracing
-from manager.watchdog import Watchdog
+from manager.telemetry.logs import configured, get_logger
+from manager.telemetry.open_files import LEAST, raised_limit
+from manager.telemetry.tracing import CannotTrace, tracing
+from manager.telemetry.watchdog import Watchdog
+from manager.util.loop import loop_factory
+from manager.util.program import Program
 from manager.webhook.methods import has_webhooks
 
 
-def run(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
-    """Run the controllers until a signal asks to stop; returns the exit code.
+@click.command(cls=SettingsCommand)
+@pass_invocation
+def run(invocation: Invocation, flags: Mapping[str, str]) -> int:
+    """Run the controllers until interrupted.
 
-    Raises `UsageError` for a wrong flag or setting, `CannotRun` for a kubeconfig that makes no sense.
+    Every flag can also be given as an environment variable or as a key of the file that --config names;
+    a flag goes before the environment, and that before the file.
     """
+    program, operators = invocation.program, invocation.operators()
+    context = copy_context()
+    context.run(writes_beside_work)  # uvloop accepts the connections of servers in this context
     try:
-        given = parse_flags(argv, operators, program)
-        context = copy_context()
-        context.run(writes_beside_work)  # uvloop accepts the connections of servers in this context
-        return context.run(_run, program, *settings_of(given, operators, program), operators)
-    except SettingsError as error:
-        raise UsageError(f"run: {error}") from error
+        return context.run(_run, program, *settings_of(flags, operators, program), operators)
     except ConfigError as error:
-        raise CannotRun(f"run: {error}") from error
+        raise click.ClickException(str(error)) from error
 
 
 def settings_of(

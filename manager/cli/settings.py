@@ -6,18 +6,17 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
-from manager.address import parse_bind_address
-from manager.cli.arguments import one_of
 from manager.controller import ControllerOptions
-from manager.duration import parse_duration, parse_wait
 from manager.election.config import LeaseTiming
-from manager.logs.setup import LogFormat, LogLevel
-from manager.program import Program
-from manager.settings import Setting, SettingsError, Sources, parse_truth
+from manager.settings import Setting, SettingsError, Sources, parse_bool
 from manager.shards.ranges import parse_count
+from manager.telemetry.logs.setup import LogFormat, LogLevel
+from manager.util.address import parse_bind_address
+from manager.util.duration import parse_duration, parse_wait
+from manager.util.program import Program
 
 WebhookCertificates = Literal["auto", "files", "secret", "local"]
 
@@ -53,7 +52,7 @@ def _namespace(text: str) -> str:
 def _namespaces(text: str) -> tuple[str, ...]:
     found = tuple(map(_namespace, _names(text)))
     if text and not found:
-        # None are all of them, which nobody means by "$A,$B".
+        # None would be all namespaces, and no author means that by "$A,$B".
         raise ValueError("a namespace is expected between commas")
     return found
 
@@ -65,7 +64,7 @@ def _object_name(text: str) -> str:
 
 
 def _name_prefix(text: str) -> str:
-    # "x" stands for what the prefix is put before.
+    # "x" stands for the rest of the name.
     if len(text) > _MAX_PREFIX or not _SUBDOMAIN.fullmatch(f"{text}x"):
         raise ValueError(
             f"the beginning of an object's name is expected, of at most {_MAX_PREFIX} characters: "
@@ -84,6 +83,20 @@ def parse_base_url(text: str) -> str:
     if not whole or not _URL.fullmatch(text):
         raise ValueError('"https://HOST:PORT" is expected, without a path')
     return text.rstrip("/")
+
+
+class OneOf:
+    """The parser of a text that is one of those of a `Literal`."""
+
+    def __init__(self, literal: Any) -> None:
+        self.choices: tuple[str, ...] = get_args(literal)
+
+    def __call__(self, text: str) -> Any:
+        """Return the text. Raises `ValueError` that says which texts there are."""
+        if text not in self.choices:
+            *others, last = map(repr, self.choices)
+            raise ValueError(f"{', '.join(others)} or {last} is expected")
+        return text
 
 
 def _limits(lowest: int, most: int) -> Callable[[str], dict[str, int]]:
@@ -200,7 +213,7 @@ class Settings:
     )
     leader_elect = Setting(
         "leader-elect",
-        parse_truth,
+        parse_bool,
         default="false",
         group="Leader election",
         description="reconcile only while holding the lease, so that several replicas can run; without it, "
@@ -263,7 +276,7 @@ class Settings:
     )
     metrics_secure = Setting(
         "metrics-secure",
-        parse_truth,
+        parse_bool,
         default="false",
         group="Endpoints",
         description="serve /metrics over HTTPS, and only to clients that the API server allows to 'get' it; "
@@ -311,7 +324,7 @@ class Settings:
     )
     debug_pages = Setting(
         "debug-pages",
-        parse_truth,
+        parse_bool,
         default="false",
         group="Endpoints",
         description="serve /debug/tasks and /debug/profile where the console is, for those who may 'get' "
@@ -319,7 +332,7 @@ class Settings:
     )
     enable_webhooks = Setting(
         "enable-webhooks",
-        parse_truth,
+        parse_bool,
         default="true",
         also=("ENABLE_WEBHOOKS",),
         group="Webhooks",
@@ -337,7 +350,7 @@ class Settings:
     )
     webhook_certificates: Setting[WebhookCertificates] = Setting(
         "webhook-certificates",
-        one_of(WebhookCertificates),
+        OneOf(WebhookCertificates),
         default="auto",
         group="Webhooks",
         placeholder="WAY",
@@ -399,7 +412,7 @@ class Settings:
     )
     log_level: Setting[LogLevel] = Setting(
         "log-level",
-        one_of(LogLevel),
+        OneOf(LogLevel),
         default="info",
         group="Logs",
         placeholder="LEVEL",
@@ -407,7 +420,7 @@ class Settings:
     )
     log_format: Setting[LogFormat] = Setting(
         "log-format",
-        one_of(LogFormat),
+        OneOf(LogFormat),
         default="auto",
         group="Logs",
         placeholder="FORMAT",
@@ -423,7 +436,7 @@ class Settings:
             raise SettingsError(str(error)) from None
 
     def is_given(self, setting: Setting[Any]) -> bool:
-        """Whether somebody gave it a value, even that of the default."""
+        """Return whether a flag, a variable or the file has it, even with the default value."""
         return self._sources.find(setting) is not None
 
     @property

@@ -10,8 +10,8 @@ from functools import partial
 from types import FrameType
 from typing import Any, Self, TypeVar
 
-from manager.logs import get_logger
-from manager.watchdog import LastWords, Watchdog
+from manager.telemetry.logs import get_logger
+from manager.telemetry.watchdog import LastWords, Watchdog
 
 T = TypeVar("T")
 

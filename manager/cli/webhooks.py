@@ -9,28 +9,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from manager.address import is_loopback
 from manager.cli.reach import AGAIN_EVERY, NotCalled, reached_address
 from manager.cli.settings import Settings
-from manager.garbage import give_back_large_blocks
 from manager.kube.config import IN_CLUSTER
-from manager.logs import get_logger
-from manager.runnables import Runnable
+from manager.process.runnables import Runnable
 from manager.settings import SettingsError
+from manager.telemetry.logs import get_logger
 from manager.tls.key_pair import CertificateUnusable
 from manager.tls.served import CertificateFiles, ClientAuthorities, ServedCertificate
+from manager.util.address import is_loopback
+from manager.util.garbage import give_back_large_blocks
 from manager.webhook.methods import webhooks_of
 from manager.webhook.registration import Webhooks
 from manager.webhook.until_stopped import UntilStopped
 
 if TYPE_CHECKING:
-    from manager.address import BindAddress
     from manager.certificates.kept import Certificates
     from manager.kube.config import ClusterConfig
     from manager.kube.transport import Transport
-    from manager.manager import Manager
     from manager.operator import Operator
-    from manager.program import Program
+    from manager.process.manager import Manager
+    from manager.util.address import BindAddress
+    from manager.util.program import Program
 
 Way = Literal["files", "secret", "local"]
 

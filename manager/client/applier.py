@@ -59,8 +59,8 @@ from manager.kube.errors import (
 )
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.loop import own_turn
-from manager.runs import current_run
+from manager.telemetry.runs import current_record
+from manager.util.loop import own_turn
 
 R = TypeVar("R", bound=Resource)
 
@@ -211,8 +211,8 @@ class Applier(Writer):
             self._settled.knows(encoded, live, own) or self._holds(wanted, encoded, live, own)
         ):
             self._settled.note(live["metadata"]["uid"], encoded)
-            if (run := current_run()) is not None:
-                run.spares("apply", kind, key)
+            if (run := current_record()) is not None:
+                run.add_spared("apply", kind, key)
             return Applied(decode_at_once(found, kind, key, parsed=live), None, Outcome.UNCHANGED)
         if may_update is not None and not self._wants_the_same(encoded, live, own, ()) and not may_update():
             return Applied(decode_at_once(found, kind, key, parsed=live), None, Outcome.UNCHANGED)

@@ -29,8 +29,8 @@ from manager.client.write import (
 from manager.kube.errors import ConfigError, Conflict, Invalid, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.loop import own_turn
-from manager.runs import current_run
+from manager.telemetry.runs import current_record
+from manager.util.loop import own_turn
 
 if TYPE_CHECKING:
     from manager.client.kubernetes_client import TransportApiClient
@@ -188,8 +188,8 @@ class Client(CachedReader, Applier):
         known = await decode_object(obj.origin, type(obj), obj.key)
         changes = merge_diff(_patchable(sent_fields(known)), _patchable(sent_fields(obj)))
         if not changes:
-            if (run := current_run()) is not None:
-                run.spares("patch", kind, obj.key)
+            if (run := current_record()) is not None:
+                run.add_spared("patch", kind, obj.key)
             return obj
         metadata = changes.setdefault("metadata", {})
         replaces = ""

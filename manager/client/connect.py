@@ -13,7 +13,7 @@ from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 
 
 @asynccontextmanager

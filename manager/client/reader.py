@@ -21,7 +21,7 @@ from manager.kube.errors import Gone, NotFound
 from manager.kube.listing import Listing
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.loop import Portions, own_turn
+from manager.util.loop import Portions, own_turn
 
 R = TypeVar("R", bound=Resource)
 

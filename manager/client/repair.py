@@ -16,11 +16,11 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from manager import clock
 from manager.client.errors import FieldConflict
 from manager.client.ownership import Path, field_name, has_field, place_in, release
 from manager.client.write import merge_diff
 from manager.kube.errors import ApiError
+from manager.util import clock
 
 Record = Mapping[str, Any]
 """Fields, as FieldsV1 has them."""

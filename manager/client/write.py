@@ -27,8 +27,8 @@ from manager.kube.errors import (
 )
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.loop import own_turn
-from manager.runs import current_run
+from manager.telemetry.runs import current_record
+from manager.util.loop import own_turn
 
 R = TypeVar("R", bound=Resource)
 
@@ -317,8 +317,8 @@ class StatusClient(Writer):
             before = _in_place(before or {}, live or {}, doubted)
         changes = _changes(before, after, live, raw)
         if not changes:
-            if (run := current_run()) is not None:
-                run.spares("patch", type(obj), obj.key, "status")
+            if (run := current_record()) is not None:
+                run.add_spared("patch", type(obj), obj.key, "status")
             return None
         for _ in range(ATTEMPTS):
             try:

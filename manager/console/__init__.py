@@ -1,1 +1,1 @@
-"""What a running manager tells over HTTP: pages for people, and JSON for `explain`."""
+"""The console of a running manager: pages for people, and its report of an object as JSON for `explain`."""

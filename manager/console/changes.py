@@ -1,10 +1,10 @@
-"""The last change of each object that the caches have seen."""
+"""The last change of each object, as the caches have seen it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ import orjson
 from manager.api import ObjectKey
 from manager.api.confidential import masked
 from manager.cache import Cache, CacheEvent, Informer, WatchSpec
+from manager.console.serialize import unix_offset
 
 BUDGET = 4 * 1024 * 1024
 """Bytes of JSON, before and after together; beyond them the oldest change is dropped."""
@@ -44,18 +45,9 @@ class Field(NamedTuple):
     after: str
 
 
-class Changed(NamedTuple):
+class Change(NamedTuple):
     """A change of an object."""
 
-    spec: WatchSpec
-    key: ObjectKey
-    at: float
-    """When, on the loop's clock."""
-
-    fields: list[Field]
-
-
-class _Step(NamedTuple):
     spec: WatchSpec
     key: ObjectKey
     at: float
@@ -63,15 +55,18 @@ class _Step(NamedTuple):
     after: bytes
 
 
-class Changes:
-    """Remembers what the last change of each object's spec was, and the last other one. Not of Secrets.
+MayGet = Callable[[WatchSpec, ObjectKey], Awaitable[bool]]
 
-    It has the JSON before and after; what changed is found when somebody looks.
+
+class Changes:
+    """The last change of each object's spec, and the last other one; not of Secrets.
+
+    It keeps the JSON before and after, and compares these for a page alone.
     """
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._steps: OrderedDict[tuple[str, bool], _Step] = OrderedDict()
+        self._steps: OrderedDict[tuple[str, bool], Change] = OrderedDict()
         """By UID, and whether the spec has changed: changes of the status are many, and soon there."""
         self._bytes = 0
 
@@ -79,7 +74,7 @@ class Changes:
         """Subscribe to all caches, later ones too, until cancelled."""
         heard: set[Informer] = set()
         while True:
-            known = {each for each in self._cache.informers if _is_told(each)}
+            known = {each for each in self._cache.informers if _is_kept(each)}
             for informer in known - heard:
                 informer.subscribe(partial(self._take, informer.spec), replay=False)
             heard = known
@@ -95,7 +90,7 @@ class Changes:
         self._drop(of)
         if event.is_cut or len(old.raw) > LARGEST or len(new.raw) > LARGEST:
             return
-        self._steps[of] = _Step(spec, event.key, event.received, old.raw, new.raw)
+        self._steps[of] = Change(spec, event.key, event.received, old.raw, new.raw)
         self._bytes += len(old.raw) + len(new.raw)
         while self._bytes > BUDGET:
             self._drop(next(iter(self._steps)))
@@ -104,30 +99,33 @@ class Changes:
         if (step := self._steps.pop(of, None)) is not None:
             self._bytes -= len(step.before) + len(step.after)
 
-    async def of(self, uid: str) -> AsyncGenerator[Changed, None]:
-        """The last changes of an object and of its children, latest first."""
+    async def of(self, uid: str, may_get: MayGet) -> list[tuple[Change, list[Field]]]:
+        """Return the last changes of an object and of its children that the user may get, latest first."""
         uids = dict.fromkeys([uid])
         for informer in tuple(self._cache.informers):
-            if _is_told(informer):
+            if _is_kept(informer):
                 await informer.prepare(owner_uid=uid)
                 uids |= dict.fromkeys(record.uid for record in informer.list(owner_uid=uid))
         found = [step for each in uids for spec in (True, False) if (step := self._steps.get((each, spec)))]
+        changes = list[tuple[Change, list[Field]]]()
         for step in sorted(found, key=lambda each: -each.at)[:MOST_CHANGES]:
-            if fields := _fields(step):
-                yield Changed(step.spec, step.key, step.at, fields)
+            if await may_get(step.spec, step.key) and (fields := _fields(step)):
+                changes.append((step._replace(at=step.at + unix_offset()), fields))
+            await asyncio.sleep(0)  # each may have taken a millisecond
+        return changes
 
 
-def _is_told(informer: Informer) -> bool:
+def _is_kept(informer: Informer) -> bool:
     return informer.spec.projection == "full" and informer.spec.gvk.kind != _SECRET
 
 
-def _fields(step: _Step) -> list[Field]:
+def _fields(step: Change) -> list[Field]:
     try:
         before, after = _content(step.before), _content(step.after)
         one, other = masked(before, after, "before"), masked(after, before, "after")
         return list(islice(_differences("", one, other), MOST_FIELDS))
     except (ValueError, TypeError, RecursionError):
-        return [Field("it is nested too deeply to be told", "", "")]
+        return [Field("it is nested too deeply to be shown", "", "")]
 
 
 def _content(raw: bytes) -> Any:
@@ -153,7 +151,7 @@ _ABSENT = object()
 
 
 def _parts(value: Any) -> Mapping[str, Any] | None:
-    """The parts of a value, by the suffix of their path; None if it is shown as a whole."""
+    """Return the parts of a value, by the suffix of their path; None if it is shown as a whole."""
     if value is _ABSENT:
         return {}
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Debug pages: what the process is doing, and where it waits."""
+"""Debug pages: the tasks of the process, and a profile."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pstats
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from aiohttp import web
-from aiohttp.typedefs import Handler
+from manager.console.web import Page, Request, Response, plain
 
 TASKS, PROFILE = "/debug/tasks", "/debug/profile"
 
@@ -20,26 +19,24 @@ _LONGEST = 30.0
 _BAD_REQUEST, _CONFLICT = 400, 409
 _DEEPEST = 100
 _LINES = 60
-_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
 
-def debug_pages() -> Mapping[str, Handler]:
-    """The debug pages by path: tasks with their stacks, and a profile of the event loop's thread."""
+def debug_pages() -> Mapping[str, Page]:
+    """Return the debug pages by path: tasks with their stacks, a profile of the event loop's thread."""
     profiling = asyncio.Lock()
 
-    async def tasks(_: web.Request) -> web.StreamResponse:
-        return web.Response(text="\n".join(_tasks()), headers=_HEADERS)
+    async def tasks(_: Request) -> Response:
+        return plain("\n".join(_tasks()))
 
-    async def profile(request: web.Request) -> web.StreamResponse:
+    async def profile(request: Request) -> Response:
         try:
             seconds = float(request.query.get("seconds", "5"))
         except ValueError:
             seconds = 0.0
         if not 0 < seconds <= _LONGEST:
-            text = f"?seconds=SECONDS is expected, at most {_LONGEST:g}\n"
-            return web.Response(status=_BAD_REQUEST, text=text, headers=_HEADERS)
+            return plain(f"?seconds=SECONDS is expected, at most {_LONGEST:g}\n", _BAD_REQUEST)
         if profiling.locked():
-            return web.Response(status=_CONFLICT, text="there is a profile under way\n", headers=_HEADERS)
+            return plain("there is a profile under way\n", _CONFLICT)
         async with profiling:
             profiler = cProfile.Profile()
             profiler.enable()
@@ -47,8 +44,7 @@ def debug_pages() -> Mapping[str, Handler]:
                 await asyncio.sleep(seconds)
             finally:
                 profiler.disable()
-        text = await asyncio.to_thread(_printed, profiler)
-        return web.Response(text=text, headers=_HEADERS)
+        return plain(await asyncio.to_thread(_printed, profiler))
 
     return {TASKS: tasks, PROFILE: profile}
 
@@ -57,13 +53,13 @@ def _tasks() -> Iterator[str]:
     found = sorted(asyncio.all_tasks(), key=asyncio.Task.get_name)
     yield f"{len(found)} tasks\n"
     for task in found:
-        yield ascii(task.get_name())[1:-1]  # there may be anybody's names in it
+        yield ascii(task.get_name())[1:-1]  # a name may have any characters
         yield from (f"    {line}" for line in _waits(task.get_coro()))
         yield ""
 
 
 def _waits(coroutine: Any) -> Iterator[str]:
-    """The frames of a suspended coroutine, outermost first."""
+    """Yield the frames of a suspended coroutine, outermost first."""
     for _ in range(_DEEPEST):
         for kind in ("cr", "gi", "ag"):
             if (frame := getattr(coroutine, f"{kind}_frame", None)) is not None:

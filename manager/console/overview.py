@@ -1,21 +1,23 @@
-"""The overview's figures. No names of objects are among them."""
+"""The overview's figures. The names of objects are not among them."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from prometheus_client import Counter, Histogram
 
-from manager import clock
-from manager.console.census import Census
+from manager.api import ObjectKey
+from manager.cache import CacheEvent, Informer
+from manager.console.search import readiness_of, sources
 from manager.controller import Controller
-from manager.manager import Manager
-from manager.runs import Run
+from manager.process.manager import Manager
+from manager.util import clock
 
 WINDOW = 600.0
 """The last seconds whose reconciles are counted."""
@@ -23,70 +25,101 @@ WINDOW = 600.0
 _MOST = 5000
 """The most reconciles of a controller that are counted."""
 
+_AT_ONCE = 0.03
+"""Seconds in which objects of one kind are counted, for each look; one takes about 30 microseconds."""
+
+_KEPT = 10.0
+"""Seconds after a look for which the next one counts changed objects only."""
+
 _MINUTE, _BARS = 60.0, 60
 _WIDTH, _HEIGHT = 120, 24
 _TOO_MANY = "429"
-
 
 Validities = Mapping[str, tuple[datetime, datetime]]
 """The validity (from, until) of each server's certificate, by the server's name."""
 
 
+class ReadinessCount:
+    """Counts the objects of each controller's kind that say that they are not ready."""
+
+    def __init__(self, manager: Manager) -> None:
+        self._manager = manager
+        self._counts: dict[str, _Count] = {}
+        self._subscriptions = ExitStack()
+        self._end: asyncio.TimerHandle | None = None
+
+    def not_ready(self) -> dict[str, tuple[int, bool]]:
+        """Return by controller how many objects are not ready so far, and whether all have been counted."""
+        if self._end is None:
+            for controller, informer in sources(self._manager):
+                count = self._counts[controller.name] = _Count(informer)
+                self._subscriptions.callback(informer.subscribe(count.hear, replay=False))
+        else:
+            self._end.cancel()
+        self._end = asyncio.get_running_loop().call_later(_KEPT, self._forget)
+        return {name: count.look() for name, count in self._counts.items()}
+
+    def _forget(self) -> None:
+        self._end = None
+        self._counts.clear()
+        self._subscriptions.close()
+
+
+class _Count:
+    def __init__(self, informer: Informer) -> None:
+        self._informer = informer
+        self._not_ready: set[ObjectKey] = set()
+        self._pending = dict.fromkeys(record.key for record in informer.list())
+
+    def hear(self, event: CacheEvent) -> None:
+        self._pending[event.key] = None
+
+    def look(self) -> tuple[int, bool]:
+        ends = time.perf_counter() + _AT_ONCE
+        while self._pending and time.perf_counter() < ends:
+            key, _ = self._pending.popitem()
+            record = self._informer.get(key)
+            if record is not None and readiness_of(self._informer, record).ready is False:
+                self._not_ready.add(key)
+            else:
+                self._not_ready.discard(key)
+        return len(self._not_ready), not self._pending
+
+
 class _Ended(NamedTuple):
+    id: str
     at: float
     seconds: float
     failed: bool
 
 
 class Rates:
-    """Counts each controller's recent reconciles, and their durations.
+    """Counts each controller's recent reconciles, and their durations."""
 
-    While the overview is open, each reconcile is noted as it ends; else they are read from the history.
-    """
+    def __init__(self) -> None:
+        self._recent: dict[str, deque[_Ended]] = {}
 
-    def __init__(self, manager: Manager) -> None:
-        self._manager = manager
-        self._ended: dict[str, deque[_Ended]] = {}
-        self._watched = 0
-        self.heard = 0
-        """Reconciles that have ended while the overview was open."""
-
-    @contextmanager
-    def kept(self) -> Iterator[None]:
-        """Note reconciles as they end while the context lasts, so that `of` is cheap."""
-        self._watched += 1
-        try:
-            if self._watched == 1:
-                for controller in self._manager.controllers:
-                    self._ended[controller.name] = self._recorded(controller)
-                self._manager.history.listeners.append(self._hear)
-            yield
-        finally:
-            self._watched -= 1
-            if not self._watched:
-                self._manager.history.listeners.remove(self._hear)
-                self._ended.clear()
-
-    def _hear(self, run: Run) -> None:
-        self.heard += 1
-        if (ended := self._ended.get(run.controller)) is not None:
-            ended.append(_of(run))
-
-    def _recorded(self, controller: Controller) -> deque[_Ended]:
+    def _read(self, controller: Controller) -> deque[_Ended]:
+        """Read the records that were added since the last look, which are in the order of their ends."""
         since = asyncio.get_running_loop().time() - WINDOW
-        found: deque[_Ended] = deque(maxlen=_MOST)
-        for run in controller.runs.latest():
-            if run.started < since or len(found) == _MOST:
+        recent = self._recent.setdefault(controller.name, deque(maxlen=_MOST))
+        last = recent[-1].at if recent else since
+        known = {each.id for each in recent if each.at == last}
+        added = list[_Ended]()
+        for record in controller.runs.latest():
+            at = record.started + record.seconds
+            if at < last or record.id in known or len(added) == _MOST:
                 break
-            found.appendleft(_of(run))
-        return found
+            added.append(_Ended(record.id, at, record.seconds, record.outcome == "error"))
+        recent.extend(reversed(added))
+        while recent and recent[0].at < since:
+            recent.popleft()
+        return recent
 
     def of(self, controller: Controller) -> dict[str, Any]:
-        """The figures of one controller."""
+        """Return the figures of one controller."""
         now = asyncio.get_running_loop().time()
-        ended = self._ended.get(controller.name)
-        ended = self._recorded(controller) if ended is None else ended
-        runs = [each for each in ended if each.at > now - WINDOW]
+        runs = self._read(controller)
         taken = sorted(each.seconds for each in runs)
         bars, failed = [0] * _BARS, [0] * _BARS
         for each in runs:
@@ -104,12 +137,8 @@ class Rates:
         }
 
 
-def _of(run: Run) -> _Ended:
-    return _Ended(run.started + run.seconds, run.seconds, run.outcome == "error")
-
-
 def _points(bars: list[int], most: int) -> str:
-    """The points of a curve in an SVG of `_WIDTH` by `_HEIGHT`."""
+    """Return the points of a curve in an SVG of `_WIDTH` by `_HEIGHT`."""
     step = _WIDTH / (_BARS - 1)
     return " ".join(
         f"{number * step:.1f},{_HEIGHT - 1 - bar * (_HEIGHT - 2) / (most or 1):.1f}"
@@ -117,10 +146,12 @@ def _points(bars: list[int], most: int) -> str:
     )
 
 
-def overview(manager: Manager, rates: Rates, census: Census, certificates: Validities) -> dict[str, Any]:
-    """All figures of the overview."""
+def overview(
+    manager: Manager, rates: Rates, readiness_count: ReadinessCount, certificates: Validities
+) -> dict[str, Any]:
+    """Return all figures of the overview."""
     now = asyncio.get_running_loop().time()
-    not_ready = census.not_ready()
+    not_ready = readiness_count.not_ready()
     metrics = manager.metrics
     restarts: dict[str, dict[str, int]] = {}
     for kind, reason, count in _counts(metrics.watch_restarts, "kind", "reason"):
@@ -136,7 +167,7 @@ def overview(manager: Manager, rates: Rates, census: Census, certificates: Valid
         "problems": problems,
         "leads": manager.leadership.deadline > now,
         "leader": manager.leader,
-        "ranges": manager.ranges,
+        "shards": manager.ranges,
         "identity": manager.identity,
         "certificates": [
             {"name": name, "age": (clock.now() - since).total_seconds(), "left": (until - clock.now()).days}
@@ -209,7 +240,7 @@ def _counts(counter: Counter, *names: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _quantile(histogram: Histogram, part: float, *, webhook: str | None = None) -> float | None:
-    """A quantile's upper bound in seconds; None without observations."""
+    """Return a quantile's upper bound in seconds; None without observations."""
     buckets: dict[float, float] = {}
     for family in histogram.collect():
         for sample in family.samples:

@@ -6,12 +6,15 @@ import hmac
 import secrets
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector, web
-from aiohttp.typedefs import Handler
 from yarl import URL
 
+from manager.console.web import Page, Request, Response, answer, plain, target_of
 from manager.kube.errors import ConfigError
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
 
 ANY_PATH = "/{path:.*}"
 
@@ -20,15 +23,15 @@ _PATIENCE = 5.0
 """Time limit for a connection to the manager, in seconds."""
 
 _SILENCE = 90.0
-"""Idle time limit, in seconds: a stream ends before that."""
+"""Time limit for its answer, in seconds."""
 
 _KEY = "key"
 """The query that tells the key, in the address that is printed."""
 
 _COOKIE = "console"
-_OPEN = "open the address that the command has printed; it works once, in one browser"
+_OPEN = "open the address that the command has printed; it works once, in one browser\n"
 
-_TOLD = (
+_PASSED_ON = (
     "Cache-Control",
     "Content-Security-Policy",
     "Content-Type",
@@ -38,18 +41,18 @@ _TOLD = (
     "Referrer-Policy",
     "X-Content-Type-Options",
 )
-"""Headers of answers that are passed on to the browser."""
+"""Headers of answers that the browser gets."""
 
 Authorization = Callable[[str | None], Awaitable[str]]
 """The header to send; given one that was rejected, another one if there is any."""
 
 
 class Proxy:
-    """Sends on what a browser asks for, with somebody's authorization.
+    """Sends a browser's requests to the console, with a user's authorization.
 
-    It is for that person alone, and others may be on this machine: only the browser that is the first to open
-    the address with the key gets an answer. It is known by a cookie then. Browsers send a cookie to all ports
-    of a host, so the host has a name that nobody can guess: they take what ends in `.localhost` for loopback.
+    The first browser that opens the address with the key gets a cookie, and no other one gets an answer: more
+    people may use this machine. Browsers send a cookie to all ports of a host, so the host has a name that
+    cannot be guessed: they take any name that ends in `.localhost` for loopback.
     """
 
     def __init__(
@@ -60,7 +63,7 @@ class Proxy:
         *,
         named: str | None = None,
     ) -> None:
-        """`manager` is where the console is, `tls` is for connections to it, and `named` who it has to be."""
+        """`manager` is the console's address, and `named` the name that its certificate has to have."""
         self._manager = manager.origin()
         self._authorization = authorization
         self._tls = tls
@@ -71,12 +74,12 @@ class Proxy:
         self._host = ""
 
     def address(self, own: str) -> str:
-        """What to open in a browser, where this is served at `own`: it can be opened once."""
+        """Return the address that one browser can open once, where the proxy is served at `own`."""
         self._host = f"{secrets.token_hex(16)}.localhost:{own.rpartition(':')[2]}"
         return f"http://{self._host}/?{_KEY}={self._key}"
 
-    def pages(self) -> Mapping[str, Handler]:
-        """By path, for GET and for POST alike."""
+    def pages(self) -> Mapping[str, Page]:
+        """Return the one page, for GET and for POST alike."""
         return {ANY_PATH: self._page}
 
     async def aclose(self) -> None:
@@ -84,47 +87,46 @@ class Proxy:
         if self._session is not None:
             await self._session.close()
 
-    async def _page(self, request: web.Request) -> web.StreamResponse:
+    async def _page(self, request: Request) -> Response:
+        from aiohttp import ClientError  # noqa: PLC0415 - only the command `console` is a client of it
+
         if not _same(request.headers.get("Host", ""), self._host):
-            return _refusal(_MISDIRECTED, _OPEN)
+            return plain(_OPEN, _MISDIRECTED)
         if self._key is not None and _same(request.query.get(_KEY, ""), self._key):
             self._key = None
             cookie = f"{_COOKIE}={self._cookie}; HttpOnly; Path=/; SameSite=Strict"
-            headers = {"Location": "/", "Cache-Control": "no-store", "Set-Cookie": cookie}
-            return web.Response(status=_SEE_OTHER, headers=headers)
+            return answer(_SEE_OTHER, {"Location": "/", "Set-Cookie": cookie})
         if not any(_same(each, f"{_COOKIE}={self._cookie}") for each in _cookies(request)):
-            return _refusal(_FORBIDDEN, _OPEN)
+            return plain(_OPEN, _FORBIDDEN)
         if request.method == "POST" and request.headers.get("Origin") != f"http://{self._host}":
-            return _refusal(_FORBIDDEN, "not from a page of this console")
+            return plain("not from a page of this console\n", _FORBIDDEN)
         try:
             return await self._sent_on(request)
         except ConfigError as error:
-            return _refusal(_BAD_GATEWAY, str(error))
+            return plain(f"{error}\n", _BAD_GATEWAY)
         except (ClientError, TimeoutError) as error:
-            return _refusal(_BAD_GATEWAY, f"the manager at {self._manager} does not answer: {error}")
+            return plain(f"the manager at {self._manager} does not answer: {error}\n", _BAD_GATEWAY)
 
-    async def _sent_on(self, request: web.Request) -> web.StreamResponse:
+    async def _sent_on(self, request: Request) -> Response:
         rejected: str | None = None
         while True:
             header = await self._authorization(rejected)
             async with self._opened().request(
                 request.method,
-                URL(f"{self._manager}{request.rel_url.raw_path_qs}", encoded=True),
+                URL(f"{self._manager}{target_of(request)}", encoded=True),
                 headers={"Authorization": header, "Origin": f"{self._manager}"},
                 allow_redirects=False,
                 server_hostname=self._named,
-            ) as answer:
-                if answer.status == _UNAUTHORIZED and rejected is None:
+            ) as received:
+                if received.status == _UNAUTHORIZED and rejected is None:
                     rejected = header
                     continue
-                told = {name: answer.headers[name] for name in _TOLD if name in answer.headers}
-                response = web.StreamResponse(status=answer.status, headers=told)
-                await response.prepare(request)
-                async for piece in answer.content.iter_any():
-                    await response.write(piece)
-                return response
+                headers = {name: received.headers[name] for name in _PASSED_ON if name in received.headers}
+                return answer(received.status, headers, await received.read())
 
     def _opened(self) -> ClientSession:
+        from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector  # noqa: PLC0415 - as above
+
         if self._session is None:
             self._session = ClientSession(
                 connector=TCPConnector(ssl=self._tls or True, limit=0),
@@ -134,13 +136,9 @@ class Proxy:
         return self._session
 
 
-def _cookies(request: web.Request) -> list[str]:
+def _cookies(request: Request) -> list[str]:
     return [each.strip() for header in request.headers.getall("Cookie", ()) for each in header.split(";")]
 
 
 def _same(text: str, secret: str) -> bool:
     return hmac.compare_digest(text.encode(errors="surrogateescape"), secret.encode())
-
-
-def _refusal(status: int, text: str) -> web.StreamResponse:
-    return web.Response(status=status, text=f"{text}\n", headers={"X-Content-Type-Options": "nosniff"})

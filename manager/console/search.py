@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import orjson
 
 from manager.api import ObjectKey
-from manager.cache import CacheEvent, Informer, Record, WatchSpec
+from manager.cache import Informer, Record
 from manager.controller import Controller
-from manager.explain.judging import SILENT, Verdict, judge
-from manager.loop import Portions
-from manager.manager import Manager
-from manager.runs import Run
+from manager.diagnose.readiness import SILENT, Verdict, judge
+from manager.process.manager import Manager
+from manager.util.loop import Portions
 
 STATES = {
     "": "in any state",
@@ -29,6 +26,9 @@ STATES = {
 }
 
 MOST_FOUND = 200
+
+_SMALL = 64
+"""The work of checking a name or a queue, in bytes of JSON that take as long."""
 
 
 class Wanted(NamedTuple):
@@ -60,153 +60,38 @@ class Row(NamedTuple):
     verdict: Verdict
 
 
-_LOOKED_AT = 64
-"""The work of checking a name, in bytes of JSON that take as long."""
-
-_MOVING = {"running", "waiting", "stuck"}
-"""States that begin without an event."""
-
-_Place = tuple[int, ObjectKey]
-"""The source's number and the object's key: results are in this order."""
-
-_NOTHING = ObjectKey("", "")
-
-
-class Search:
-    """A search's results, kept current by changes while the page is open."""
-
-    def __init__(self, manager: Manager, wanted: Wanted) -> None:
-        self._manager = manager
-        self._wanted = wanted
-        self._sources = [
-            (controller, informer)
-            for controller, informer in sources(manager)
-            if wanted.resource in ("", informer.spec.resource)
-        ]
-        self._resources: list[str] = []
-        self._heard = 0
-        self._begin()
-
-    def _begin(self) -> None:
-        self._found: dict[_Place, Verdict] = {}
-        self._failing: set[_Place] = set()
-        self._changed: set[_Place] = set()
-        self._reached: _Place = (-1, _NOTHING)
-        """Everything up to here has been checked. The rest is not, once enough is found."""
-
-    @contextmanager
-    def kept(self) -> Iterator[None]:
-        """While the context lasts, `look` checks only what has changed since the last one."""
-        self._begin()
-        numbers = {controller.name: number for number, (controller, _) in enumerate(self._sources)}
-
-        def hear(number: int, key: ObjectKey) -> None:
-            self._changed.add((number, key))
-            self._heard += 1
-
-        def ended(run: Run) -> None:
-            if (number := numbers.get(run.controller)) is not None:
-                hear(number, run.key)
-
-        with ExitStack() as left:
-            for number, (_, informer) in enumerate(self._sources):
-                handler = partial(_of_event, partial(hear, number))
-                left.callback(informer.subscribe(handler, replay=False))
-            self._manager.history.listeners.append(ended)
-            left.callback(self._manager.history.listeners.remove, ended)
-            yield
-
-    def glance(self) -> Hashable:
-        """Another value after a change."""
-        if self._wanted.state not in _MOVING:
-            return self._heard
-        queues = [controller.queue for controller, _ in self._sources]
-        return self._heard, *((len(each), each.delayed, each.running) for each in queues if each is not None)
-
-    async def look(self, resources: list[str]) -> tuple[list[Row], bool]:
-        """The results of these kinds, in order, and whether there are more than are returned."""
-        if resources != self._resources:
-            self._resources = resources
-            self._begin()
-        portions = Portions()
-        changed, self._changed = self._changed, set()
-        if self._wanted.state in _MOVING:
-            changed |= await self._moving(portions)
-        for place in changed:
-            if place <= self._reached:
-                await self._judge(place, portions)
-        await self._go_on(portions)
-        shown = sorted(self._found)
-        if len(shown) > MOST_FOUND:
-            self._reached = shown[MOST_FOUND]
-            self._found = {place: self._found[place] for place in shown[: MOST_FOUND + 1]}
-        return [self._row(place) for place in shown[:MOST_FOUND]], len(shown) > MOST_FOUND
-
-    async def _go_on(self, portions: Portions) -> None:
-        """Check further objects until enough are found."""
-        if len(self._found) > MOST_FOUND:
-            return
-        for number, (_, informer) in enumerate(self._sources):
-            if number < self._reached[0]:
+async def search(manager: Manager, wanted: Wanted, resources: Collection[str]) -> tuple[list[Row], bool]:
+    """Return the results of these kinds, in order, and whether there are more than are returned."""
+    found, portions = list[Row](), Portions()
+    for controller, informer in sources(manager):
+        spec = informer.spec
+        if spec.resource not in resources or wanted.resource not in ("", spec.resource):
+            continue
+        for record in informer.list(namespace=wanted.namespace):
+            await portions.begin(_SMALL)
+            key = record.key
+            if wanted.name.lower() not in key.name.lower():
                 continue
-            for record in informer.list(namespace=self._wanted.namespace):
-                place = number, record.key
-                if place <= self._reached:
-                    continue
-                if len(self._found) > MOST_FOUND:
-                    return
-                self._reached = place
-                await self._judge(place, portions)
-        if len(self._found) <= MOST_FOUND:
-            self._reached = len(self._sources), _NOTHING
-
-    async def _moving(self, portions: Portions) -> set[_Place]:
-        """The objects that may have entered or left the wanted state."""
-        moving = {*self._found, *self._failing}
-        for number, (controller, informer) in enumerate(self._sources):
-            if informer.spec.resource not in self._resources:
+            doing, since = _doing(controller, key)
+            if not _is_wanted(controller, key, wanted, doing, since):
                 continue
-            for key in controller.moving():
-                await portions.begin(_LOOKED_AT)
-                moving.add((number, key))
-        return moving
-
-    async def _judge(self, place: _Place, portions: Portions) -> None:
-        wanted, (controller, informer) = self._wanted, self._sources[place[0]]
-        record = informer.get(place[1])
-        self._found.pop(place, None)
-        self._failing.discard(place)
-        if record is None or wanted.namespace not in ("", record.key.namespace):
-            return
-        if informer.spec.resource not in self._resources:
-            return
-        matches = wanted.name.lower() in record.key.name.lower()
-        await portions.begin(len(record.raw) if matches else _LOOKED_AT)
-        if not matches:
-            return
-        verdict = verdict_of(informer, record)
-        row = _row(controller, informer.spec, record.key, verdict)
-        if row.doing == "failing":
-            self._failing.add(place)
-        if _is_wanted(controller, row, wanted):
-            self._found[place] = verdict
-
-    def _row(self, place: _Place) -> Row:
-        controller, informer = self._sources[place[0]]
-        return _row(controller, informer.spec, place[1], self._found[place])
-
-
-def _of_event(hear: Callable[[ObjectKey], None], event: CacheEvent) -> None:
-    hear(event.key)
+            await portions.begin(len(record.raw))
+            verdict = readiness_of(informer, record)
+            if wanted.state == "not-ready" and verdict.ready is not False:
+                continue
+            if len(found) == MOST_FOUND:
+                return found, True
+            found.append(Row(spec.resource, spec.gvk.kind, key, controller.name, doing, since, verdict))
+    return found, False
 
 
 def kinds(manager: Manager) -> list[str]:
-    """The resources that can be searched, such as `pets.petstore.example.com`."""
+    """Return the resources that can be searched, such as `pets.petstore.example.com`."""
     return list(dict.fromkeys(informer.spec.resource for _, informer in sources(manager)))
 
 
 def sources(manager: Manager) -> Iterator[tuple[Controller, Informer]]:
-    """Each controller with the cache of its kind."""
+    """Yield each controller with the cache of its kind."""
     for controller in manager.controllers:
         of_kind = [
             each
@@ -216,34 +101,25 @@ def sources(manager: Manager) -> Iterator[tuple[Controller, Informer]]:
         yield from ((controller, each) for each in of_kind[:1])
 
 
-def _row(controller: Controller, spec: WatchSpec, key: ObjectKey, verdict: Verdict) -> Row:
-    now = asyncio.get_running_loop().time()
-    doing, since = "", None
-    last = controller.runs.last(key)
-    waiting = controller.waiting(key)
-    if (running := controller.running(key)) is not None:
-        doing, since = "running", running.started
-    elif last is not None and last.outcome == "error":
-        doing, since = "failing", _failing_since(controller, key)
-    elif waiting is not None:
-        doing, since = "waiting", waiting.since if waiting.due is None else None
-    return Row(
-        spec.resource,
-        spec.gvk.kind,
-        key,
-        controller.name,
-        doing,
-        None if since is None else now - since,
-        verdict,
-    )
-
-
-def verdict_of(informer: Informer, record: Record) -> Verdict:
-    """Whether a cached object is ready."""
+def readiness_of(informer: Informer, record: Record) -> Verdict:
+    """Return whether a cached object is ready."""
     try:
         return judge({"kind": informer.spec.gvk.kind, **orjson.loads(record.raw)})
-    except ValueError:  # nested deeper than anybody reads
+    except ValueError:  # nested deeper than the parser reads
         return SILENT
+
+
+def _doing(controller: Controller, key: ObjectKey) -> tuple[str, float | None]:
+    """Return what a controller does with an object, and for how many seconds."""
+    now = asyncio.get_running_loop().time()
+    last, waiting = controller.runs.last(key), controller.waiting(key)
+    if (running := controller.running(key)) is not None:
+        return "running", now - running.started
+    if last is not None and last.outcome == "error":
+        return "failing", now - _failing_since(controller, key)
+    if waiting is not None:
+        return "waiting", now - waiting.since if waiting.due is None else None
+    return "", None
 
 
 def _failing_since(controller: Controller, key: ObjectKey) -> float:
@@ -255,17 +131,17 @@ def _failing_since(controller: Controller, key: ObjectKey) -> float:
     return since
 
 
-def _is_wanted(controller: Controller, row: Row, wanted: Wanted) -> bool:
+def _is_wanted(
+    controller: Controller, key: ObjectKey, wanted: Wanted, doing: str, since: float | None
+) -> bool:
     match wanted.state:
-        case "not-ready":
-            return row.verdict.ready is False
         case "failing" | "running":
-            return row.doing == wanted.state
+            return doing == wanted.state
         case "waiting":
-            return controller.waiting(row.key) is not None
+            return controller.waiting(key) is not None
         case "slow":
-            last = controller.runs.last(row.key)
+            last = controller.runs.last(key)
             return last is not None and last.seconds > wanted.seconds
         case "stuck":
-            return row.doing in ("failing", "running") and (row.since or 0.0) > wanted.seconds
+            return doing in ("failing", "running") and (since or 0.0) > wanted.seconds
     return True

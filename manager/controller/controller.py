@@ -14,10 +14,10 @@ from manager.controller.reconciler import Priority, Reconciler, Request
 from manager.controller.source import Source, TickerSource
 from manager.controller.worker import ControllerMetrics, Workers
 from manager.election.coordinator import Share
-from manager.logs import get_logger
-from manager.metrics import Metrics
-from manager.rate_limit import TokenBucket
-from manager.runs import History, Run, Trigger
+from manager.telemetry.logs import get_logger
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.runs import History, ReconcileRecord, Trigger
+from manager.util.rate_limit import TokenBucket
 
 # Seconds past its time limit after which a reconcile, which is cancelled by then, is taken for stuck.
 _STUCK = 60.0
@@ -86,7 +86,7 @@ class Controller:
         self._share = share
         self._state = ControllerState.STANDBY
         self._queue: WorkQueue[Request] | None = None
-        self._running: dict[Request, Run] = {}
+        self._running: dict[Request, ReconcileRecord] = {}
         self.is_running = self._running.__contains__
         """Whether an object has a run under way."""
         self._workers: Workers | None = None
@@ -155,17 +155,13 @@ class Controller:
         timers = (each for each in self._sources if isinstance(each, TickerSource) and each.why == "timer")
         return min((each.next_at for each in timers if each.next_at is not None), default=None)
 
-    def running(self, key: Request) -> Run | None:
+    def running(self, key: Request) -> ReconcileRecord | None:
         """The run of an object that is under way."""
         return self._running.get(key)
 
     def waiting(self, key: Request) -> QueueItem[Request] | None:
         """The next run of an object, if one has been asked for."""
         return None if self._queue is None else self._queue.waiting(key)
-
-    def moving(self) -> set[Request]:
-        """The objects that have a run under way, or a next one."""
-        return set() if self._queue is None else self._queue.keys()
 
     def ask(self, key: Request, by: str) -> None:
         """Have an object reconciled now, because a person asks for it."""

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from manager.api import GroupVersionKind, ObjectKey
-from manager.backoff import Backoff
+from manager.api.rights import Undeclared, line_of
 from manager.client import ApplyConflict, Undecodable
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Priority, Request, TerminalError
@@ -33,9 +33,9 @@ from manager.kube.errors import (
     TransportError,
     Unauthorized,
 )
-from manager.rate_limit import Repeats, TokenBucket
-from manager.rights import Undeclared, line_of
-from manager.runs import Trigger
+from manager.telemetry.runs import Trigger
+from manager.util.backoff import Backoff
+from manager.util.rate_limit import Repeats, TokenBucket
 
 # A write meets what happened since the cache last heard: changed, created, deleted, or no longer our turn.
 _RACES = (AlreadyExists, Conflict, Fenced, NotFound)

@@ -10,7 +10,7 @@ from manager.controller.reconciler import Request
 
 
 class RateLimiter(Protocol):
-    """Says when the next reconcile may start. `manager.rate_limit.TokenBucket` is one."""
+    """Says when the next reconcile may start. `manager.util.rate_limit.TokenBucket` is one."""
 
     async def acquire(self) -> None:
         """Return when one may. Whoever waits may be cancelled. What it raises ends the process."""

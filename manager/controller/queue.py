@@ -13,10 +13,10 @@ from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from manager.backoff import ExponentialDelay
 from manager.controller.reconciler import Priority
-from manager.metrics import Metrics, counting, observing
-from manager.runs import MOST_TRIGGERS, Trigger
+from manager.telemetry.metrics import Metrics, counting, observing
+from manager.telemetry.runs import MOST_TRIGGERS, Trigger
+from manager.util.backoff import ExponentialDelay
 
 K = TypeVar("K", bound=Hashable)
 C_contra = TypeVar("C_contra", bound=Hashable, contravariant=True)
@@ -57,7 +57,7 @@ class KeyBackoff(Generic[K]):
     def __init__(
         self, *, base: float = 0.005, cap: float = 1000.0, jitter: float = 0.1, rng: random.Random
     ) -> None:
-        """The delays are in seconds; `manager.backoff.ExponentialDelay` describes them."""
+        """The delays are in seconds; `manager.util.backoff.ExponentialDelay` describes them."""
         self._delay = ExponentialDelay(base=base, cap=cap, jitter=jitter, rng=rng)
         # How often each key has failed, and until when it waits.
         self._failures: dict[K, tuple[int, float]] = {}
@@ -417,10 +417,6 @@ class WorkQueue(Generic[K]):
     def waiting(self, key: K) -> QueueItem[K] | None:
         """What is to be worked on next of `key`, now or when its delay ends; None when nothing is."""
         return self._items.get(key)
-
-    def keys(self) -> set[K]:
-        """Those that wait, or are worked on."""
-        return {*self._items, *self._in_progress}
 
     async def get(self) -> QueueItem[K] | None:
         """The next key to work on, waiting for one; the caller owes a `done` for it.

@@ -19,8 +19,8 @@ from manager.cache import CacheEvent, Informer, Meta, Part
 from manager.controller.predicate import Predicate
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Priority, Request
-from manager.loop import Portions
-from manager.runs import Trigger
+from manager.telemetry.runs import Trigger
+from manager.util.loop import Portions
 
 Handler: TypeAlias = Callable[[CacheEvent], Iterable[Request]]
 

@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, NoReturn
 
 from manager.api import GroupVersionKind
+from manager.api.rights import Undeclared
 from manager.cache import own_writes_from_here
 from manager.controller.failure import Cause, Failure, Trouble, Troubles, explain
 from manager.controller.options import RateLimiter
@@ -19,13 +20,19 @@ from manager.controller.queue import QueueItem, WorkQueue
 from manager.controller.reconciler import FailureReporter, Reconciler, Request, Result
 from manager.election.coordinator import Share
 from manager.kube.errors import NotFound
-from manager.logs import reset_reconcile_log, set_reconcile_log
-from manager.loop import Deadlines, ended, threads_from_here
-from manager.metrics import Metrics, counting, observing
-from manager.rate_limit import Repeats, TokenBucket
-from manager.rights import Undeclared
-from manager.runs import LONGEST_TEXT, Run, Shelf, Trigger, enter_run, leave_run
-from manager.tracing import ReconcileTrace, current_tracer
+from manager.telemetry.logs import reset_reconcile_log, set_reconcile_log
+from manager.telemetry.metrics import Metrics, counting, observing
+from manager.telemetry.runs import (
+    LONGEST_TEXT,
+    ControllerHistory,
+    ReconcileRecord,
+    Trigger,
+    enter_record,
+    leave_record,
+)
+from manager.telemetry.tracing import ReconcileTrace, current_tracer
+from manager.util.loop import Deadlines, ended, threads_from_here
+from manager.util.rate_limit import Repeats, TokenBucket
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -74,7 +81,7 @@ class ControllerMetrics:
         metrics.max_concurrent_reconciles.labels(name).set(workers)
         metrics.active_workers.labels(name).set_function(active)
 
-    def count(self, run: Run, exemplar: dict[str, str] | None = None) -> None:
+    def count(self, run: ReconcileRecord, exemplar: dict[str, str] | None = None) -> None:
         """A run has ended; `exemplar` leads to its trace."""
         for trigger in run.triggers:
             if trigger.why in _EVENTS:
@@ -122,10 +129,10 @@ class Workers:
         metrics: ControllerMetrics,
         log: FilteringBoundLogger,
         rng: random.Random,
-        runs: Shelf,
+        runs: ControllerHistory,
         primary: GroupVersionKind | None = None,
         skips_own_writes: bool = False,
-        running: dict[Request, Run] | None = None,
+        running: dict[Request, ReconcileRecord] | None = None,
         pace: RateLimiter | None = None,
         share: Share | None = None,
         done: Callable[[], None] = lambda: None,
@@ -151,7 +158,7 @@ class Workers:
         self._lines = TokenBucket(rate=0.1, burst=30)
         self._races = Repeats()
         self._deadlines = Deadlines()
-        self._running: dict[Request, Run] = {} if running is None else running
+        self._running: dict[Request, ReconcileRecord] = {} if running is None else running
         self._pace = pace
         self._share = share
         self._done = done
@@ -228,11 +235,11 @@ class Workers:
         loop = asyncio.get_running_loop()
         started = loop.time()
         key = item.key
-        run = Run(
+        run = ReconcileRecord(
             self._runs.controller,
             key.namespace,
             key.name,
-            self._rng.getrandbits(64),
+            f"{self._rng.getrandbits(64):016x}",
             started,
             started - item.since,
             self._queue.retries(key),
@@ -240,8 +247,8 @@ class Workers:
             item.triggers,
             item.triggered,
         )
-        log = self._log.bind(namespace=key.namespace, name=key.name, reconcile_id=f"{run.id:016x}")
-        token, run_token = set_reconcile_log(log), enter_run(run)
+        log = self._log.bind(namespace=key.namespace, name=key.name, reconcile_id=run.id)
+        token, run_token = set_reconcile_log(log), enter_record(run)
         tracer = current_tracer()
         trace = None if tracer is None else tracer.reconcile(run)
         own_writes = own_writes_from_here() if self._skips_own_writes else None
@@ -258,10 +265,10 @@ class Workers:
             run.seconds = loop.time() - started
             run.outcome = outcome
             self._ended(run, log, trace)
-            leave_run(run_token)
+            leave_record(run_token)
             reset_reconcile_log(token)
 
-    def _ended(self, run: Run, log: FilteringBoundLogger, trace: ReconcileTrace | None) -> None:
+    def _ended(self, run: ReconcileRecord, log: FilteringBoundLogger, trace: ReconcileTrace | None) -> None:
         """Tell of a run, wherever it is to be told: the one place that knows all of what happened."""
         self._metrics.count(run, None if trace is None else trace.exemplar)
         if trace is not None:
@@ -282,7 +289,7 @@ class Workers:
     async def _attempt(
         self,
         item: QueueItem[Request],
-        run: Run,
+        run: ReconcileRecord,
         own_writes: AbstractSet[Hashable] | None,
         log: FilteringBoundLogger,
     ) -> str:
@@ -326,7 +333,7 @@ class Workers:
                 raise
             log.debug("cannot report the failure on the object", error=explain(problem))
 
-    def _finish(self, item: QueueItem[Request], run: Run, result: Result | None) -> str:
+    def _finish(self, item: QueueItem[Request], run: ReconcileRecord, result: Result | None) -> str:
         if result is not None and not isinstance(result, Result):
             raise TypeError(f"a reconciler returns a Result or None, not {result!r}")
         self._tell_end(self._troubles.ended(item.key))
@@ -352,7 +359,7 @@ class Workers:
     def _fail(
         self,
         item: QueueItem[Request],
-        run: Run,
+        run: ReconcileRecord,
         error: BaseException,
         *,
         timed_out: bool,

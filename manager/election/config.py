@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from manager.duration import format_duration
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
-from manager.watchdog import Watchdog
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.watchdog import Watchdog
+from manager.util.duration import format_duration
 
 _LEASE = "--leader-elect-lease-duration"
 _RENEW = "--leader-elect-renew-deadline"

@@ -11,7 +11,7 @@ from typing import Protocol
 from manager.api import ObjectKey
 from manager.cache import Cache, Informer, Record
 from manager.election.guard import Leadership
-from manager.program import Program
+from manager.util.program import Program
 
 
 class Work(Protocol):

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from manager import clock
-from manager.duration import format_duration
 from manager.election.config import ElectionConfig
 from manager.election.coordinator import SingleLeader
 from manager.election.guard import Leadership, LeadershipLost, ProcessGuard
@@ -16,7 +14,9 @@ from manager.election.lease_client import LastError, LeaseClient
 from manager.election.lease_watch import TIMER_ERROR, LeaseWatcher, pause
 from manager.election.shard_count import ShardCountAgreement
 from manager.kube.errors import AlreadyExists, ApiError, Conflict, KubeError, NotFound, ServerError
-from manager.logs import get_logger
+from manager.telemetry.logs import get_logger
+from manager.util import clock
+from manager.util.duration import format_duration
 
 RENEW_EARLY = (0.9, 1.0)
 """Parts of the retry period between two renewals: they come a little early rather than late."""

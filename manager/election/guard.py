@@ -7,9 +7,9 @@ import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from manager import clock
 from manager.election.config import ElectionConfig
 from manager.kube.errors import Fenced
+from manager.util import clock
 
 _NOT_LEADING = "this process does not lead"
 _NOT_RENEWED = "the right to act as the leader was not renewed in time"

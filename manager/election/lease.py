@@ -11,7 +11,7 @@ from typing import Any, Self
 import orjson
 
 from manager.kube.decoding import json_object, not_a
-from manager.nesting import MOST_LEVELS, is_too_deep
+from manager.util.nesting import MOST_LEVELS, is_too_deep
 
 _MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 _MOST = 2**31 - 1  # what the server's types hold

@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 import orjson
 
-from manager import clock
 from manager.election.config import LeaseTiming
 from manager.election.lease import Lease
 from manager.kube.decoding import watch_events
@@ -17,8 +16,9 @@ from manager.kube.errors import NotFound
 from manager.kube.listing import Listing
 from manager.kube.transport import Transport
 from manager.kube.wire import LONGEST
-from manager.logs import get_logger
-from manager.loop import own_turn
+from manager.telemetry.logs import get_logger
+from manager.util import clock
+from manager.util.loop import own_turn
 
 _log = get_logger("leader")
 

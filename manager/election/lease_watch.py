@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
 
-from manager import clock
-from manager.backoff import Backoff
 from manager.election.config import ElectionConfig, LeaseTiming
 from manager.election.lease import Lease
 from manager.election.lease_client import LastError, LeaseSet
 from manager.kube.errors import KubeError
+from manager.util import clock
+from manager.util.backoff import Backoff
 
 BELIEVED = 4.0
 """Lease durations that are believed, at most, of another replica that shares the objects, or of the holder of

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from manager import clock
 from manager.election.config import ElectionConfig
 from manager.election.lease import Lease
 from manager.election.lease_client import LastError, LeaseGroup
 from manager.election.lease_watch import LeaseObservation
 from manager.kube.errors import KubeError
+from manager.util import clock
 
 SHARD = "range"
 """The value of the group's label that tells the Leases of shards from those of replicas."""

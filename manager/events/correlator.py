@@ -10,9 +10,9 @@ from datetime import datetime
 from random import Random
 from typing import Generic, Literal, TypeVar
 
-from manager import clock
 from manager.api import Resource
-from manager.rate_limit import TokenBucket
+from manager.util import clock
+from manager.util.rate_limit import TokenBucket
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -12,9 +12,7 @@ from urllib.parse import quote
 
 import orjson
 
-from manager import clock
 from manager.api import Resource
-from manager.backoff import Backoff, ExponentialDelay
 from manager.events.correlator import (
     MESSAGE_BYTES,
     REASON_BYTES,
@@ -40,10 +38,12 @@ from manager.kube.errors import (
     TransportError,
 )
 from manager.kube.transport import Transport
-from manager.logs import get_logger
-from manager.metrics import Metrics
-from manager.rate_limit import Repeats, TokenBucket
-from manager.runs import current_run
+from manager.telemetry.logs import get_logger
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.runs import current_record
+from manager.util import clock
+from manager.util.backoff import Backoff, ExponentialDelay
+from manager.util.rate_limit import Repeats, TokenBucket
 
 Outcome = Literal[
     "created",  # sent, as a new Event object
@@ -185,8 +185,8 @@ class EventRecorder:
         self._counters[outcome].inc(number)
 
     def _record(self, obj: Resource | ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002 - the field's name
-        if (run := current_run()) is not None:
-            run.records(type, reason, message)
+        if (run := current_record()) is not None:
+            run.add_event(type, reason, message)
         reference = obj if isinstance(obj, ObjectReference) else ObjectReference.of(obj)
         series = self._correlator.observe(reference, type, reason, message)
         if series.waiting:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from yarl import URL
 
-from manager.address import in_pod
 from manager.kube.credentials import Credentials, TokenFile
 from manager.kube.errors import ConfigError
 from manager.kube.kubeconfig import (
@@ -27,9 +26,10 @@ from manager.kube.kubeconfig import (
     read_kubeconfig,
 )
 from manager.kube.tls import Pem, Tls, TlsFiles
-from manager.logs import get_logger
-from manager.proxy_address import NotAProxy, proxy_for, proxy_url
-from manager.small_file import read_small_file
+from manager.telemetry.logs import get_logger
+from manager.util.address import in_pod
+from manager.util.proxy_address import NotAProxy, proxy_for, proxy_url
+from manager.util.small_file import read_small_file
 
 _log = get_logger("kube")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from manager.kube.errors import ConfigError
 from manager.kube.tls import Pem, in_thread
-from manager.logs import get_logger
+from manager.telemetry.logs import get_logger
 
 _log = get_logger("kube")
 

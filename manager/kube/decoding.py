@@ -15,8 +15,8 @@ import msgspec
 import orjson
 
 from manager.kube.errors import ProtocolError, status_error
-from manager.loop import SMALL, Portions
-from manager.nesting import MOST_LEVELS, TOO_DEEP, is_too_deep
+from manager.util.loop import SMALL, Portions
+from manager.util.nesting import MOST_LEVELS, TOO_DEEP, is_too_deep
 
 T = TypeVar("T")
 

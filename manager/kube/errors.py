@@ -40,9 +40,9 @@ from typing import Any
 
 import msgspec
 
-from manager import clock
-from manager.nesting import is_too_deep
-from manager.rights import RbacRule, advice_for
+from manager.api.rights import RbacRule, advice_for
+from manager.util import clock
+from manager.util.nesting import is_too_deep
 
 LONGEST_RETRY_AFTER = 300.0
 """Seconds: a server that asks for more, by mistake or in malice, is asked again after these."""

@@ -18,11 +18,11 @@ from typing import Annotated, Any
 import msgspec
 import orjson
 
-from manager import clock
 from manager.kube.credentials import FOREVER, Credentials, Obtained, one_line
 from manager.kube.errors import ConfigError
 from manager.kube.tls import Pem
-from manager.nesting import TOO_DEEP, is_too_deep
+from manager.util import clock
+from manager.util.nesting import TOO_DEEP, is_too_deep
 
 TIMEOUT = 120.0
 """Seconds for the program; it may have to ask a person to log in."""

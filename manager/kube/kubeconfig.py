@@ -15,7 +15,7 @@ from manager.kube.credentials import Credentials, FixedCredentials, TokenFile, o
 from manager.kube.errors import ConfigError
 from manager.kube.exec_plugin import ExecCredentials, ExecSpec
 from manager.kube.tls import Pem
-from manager.small_file import read_small_file
+from manager.util.small_file import read_small_file
 
 _SECTIONS = {"clusters": "cluster", "contexts": "context", "users": "user"}
 
@@ -158,7 +158,7 @@ def _load(path: Path) -> Mapping[str, Any]:
         text = read_small_file(path)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    from manager import yaml_text  # noqa: PLC0415 - a pod has no kubeconfig
+    from manager.util import yaml_text  # noqa: PLC0415 - a pod has no kubeconfig
 
     try:
         document = yaml_text.load(text)

@@ -11,7 +11,7 @@ import msgspec
 from manager.kube.decoding import Decoder
 from manager.kube.errors import ProtocolError
 from manager.kube.transport import LONGEST_LIST
-from manager.loop import own_turn
+from manager.util.loop import own_turn
 
 _EMPTY_PAGES = 1_000
 """Pages of a list in a row that may have no object."""

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from manager.kube.errors import ConfigError
-from manager.logs import get_logger
-from manager.small_file import read_small_file
+from manager.telemetry.logs import get_logger
 from manager.tls.key_pair import as_file
+from manager.util.small_file import read_small_file
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from contextlib import (
 )
 from contextvars import ContextVar
 
-from manager.backoff import ExponentialDelay
+from manager.api.rights import line_that_asks
 from manager.kube.errors import (
     ApiError,
     ConfigError,
@@ -33,12 +33,12 @@ from manager.kube.errors import (
     error_from,
 )
 from manager.kube.wire import LONGEST, WebSocket, WebSocketWire, Wire, WireRequest
-from manager.logs import get_logger
-from manager.loop import Deadlines
-from manager.metrics import Metrics, Observe, counting, observing
-from manager.rights import line_that_asks
-from manager.runs import NO_ANSWER, Sent, current_run
-from manager.tracing import current_trace
+from manager.telemetry.logs import get_logger
+from manager.telemetry.metrics import Metrics, Observe, counting, observing
+from manager.telemetry.runs import NO_ANSWER, RequestRecord, current_record
+from manager.telemetry.tracing import current_trace
+from manager.util.backoff import ExponentialDelay
+from manager.util.loop import Deadlines
 
 
 class RequestMetrics:
@@ -310,12 +310,12 @@ class Transport:
         works = writes and not _beside_work.get()
         self._writes_in_flight += writes
         self._work_in_flight += works
-        run = current_run()
+        run = current_record()
         sent = trace = None
         failure: BaseException | None = None
         answer = b""
         if run is not None:
-            sent = run.sends(_verb(method, content_type, query, body), path, name)
+            sent = run.begin_request(_verb(method, content_type, query, body), path, name)
             if (traced := current_trace()) is not None:
                 trace = traced.request(sent)
                 request.headers = {**request.headers, **trace.headers}
@@ -446,8 +446,8 @@ class Transport:
         path = request.path.partition("?")[0]
         clock = asyncio.get_running_loop().time
         started, code = clock(), NO_ANSWER
-        run, trace, failure = current_run(), None, None
-        sent = None if run is None else run.sends("connect", path, "")
+        run, trace, failure = current_record(), None, None
+        sent = None if run is None else run.begin_request("connect", path, "")
         if sent is not None and (traced := current_trace()) is not None:
             trace = traced.request(sent)
             request.headers = {**request.headers, **trace.headers}
@@ -473,7 +473,7 @@ class Transport:
         finally:
             self._metrics.record("GET", code, clock() - started)
             if sent is not None:
-                sent.answered(code, clock() - started)
+                sent.add_attempt(code, clock() - started)
             if trace is not None:
                 trace.ended(b"", failure)
 
@@ -535,7 +535,12 @@ class Transport:
         return encoded
 
     async def _send(
-        self, request: WireRequest, give_up_at: float, longest: int, sent: Sent | None, head: Head | None
+        self,
+        request: WireRequest,
+        give_up_at: float,
+        longest: int,
+        sent: RequestRecord | None,
+        head: Head | None,
     ) -> bytes:
         """Attempt after attempt until one succeeds or trying again is of no use."""
         clock, attempts = asyncio.get_running_loop().time, 0
@@ -557,7 +562,7 @@ class Transport:
                     seconds = clock() - started
                     self._metrics.record(request.method, code, seconds)
                     if sent is not None:
-                        sent.answered(code, seconds)
+                        sent.add_attempt(code, seconds)
                 if (warning := headers.get("Warning")) is not None:
                     self._warnings.log(warning)
                 if _OK <= code < _REDIRECT:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from manager.api import ObjectKey, Resource
 from manager.api.condition import CONDITION_REASON, CONDITION_TYPE
+from manager.api.rights import RbacRule
 from manager.cache import Selection
 from manager.controller import ControllerOptions
-from manager.logs import shortened
 from manager.operator.context import Blocked, Context
 from manager.operator.declaration import Owns, Reads, Watch
-from manager.rights import RbacRule
+from manager.telemetry.logs import shortened
 from manager.webhook import AdmissionOptions
 from manager.webhook.signatures import classes_of, is_subclass, parameters_of, positional
 

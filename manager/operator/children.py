@@ -10,12 +10,12 @@ from itertools import repeat
 from random import Random
 from typing import Any
 
-from manager import clock
 from manager.api import ObjectKey, Resource
 from manager.api.core_v1 import Secret, fold_string_data
-from manager.backoff import Backoff
 from manager.client import Outcome
-from manager.runs import Run, Trigger
+from manager.telemetry.runs import ReconcileRecord, Trigger
+from manager.util import clock
+from manager.util.backoff import Backoff
 
 MOST_WRITES, WITHIN = 10, 60.0
 """So many changes of one child within so many seconds are too many, if the object's spec stays the same."""
@@ -71,7 +71,7 @@ class ChildWrites:
         found = self._find(owner, child)
         return 0.0 if found is None else max(0.0, found.until - clock.monotonic())
 
-    def looped(self, owner: Resource, child: Child, outcome: Outcome, run: Run | None) -> None:
+    def looped(self, owner: Resource, child: Child, outcome: Outcome, run: ReconcileRecord | None) -> None:
         """Note a reconcile that has created children of a kind (without a name), or patched the object."""
         self.wrote(owner, child, outcome, run, str, most=MOST_LOOPS)
 
@@ -90,7 +90,7 @@ class ChildWrites:
         owner: Resource,
         child: Child,
         outcome: Outcome,
-        run: Run | None,
+        run: ReconcileRecord | None,
         why: Callable[[], str],
         *,
         most: int = MOST_WRITES,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, Unpac
 import orjson
 from msgspec import structs
 
-from manager import clock
 from manager.api import (
     Condition,
     ConditionStatus,
@@ -24,6 +23,7 @@ from manager.api import (
 )
 from manager.api.apps_v1 import Deployment
 from manager.api.pod_health import PodHealth
+from manager.api.rights import Undeclared
 from manager.client import (
     Applied,
     Client,
@@ -39,15 +39,15 @@ from manager.client import (
 from manager.client.kubernetes_models import KubernetesModel, resource_of
 from manager.client.pod_streams import ExecOptions, LogOptions
 from manager.kube.errors import Conflict, Invalid, NotFound
-from manager.logs import reconcile_log, shortened
-from manager.logs.loggers import LONGEST
-from manager.loop import Portions
 from manager.operator.children import CONDITION, MOST_LOOPS, REASONS, changed_fields
 from manager.operator.conditions import status_of
 from manager.operator.pod_events import ASK_AGAIN_AFTER
 from manager.operator.rollouts import is_rolled_out, is_workload
-from manager.rights import Undeclared
-from manager.runs import LONGEST_TEXT, current_run
+from manager.telemetry.logs import reconcile_log, shortened
+from manager.telemetry.logs.loggers import LONGEST
+from manager.telemetry.runs import LONGEST_TEXT, current_record
+from manager.util import clock
+from manager.util.loop import Portions
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -321,7 +321,7 @@ class Context:
 
     def awaits(self, what: str) -> None:
         """Say when the object is looked at again, for who asks: when `a pod named jack comes`."""
-        if (run := current_run()) is not None:
+        if (run := current_record()) is not None:
             run.awaits = shortened(what, LONGEST_TEXT)
 
     def once_written(self, call: Callable[[], object]) -> None:
@@ -409,7 +409,7 @@ class Context:
             applied = await self._adopt(child, initial, error)
         if applied.outcome is Outcome.CREATED:
             if not any(kind is type(child) for kind, _ in self.created):
-                writes.looped(self.object, of_kind, Outcome.CREATED, current_run())
+                writes.looped(self.object, of_kind, Outcome.CREATED, current_record())
             self.created.add(name)
         elif applied.previous is None:
             self.look_again_within(writes.held(self.object, name))
@@ -642,7 +642,7 @@ class Context:
         sent = {name: value for name, value in self.object.to_wire().items() if name != "status"}
         self.object.take(await self.client.patch(self.object), sent=sent)
         if self.object.metadata.resource_version != version:
-            writes.looped(self.object, itself, Outcome.UPDATED, current_run())
+            writes.looped(self.object, itself, Outcome.UPDATED, current_record())
 
     async def write_status(self) -> None:
         """Write the status now, if it differs: for what has to be stored before the next effect.
@@ -887,7 +887,7 @@ class Context:
             self.object,
             (type(wanted), wanted.key),
             applied.outcome,
-            current_run(),
+            current_record(),
             partial(_unstable, name, applied, fields),
         )
         if trouble is not None:

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias, get_args, get_origin
 
 import orjson
 
-from manager import clock
 from manager.api import ApiModel, ObjectKey, Resource, is_crd
 from manager.api.core_v1 import Pod
 from manager.api.pod_health import PARTS_OF_HEALTH, PodHealth
@@ -22,6 +21,7 @@ from manager.controller.predicate import (
     created_or_deleted,
     label_changed,
 )
+from manager.util import clock
 
 _SHORTEST = 4
 """So many letters a name has at least for which another one may be a slip: `one` is not `on`."""

@@ -9,17 +9,17 @@ from functools import cache
 from typing import Any, NamedTuple, get_args, get_origin
 
 from manager.api import ApiModel, ObjectMeta, Resource, crd_options, is_crd
-from manager.backoff import Backoff
+from manager.api.rights import RbacRule
 from manager.controller import Source, WorkQueue
 from manager.kube.decoding import json_object, watch_events
 from manager.kube.errors import Forbidden, Gone, KubeError, NoMatch, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.logs import get_logger
-from manager.metrics import Metrics
 from manager.operator.conditions import writes_status
 from manager.operator.declaration import bare
-from manager.rights import RbacRule
+from manager.telemetry.logs import get_logger
+from manager.telemetry.metrics import Metrics
+from manager.util.backoff import Backoff
 
 _GROUP, _RESOURCE = "apiextensions.k8s.io", "customresourcedefinitions"
 _PATH = f"/apis/{_GROUP}/v1/{_RESOURCE}"

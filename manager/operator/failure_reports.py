@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from manager import clock
 from manager.api import ObjectKey, Unstructured
 from manager.client.reader import decode_object
 from manager.controller.failure import Failure, describe, explain, is_transient
 from manager.kube.errors import ApiError, KubeError, NoMatch
-from manager.logs import reconcile_log
 from manager.operator.context import RECONCILE_FAILED, Blocked, Context
+from manager.telemetry.logs import reconcile_log
+from manager.util import clock
 
 if TYPE_CHECKING:
     from manager.operator.operator import Operator

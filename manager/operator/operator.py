@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from manager.api import ObjectKey, Resource, is_crd
+from manager.api.rights import RbacRule, Undeclared
 from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Record, Selection
 from manager.client import Client
 from manager.client.reader import CachedReader
@@ -31,13 +32,12 @@ from manager.operator.pod_events import PodEvents
 from manager.operator.rollouts import Rollouts
 from manager.operator.steps import check_steps
 from manager.operator.timers import Timer, timers_of
-from manager.rights import RbacRule, Undeclared
 from manager.settings import Setting, SettingValues
 from manager.webhook import AdmissionOptions
 from manager.webhook.signatures import check_methods
 
 if TYPE_CHECKING:
-    from manager.manager import Manager
+    from manager.process.manager import Manager
 
 T = TypeVar("T", bound=Resource)
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import msgspec
 import orjson
 
-from manager import clock
 from manager.api import Resource
 from manager.api.pod_health import PodHealth, Problem, warning_of
 from manager.client.reader import LiveReader
 from manager.kube.errors import KubeError
-from manager.logs import reconcile_log
+from manager.telemetry.logs import reconcile_log
+from manager.util import clock
 
 ASK_AGAIN_AFTER = 30.0
 """Seconds for which an answer counts."""

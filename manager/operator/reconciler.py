@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from manager import clock
 from manager.api import ObjectKey, Resource
 from manager.cache import CacheEvent, Informer
 from manager.controller import (
@@ -28,12 +27,13 @@ from manager.controller.failure import explain
 from manager.controller.source import trigger_of
 from manager.election.coordinator import ControllerObjects, Share
 from manager.kube.errors import ApiError, KubeError, NotFound
-from manager.logs import reconcile_log
 from manager.operator.context import Blocked, Changed, Context, Gone, is_missing
 from manager.operator.declaration import Owns, Reads, Watch
 from manager.operator.definitions import Definitions
 from manager.operator.operator import Operator
 from manager.operator.timers import Timers
+from manager.telemetry.logs import reconcile_log
+from manager.util import clock
 from manager.webhook.methods import has_webhooks
 
 T = TypeVar("T", bound=Resource)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from manager.api import is_crd
+from manager.api.rights import RbacRule
 from manager.operator.declaration import Owns, WatchPods
 from manager.operator.definitions import definition_rights
 from manager.operator.operator import Operator
-from manager.rights import RbacRule
 
 
 def rights_of(operator: type[Operator[Any]]) -> list[RbacRule]:

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from manager import clock
 from manager.api import Resource, StepsStatus
 from manager.cache.record import steps_on
 from manager.controller.failure import describe, is_transient
 from manager.operator.conditions import status_model, status_of
 from manager.operator.context import Changed, Gone
 from manager.operator.declaration import bare, check_path
+from manager.util import clock
 
 if TYPE_CHECKING:
     from manager.operator.context import Context

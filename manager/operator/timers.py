@@ -13,10 +13,10 @@ from manager.api import ObjectKey
 from manager.cache import Informer
 from manager.controller import TickerSource
 from manager.controller.failure import Failure, explain
-from manager.logs import get_logger
-from manager.rate_limit import Repeats
-from manager.runnables import Runnable
+from manager.process.runnables import Runnable
 from manager.settings import Setting
+from manager.telemetry.logs import get_logger
+from manager.util.rate_limit import Repeats
 
 if TYPE_CHECKING:
     from manager.operator.operator import Operator

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from operator import itemgetter
 
-from manager.address import client_at
-from manager.logs import get_logger
-from manager.open_files import NONE_LEFT, Reserve, are_scarce
-from manager.rate_limit import Repeats
 from manager.server.connection import ClientConnection, Limits
 from manager.server.tls_transport import TlsTransport, Turn
+from manager.telemetry.logs import get_logger
+from manager.telemetry.open_files import NONE_LEFT, Reserve, are_scarce
 from manager.tls.served import ServedCertificate
+from manager.util.address import client_at
+from manager.util.rate_limit import Repeats
 
 _FIRST_REQUEST = 1.0
 """Seconds, at the end, for the first request of a new connection: some round trips, with the handshake."""

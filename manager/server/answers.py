@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from manager.rate_limit import TokenBucket
+from manager.util.rate_limit import TokenBucket
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

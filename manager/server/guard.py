@@ -8,11 +8,11 @@ from contextvars import ContextVar
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from manager.address import client_at
-from manager.logs import get_logger
 from manager.server.access import Access, ReviewFailed
 from manager.server.answers import TooManyQuestions
 from manager.server.reviews import Place, User
+from manager.telemetry.logs import get_logger
+from manager.util.address import client_at
 
 _UNAUTHORIZED, _FORBIDDEN, _TOO_MANY, _FAILED = 401, 403, 429, 500
 

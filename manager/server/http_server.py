@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from manager.address import BindAddress
 from manager.server.connection import Limits
 from manager.tls.served import CertificateFiles, ServedCertificate
+from manager.util.address import BindAddress
 
 if TYPE_CHECKING:
     from collections.abc import Callable

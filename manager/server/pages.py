@@ -12,9 +12,9 @@ from prometheus_client import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from manager.health import Checks, Health
-from manager.metrics import Metrics
 from manager.server.answers import Answers
+from manager.telemetry.health import Checks, Health
+from manager.telemetry.metrics import Metrics
 
 _HEADERS = {"Cache-Control": "no-cache, private"}
 

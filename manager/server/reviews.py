@@ -11,12 +11,12 @@ from typing import TypeVar
 import msgspec
 import orjson
 
-from manager.backoff import ExponentialDelay
-from manager.clock import now
 from manager.kube.decoding import Decoder
 from manager.kube.errors import ServerError, TooManyRequests, TransportError
 from manager.kube.transport import Transport
-from manager.nesting import is_too_deep
+from manager.util.backoff import ExponentialDelay
+from manager.util.clock import now
+from manager.util.nesting import is_too_deep
 
 T = TypeVar("T")
 

@@ -15,15 +15,15 @@ from aiohttp import HttpVersion11, web
 from aiohttp.streams import StreamReader
 from aiohttp.typedefs import Handler
 
-from manager.address import BindAddress
-from manager.logs import get_logger
-from manager.rate_limit import Lines
 from manager.server.acceptor import Acceptor
 from manager.server.access import Access
 from manager.server.connection import LONGEST_HEAD, Limits
 from manager.server.guard import guarded
+from manager.telemetry.logs import get_logger
 from manager.tls.key_pair import CertificateUnusable
 from manager.tls.served import ServedCertificate
+from manager.util.address import BindAddress
+from manager.util.rate_limit import Lines
 
 Routes = Iterable[web.AbstractRouteDef]
 

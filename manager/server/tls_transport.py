@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, cast
 
-from manager.logs import get_logger
 from manager.server.connection import Limits
+from manager.telemetry.logs import get_logger
 from manager.tls.served import is_over
 
 _RECEIVED = memoryview(bytearray(64 * 1024))

@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol
 
-from manager import clock
 from manager.election.config import ElectionConfig
 from manager.election.coordinator import ControllerObjects, Share, Work
 from manager.election.elector import LeaseLock
 from manager.election.guard import Leadership, LeadershipLost, ProcessGuard
 from manager.election.lease_watch import LeaseWatcher, pause
 from manager.election.shard_count import ShardCountAgreement, lease_of_shard
-from manager.logs import get_logger
 from manager.shards.balance import balance
 from manager.shards.owned import KNOWN_WITHIN
 from manager.shards.ranges import Ranges, check_count
 from manager.shards.registry import ReplicaRegistry
+from manager.telemetry.logs import get_logger
+from manager.util import clock
 
 # Retry periods for which a replica waits for others that start with it, while no shard has an owner: each
 # would list the objects of others' shards, and then drop them.

@@ -13,10 +13,10 @@ from manager.cache import Record
 from manager.election.coordinator import ControllerObjects, Work
 from manager.election.guard import Leadership
 from manager.kube.transport import writes_need, writes_need_from_here
-from manager.logs import get_logger
-from manager.metrics import Metrics
 from manager.shards.cache_filter import PARTS, ByUid, ShardFilters, knows, records_in
 from manager.shards.ranges import Ranges, label_key
+from manager.telemetry.logs import get_logger
+from manager.telemetry.metrics import Metrics
 
 KNOWN_WITHIN = 30.0
 """Seconds for which a shard without an owner waits for its objects to be known."""

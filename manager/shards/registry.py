@@ -7,13 +7,13 @@ import math
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
 
-from manager import clock
 from manager.election.config import ElectionConfig
 from manager.election.elector import RENEW_EARLY
 from manager.election.lease import Lease
 from manager.election.lease_client import LastError, LeaseGroup
 from manager.election.lease_watch import BELIEVED, LeaseObservation, LeaseWatcher, pause
 from manager.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from manager.util import clock
 
 MEMBER = "member"
 """The beginning of the group's label of a replica's own Lease; its end is the replica's number of shards."""

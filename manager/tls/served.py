@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Protocol
 from weakref import WeakSet
 
-from manager import clock
-from manager.logs import get_logger
-from manager.small_file import read_small_file
+from manager.telemetry.logs import get_logger
 from manager.tls.certificate import certificates_in
 from manager.tls.issue import self_signed
 from manager.tls.key_pair import CertificateUnusable, KeyPair, trust
+from manager.util import clock
+from manager.util.small_file import read_small_file
 
 _VALID_FOR = timedelta(days=365)
 _RENEWED_AFTER = timedelta(days=240)

@@ -13,9 +13,9 @@ from prometheus_client import Counter
 from pydantic import ValidationError
 
 from manager.api import Resource
-from manager.logs import get_logger
-from manager.loop import own_turn
-from manager.rate_limit import Lines
+from manager.telemetry.logs import get_logger
+from manager.util.loop import own_turn
+from manager.util.rate_limit import Lines
 from manager.webhook.endpoint import LINES, answered, encoded, time_limit
 from manager.webhook.errors import BadReview, FunctionFailed, Unanswered
 from manager.webhook.json_patch import json_patch

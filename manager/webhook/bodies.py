@@ -11,7 +11,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from manager.loop import SMALL
+from manager.util.loop import SMALL
 from manager.webhook.errors import Busy
 
 JSON = "application/json"

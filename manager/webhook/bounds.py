@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from manager.loop import SMALL
+from manager.util.loop import SMALL
 from manager.webhook.errors import Busy, TooCostly
 
 MAX_OBJECT = 3 * 1024 * 1024

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from manager.program import Program
+from manager.util.program import Program
 from manager.webhook.registration import CONVERSION_PATH, Admission, AdmissionWebhook, Webhooks
 from manager.webhook.request import JsonObject
 

@@ -13,10 +13,10 @@ import orjson
 from prometheus_client import Counter
 
 from manager.api import Resource
-from manager.logs import get_logger
-from manager.loop import own_turn
-from manager.nesting import TOO_DEEP
-from manager.rate_limit import Lines
+from manager.telemetry.logs import get_logger
+from manager.util.loop import own_turn
+from manager.util.nesting import TOO_DEEP
+from manager.util.rate_limit import Lines
 from manager.webhook.bounds import STORED_WORK
 from manager.webhook.endpoint import LINES, answered, encoded, time_limit
 from manager.webhook.errors import BadReview, FunctionFailed, NotConverted, TooCostly, Unanswered

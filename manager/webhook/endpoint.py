@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import orjson
 
-from manager.nesting import TOO_DEEP, is_too_deep
+from manager.util.nesting import TOO_DEEP, is_too_deep
 from manager.webhook.errors import FunctionFailed, FunctionTooSlow, NotConverted, Unanswered
 from manager.webhook.refused import Refused
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from manager.webhook.admission import AdmissionEndpoint
 from manager.webhook.conversion import ConversionEndpoint
 from manager.webhook.endpoint import Endpoint

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, ClassVar
 
-from manager.logs import shortened
+from manager.telemetry.logs import shortened
 
 
 class Unanswered(Exception):

@@ -11,7 +11,7 @@ import orjson
 from pydantic import ValidationError
 
 from manager.api import GroupVersionKind
-from manager.logs import shortened
+from manager.telemetry.logs import shortened
 
 _LONGEST_NAME = 253
 """Characters that an object's name can have."""

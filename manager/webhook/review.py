@@ -10,8 +10,8 @@ import orjson
 
 from manager.api import GroupVersionKind
 from manager.kube.decoding import is_for_depth, shallow
-from manager.loop import own_turn
-from manager.nesting import TOO_DEEP, is_too_deep
+from manager.util.loop import own_turn
+from manager.util.nesting import TOO_DEEP, is_too_deep
 from manager.webhook.bounds import (
     CHANGED_WORK,
     CREATED_WORK,

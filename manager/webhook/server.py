@@ -10,15 +10,15 @@ import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from manager.address import BindAddress
-from manager.duration import parse_duration
-from manager.logs import get_logger
-from manager.metrics import Metrics
-from manager.rate_limit import Lines
 from manager.server.connection import Limits
 from manager.server.server import serve
+from manager.telemetry.logs import get_logger
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.tracing import current_tracer
 from manager.tls.served import ServedCertificate
-from manager.tracing import current_tracer
+from manager.util.address import BindAddress
+from manager.util.duration import parse_duration
+from manager.util.rate_limit import Lines
 from manager.webhook.bodies import JSON, Bodies, BodyRefused
 from manager.webhook.bounds import Turns
 from manager.webhook.endpoint import LINES, Endpoint

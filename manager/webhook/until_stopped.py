@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from manager.address import is_loopback
 from manager.kube.decoding import json_object
 from manager.kube.errors import KubeError, NotFound
 from manager.kube.transport import Transport
-from manager.logs import get_logger
-from manager.program import Program
+from manager.telemetry.logs import get_logger
+from manager.util.address import is_loopback
+from manager.util.program import Program
 from manager.webhook.configurations import MUTATING, VALIDATING, field_manager_of
 from manager.webhook.registration import Webhooks
 from manager.webhook.request import JsonObject

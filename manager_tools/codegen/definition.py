@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from manager.api import GroupVersionKind
-from manager.yaml_text import NotYaml, yaml_documents
+from manager.util.yaml_text import NotYaml, yaml_documents
 from manager_tools.codegen.python_source import is_name
 
 S = TypeVar("S")

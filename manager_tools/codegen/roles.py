@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from manager.api import Resource, crd_options
+from manager.api.rights import RbacRule
 from manager.certificates.kept import injection_rights, secret_rights
-from manager.rights import RbacRule
 from manager_tools.migration.permission import migration_rights
 
 _Values = tuple[str, ...]

@@ -7,20 +7,23 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import click
 
 from manager.api import Resource
-from manager.cli.arguments import ArgumentParser, UsageError, whole
+from manager.cli.arguments import cluster_flags
+from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.failure import connected, in_one_line, is_expected
 from manager.cli.operators import UnknownKind, kind_named
 from manager.cli.signals import StopSignals
-from manager.duration import format_duration, parse_wait
 from manager.kube.errors import KubeError, NotFound, Unauthorized
 from manager.kube.transport import Transport
-from manager.logs import configured, get_logger
-from manager.loop import loop_factory
-from manager.operator import AnyOperator
-from manager.program import Program
-from manager.watchdog import Watchdog
+from manager.telemetry.logs import configured, get_logger
+from manager.telemetry.watchdog import Watchdog
+from manager.util.duration import format_duration, parse_wait
+from manager.util.loop import loop_factory
+from manager.util.program import Program
 from manager_tools.migration.definitions import Definitions, MigrationFailed
 from manager_tools.migration.migration import Migration
 from manager_tools.migration.report import MigrationOptions, Outcome, Report, Screen
@@ -30,71 +33,18 @@ _STOP_WITHIN = 10.0
 """Seconds from a signal in which it ends."""
 
 _COMMAND = "migrate-storage"
-_DRY_RUN = "--dry-run"
 
-_DESCRIPTION = """\
-Have every object stored in the storage version of its definition, and trim status.storedVersions.
-
-A KIND is one of this program's (Pet, pets, pets.petstore.example.com), or the full name of any other
-definition on the cluster; without any, all of this program's that are installed. Run it after a version
-of a kind has become the storage version: until then the old one has to stay in the definition.
-
-The API server rewrites each object that is stored in another version, as it is: no content changes, and what
-others write meanwhile is kept. Objects that it refuses to write are told with the reason; the stored
-versions are then left as they are, and the exit code is 1. Interrupt it when you like, and run it again:
-it goes on where it was, which it keeps in an annotation of the definition."""
+_DEFAULT = MigrationOptions()
 
 
 @dataclass(frozen=True, slots=True)
 class MigrateArguments:
-    """What was asked for; `kinds` as they were written, none for all."""
+    """The arguments of `migrate-storage`; `kinds` as they were written, none for all."""
 
     kinds: tuple[str, ...]
     kubeconfig: str | None
     context: str | None
     options: MigrationOptions
-
-
-def migrate_storage(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
-    """Migrate the kinds that `argv` names, or all of `operators`; returns the exit code.
-
-    Raises `UsageError` for a wrong argument.
-    """
-    arguments = parse_migrate_arguments(argv, program)
-    names = named_definitions(arguments.kinds, [kind for operator in operators for kind in operator.kinds()])
-    # What the library logs is for a manager's log; what matters to a person is printed.
-    with (
-        configured(level="error") as lines,
-        Watchdog(stop_within=_STOP_WITHIN, before_exit=lines.flush) as watchdog,
-        asyncio.Runner(loop_factory=loop_factory()) as runner,
-    ):
-        return runner.run(_migrate(program, arguments, names, watchdog))
-
-
-def parse_migrate_arguments(argv: Sequence[str], program: Program) -> MigrateArguments:
-    """Read the arguments. Raises `UsageError` for any that is wrong."""
-    usage = f"{program.name} {_COMMAND} [KIND...] [FLAGS]"
-    parser, default = ArgumentParser(_COMMAND, usage, _DESCRIPTION), MigrationOptions()
-    add = parser.value
-    parser.cluster()
-    parser.switch(_DRY_RUN, "try everything, tell what would be refused, and store nothing")
-    count = f"objects to list at once (default {default.page_size})"
-    add("--page-size", metavar="N", parse=whole(1, 10_000), text=count)
-    count = f"objects to rewrite at the same time (default {default.concurrency})"
-    add("--concurrency", metavar="N", parse=whole(1, 1_000), text=count)
-    count = f"objects to rewrite a second, at most (default {default.rate:g})"
-    add("--rate", metavar="N", parse=_rate, text=count)
-    wait = (
-        "how long to wait before the first, until every API server of the cluster has taken up the definition"
-    )
-    wait += f" (default {format_duration(default.settle)})"
-    add("--settle", metavar="DURATION", parse=parse_wait, text=wait)
-    # A flag that may stand alone would take a kind for its value.
-    alone = [f"{each}=true" if each == _DRY_RUN else each for each in argv]
-    given, kinds = parser.read_with_operands(alone)
-    values = vars(given)
-    kubeconfig, context = values.pop("kubeconfig", None), values.pop("context", None)
-    return MigrateArguments(tuple(kinds), kubeconfig, context, MigrationOptions(**values))
 
 
 def _rate(text: str) -> float:
@@ -107,10 +57,74 @@ def _rate(text: str) -> float:
     return rate
 
 
+@click.command("migrate-storage")
+@click.argument("kinds", nargs=-1, metavar="[KIND]...")
+@cluster_flags
+@click.option("--dry-run", is_flag=True, help="try everything, tell what would be refused, and store nothing")
+@click.option(
+    "--page-size",
+    type=click.IntRange(1, 10_000),
+    default=_DEFAULT.page_size,
+    metavar="N",
+    help="objects to list at once",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 1_000),
+    default=_DEFAULT.concurrency,
+    metavar="N",
+    help="objects to rewrite at the same time",
+)
+@click.option(
+    "--rate",
+    type=_rate,
+    default=f"{_DEFAULT.rate:g}",
+    metavar="N",
+    help="objects to rewrite a second, at most",
+)
+@click.option(
+    "--settle",
+    type=parse_wait,
+    default=format_duration(_DEFAULT.settle),
+    metavar="DURATION",
+    help="time to wait before the first, until every API server of the cluster has taken up the definition",
+)
+@pass_invocation
+def migrate_storage(
+    invocation: Invocation,
+    /,
+    kinds: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    **options: Any,
+) -> int:
+    """Have every object stored in the storage version of its definition, and trim status.storedVersions.
+
+    A KIND is one of this program's (Pet, pets, pets.petstore.example.com), or the full name of any other
+    definition on the cluster; without any, all of this program's that are installed. Run it after a version
+    of a kind has become the storage version: until then the old one has to stay in the definition.
+
+    The API server rewrites each object that is stored in another version, as it is: no content changes, and
+    concurrent writes of others are kept. Objects that it refuses to write are told with the reason; the
+    stored versions are then left as they are, and the exit code is 1. Interrupt it when you like, and run it
+    again: it goes on where it was, which it keeps in an annotation of the definition.
+    """
+    arguments = MigrateArguments(kinds, kubeconfig, context, MigrationOptions(**options))
+    operators = invocation.operators()
+    names = named_definitions(kinds, [kind for operator in operators for kind in operator.kinds()])
+    # The library logs for a manager's log; people get printed lines.
+    with (
+        configured(level="error") as lines,
+        Watchdog(stop_within=_STOP_WITHIN, before_exit=lines.flush) as watchdog,
+        asyncio.Runner(loop_factory=loop_factory()) as runner,
+    ):
+        return runner.run(_migrate(invocation.program, arguments, names, watchdog))
+
+
 def named_definitions(asked: Sequence[str], kinds: Sequence[type[Resource]]) -> list[str]:
     """The names of the definitions that `asked` names, each once; of all `kinds` if it names none.
 
-    A definition's full name need not be one of `kinds`. Raises `UsageError` for what nobody is called.
+    A definition's full name need not be one of `kinds`. Raises `UsageError` for an unknown name.
     """
     if not asked:
         return list(dict.fromkeys(map(_full_name, kinds)))
@@ -119,11 +133,11 @@ def named_definitions(asked: Sequence[str], kinds: Sequence[type[Resource]]) -> 
 
 def _definition(name: str, kinds: Sequence[type[Resource]]) -> str:
     try:
-        return _full_name(kind_named(name, kinds, command=_COMMAND))
+        return _full_name(kind_named(name, kinds))
     except UnknownKind as error:
         if "." in name:
             return name.lower()
-        raise UsageError(f"{error}; any other goes by the full name of its definition") from None
+        raise click.UsageError(f"{error}; any other goes by the full name of its definition") from None
 
 
 def _full_name(kind: type[Resource]) -> str:
@@ -177,7 +191,7 @@ async def _migrate_one(
             return True
         outcome = await migration.run(definition)
     except Unauthorized:
-        raise  # of which the next one would not know better
+        raise  # the next definition would fail alike
     except NotFound as error:
         if arguments.kinds:
             report.failed(in_one_line(error))

@@ -1,41 +1,30 @@
 """The command `model`."""
-# ruff: noqa: T201 - a program's output is printed
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import difflib
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
+import click
 import msgspec
 
 from manager.api import GroupVersionKind
-from manager.cli.arguments import ArgumentParser, UsageError
+from manager.cli.arguments import cluster_flags
+from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.failure import connected, ended_in_one_line
 from manager.kube.decoding import Decoder, json_object
 from manager.kube.errors import ApiError
 from manager.kube.transport import Transport
-from manager.logs import configured, on_one_line
-from manager.operator import AnyOperator
-from manager.program import Program
-from manager.small_file import read_small_file
+from manager.telemetry.logs import configured, on_one_line
+from manager.util.program import Program
+from manager.util.small_file import read_small_file
 from manager_tools.codegen import DefinitionError, Served, definitions_in, model_source, served_by_openapi
 
 _COMMAND = "model"
-
-_DESCRIPTION = """\
-Write the pydantic model of a kind, to stdout: from the definition in a FILE (- is stdin), for whoever is to
-define the kind from now on; or of a KIND that the API server has, such as Deployment, deployments.apps or
-Certificate.cert-manager.io, for an operator that uses it.
-
-The model of a FILE has all that the definition says of its objects, so that `crds` prints the same again.
-What a model has no word for is told on stderr, a line each. The model of a KIND says no more than how to
-read and write its objects: `crds` does not print it. For a definition of the cluster with all it says,
-kubectl get crd NAME -o yaml | {program} model --from -"""
 
 _LONGEST = 16 * 1024 * 1024
 """Bytes. Some projects have all of their definitions in one file of a few megabytes."""
@@ -43,58 +32,85 @@ _LONGEST = 16 * 1024 * 1024
 _SUFFIXES = {".yaml", ".yml", ".json"}
 
 
-def model(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
-    """Write the model; `operators` play no part. Raises `UsageError` for what it cannot be made from."""
-    del operators
-    usage = f"{program.name} {_COMMAND} --from FILE|KIND [FLAGS]"
-    parser = ArgumentParser(_COMMAND, usage, _DESCRIPTION.format(program=program.name))
-    for flag, metavar, text in (
-        ("--from", "FILE|KIND", "where the kind is defined, or what it is called"),
-        ("--kind", "KIND", "which one, where the file has several"),
-        ("--version", "VERSION", "default the one that objects are stored in, or that the server prefers"),
-        ("--output", "FILE", "write there, where nothing is yet, instead of to stdout"),
-    ):
-        names = ("-o", flag) if flag == "--output" else (flag,)
-        parser.add_argument(*names, dest=flag[2:], metavar=metavar, default=None, help=text)
-    parser.cluster()
-    parser.set_defaults(kubeconfig=None, context=None)
-    given = parser.read(argv)
-    origin = getattr(given, "from")
-    if not origin:
-        parser.error("--from is needed, as in --from=crd.yaml or --from=Certificate.cert-manager.io")
-    output = None if given.output is None else Path(given.output)
+@click.command
+@click.option(
+    "--from",
+    "origin",
+    required=True,
+    metavar="FILE|KIND",
+    shell_complete=click.Path().shell_complete,
+    help="file that defines the kind, or the kind's name, as in Certificate.cert-manager.io",
+)
+@click.option("--kind", metavar="KIND", help="kind to choose, where the file has several")
+@click.option(
+    "--version",
+    metavar="VERSION",
+    show_default="the one that objects are stored in, or that the server prefers",
+    help="version of the kind",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="write there, where nothing is yet, instead of to stdout",
+)
+@cluster_flags
+@pass_invocation
+def model(
+    invocation: Invocation,
+    /,
+    origin: str,
+    kind: str | None,
+    version: str | None,
+    output: Path | None,
+    **cluster: str | None,
+) -> None:
+    """Write the pydantic model of a kind, to stdout.
+
+    It is made from the definition in a FILE (- is stdin), for authors who define the kind from now on; or
+    from a KIND that the API server has, such as Deployment, deployments.apps or Certificate.cert-manager.io,
+    for an operator that uses it.
+
+    The model of a FILE has all that the definition says of its objects, so that `crds` prints the same again.
+    Each part of the definition that a model cannot say is a line on stderr. The model of a KIND says no more
+    than how to read and write its objects: `crds` does not print it. For all that a definition of the cluster
+    says, give it as a file: kubectl get crd NAME -o yaml | PROGRAM model --from -
+    """
+    program = invocation.program
     if output is not None and output.exists():
-        parser.error(f"{output} exists already, and is not overwritten")
+        raise click.UsageError(f"{output} exists already, and is not overwritten")
     try:
         if origin == "-" or Path(origin).suffix in _SUFFIXES or "/" in origin or Path(origin).exists():
-            served = _in_file(origin, given.kind, given.version)
+            served = _in_file(origin, kind, version)
         else:
-            with configured(level="error"), ended_in_one_line(_COMMAND):
-                served = asyncio.run(_on_server(program, given))
+            if kind is not None:
+                raise DefinitionError("--kind is for a file; here the kind is named already")  # noqa: TRY301
+            with configured(level="error"), ended_in_one_line():
+                served = asyncio.run(_on_server(program, origin, version, cluster))
             origin = "the API server"
         source = model_source(served, "stdin" if origin == "-" else Path(origin).name)
         _write(source.text, output)
     except DefinitionError as error:
-        parser.error(f"{origin}: {error}")
+        raise click.UsageError(f"{origin}: {error}") from error
     for line in source.unsaid:
-        print(f"{program.name}: {_COMMAND}: {on_one_line(line)}", file=sys.stderr)
-    return 0
+        click.echo(f"{program.name}: {_COMMAND}: {on_one_line(line)}", err=True)
 
 
 def _write(text: str, output: Path | None) -> None:
     if output is None:
-        print(text, end="")
+        click.echo(text, nl=False)
         return
     try:
         _make_folder(output.parent)
         with output.open("x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise UsageError(f"{_COMMAND}: {output}: {error.strerror}") from None
+        raise click.UsageError(f"{output}: {error.strerror}") from None
 
 
 def _make_folder(folder: Path) -> None:
-    """Make what is missing of it; inside of a package, what is made is one too."""
+    """Make what is missing of it; inside of a package, make packages."""
     if folder.exists():
         return
     _make_folder(folder.parent)
@@ -132,21 +148,21 @@ class _Found(NamedTuple):
     names: set[str]
 
 
-async def _on_server(program: Program, given: argparse.Namespace) -> Served:
-    """What the API server publishes of a kind."""
-    asked, _, group = str(getattr(given, "from")).partition(".")
-    if given.kind is not None:
-        raise DefinitionError("--kind is for a file; here the kind is named already")
-    async with connected(program, _COMMAND, kubeconfig=given.kubeconfig, context=given.context) as (
+async def _on_server(
+    program: Program, origin: str, version: str | None, cluster: Mapping[str, str | None]
+) -> Served:
+    """Read the kind that the API server publishes."""
+    asked, _, group = origin.partition(".")
+    async with connected(program, _COMMAND, kubeconfig=cluster["kubeconfig"], context=cluster["context"]) as (
         transport,
         _,
     ):
-        known = [each async for each in _kinds(transport, group, given.version)]
+        known = [each async for each in _kinds(transport, group, version)]
         found = [each for each in known if asked.lower() in each.names]
         if not found:
             close = difflib.get_close_matches(asked, [each.gvk.kind for each in known], n=1)
             where = f" in the group {group}" if group else ""
-            where += f" in the version {given.version}" if given.version else ""
+            where += f" in the version {version}" if version else ""
             raise DefinitionError(
                 f"the API server has no such kind{where}" + (f"; did you mean {close[0]}?" if close else "")
             )
@@ -176,7 +192,7 @@ async def _kinds(transport: Transport, group: str, version: str | None) -> Async
         except ApiError:
             if group:
                 raise
-            continue  # an API that somebody else serves, and does not at the moment
+            continue  # an aggregated API that is down at the moment
         for resource in found:
             if "/" not in resource.name:
                 names = {resource.name, resource.kind, resource.singular_name, *resource.short_names}

@@ -2,66 +2,93 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from manager.cli.arguments import ArgumentParser, UsageError, whole
-from manager.settings import parse_text
+import click
+
+from manager.cli.arguments import file_flag
+from manager.cli.commands import Invocation, pass_invocation
 from manager.shards.ranges import parse_count
 from manager_tools.codegen.manifest import UNPLACED
 from manager_tools.commands.generating import declared_definitions
 
 if TYPE_CHECKING:
     from manager.operator import AnyOperator
-    from manager.program import Program
 
-_DESCRIPTION = """\
-Run the operators in a simulated cluster, in virtual time, while people change objects and things go wrong:
-processes die and freeze, connections break, answers get lost, the API server is behind. Each seed is another
-run, and always the same one. What has to hold is checked at every write and in the end."""
+_AT_LEAST_1 = click.IntRange(1)
 
 
-def simulate(argv: Sequence[str], operators: Sequence[AnyOperator], program: Program) -> int:
-    """Run seeds; returns 1 when one does not hold."""
-    parser = ArgumentParser("simulate", f"{program.name} simulate [FLAGS]", _DESCRIPTION)
-    number, seed = whole(1), whole(0)
-    for flag, metavar, parse, told in (
-        ("--seeds", "N", number, "how many; default 100"),
-        ("--seed", "N", seed, "this one, or the first one"),
-        ("--minutes", "N", number, "virtual minutes of changes and faults; default 5, of each eighth seed 8"),
-        ("--jobs", "N", number, "processes; default one for each processor"),
-        (
-            "--shards",
-            "N",
-            parse_count,
-            "managers share the objects in so many parts, instead of one that leads",
-        ),
-        ("--replay", "FILE", parse_text, "run what an earlier failure has left in that file"),
-        (
-            "--matrix",
-            "FILE",
-            parse_text,
-            "run each fault with each operator (--seeds: 3 times), and write a page of it",
-        ),
-    ):
-        parser.value(flag, metavar=metavar, parse=parse, text=told)
-    told = "only this one; may be given again"
-    parser.add_argument("--operator", action="append", metavar="NAME", help=told)
-    told = "end a process before and after each write of a seed, and do nothing else to it"
-    parser.add_argument("--crash-points", action="store_true", default=False, help=told)
-    told = "go on after a run that does not hold; its plan is left in a file, for --replay"
-    parser.add_argument("--keep-going", action="store_true", default=False, help=told)
-    given = vars(parser.read(argv))
-    chosen = _chosen(operators, given.get("operator"))
-    declared_definitions("simulate", chosen, UNPLACED)  # a wrong model is one line
+def _names(context: click.Context, _: click.Parameter, typed: str) -> list[str]:
+    names = [operator.name for operator in context.ensure_object(Invocation).operators()]
+    return [each for each in names if each.startswith(typed)]
+
+
+@click.command
+@click.option("--seeds", type=_AT_LEAST_1, metavar="N", show_default="100", help="number of runs")
+@click.option("--seed", type=click.IntRange(0), metavar="N", help="run this seed, or begin with it")
+@click.option(
+    "--minutes",
+    type=_AT_LEAST_1,
+    metavar="N",
+    show_default="5, of each eighth seed 8",
+    help="virtual minutes of changes and faults",
+)
+@click.option(
+    "--jobs",
+    type=_AT_LEAST_1,
+    default=lambda: os.cpu_count() or 1,
+    metavar="N",
+    show_default="one for each processor",
+    help="number of processes",
+)
+@click.option(
+    "--shards",
+    type=parse_count,
+    default="0",
+    metavar="N",
+    help="have managers share the objects in so many parts, instead of one that leads",
+)
+@file_flag("--replay", text="run what an earlier failure has left in that file")
+@file_flag("--matrix", text="run each fault with each operator (--seeds: 3 times), and write a page of it")
+@click.option(
+    "--operator",
+    "only",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=_names,
+    help="run only this one; may be given again",
+)
+@click.option(
+    "--crash-points",
+    is_flag=True,
+    help="end a process before and after each write of a seed, and do nothing else to it",
+)
+@click.option(
+    "--keep-going",
+    is_flag=True,
+    help="go on after a run that does not hold; its plan is left in a file, for --replay",
+)
+@pass_invocation
+def simulate(invocation: Invocation, /, **flags: Any) -> int:
+    """Run the operators in a simulated cluster, in virtual time.
+
+    Meanwhile people change objects and things go wrong: processes die and freeze, connections break, answers
+    get lost, the API server is behind. Each seed is another run, and always the same one. Invariants are
+    checked at every write and in the end; the exit code is 1 when one does not hold.
+    """
+    chosen = _chosen(invocation.operators(), flags["only"])
+    declared_definitions(chosen, UNPLACED)  # a wrong model is one line
     from manager_tools.simulation.campaign import run_campaign  # noqa: PLC0415 - 0.7 s, not for the help
 
-    return run_campaign(given, chosen, program)
+    given = {name: value for name, value in flags.items() if value is not None}
+    return run_campaign(given, chosen, invocation.program)
 
 
-def _chosen(operators: Sequence[AnyOperator], names: Sequence[str] | None) -> Sequence[AnyOperator]:
+def _chosen(operators: Sequence[AnyOperator], names: Sequence[str]) -> Sequence[AnyOperator]:
     known = {operator.name: operator for operator in operators}
-    for name in names or ():
+    for name in names:
         if name not in known:
-            raise UsageError(f"simulate: --operator: there is no {name!r}; there are {', '.join(known)}")
+            raise click.UsageError(f"--operator: there is no {name!r}; there are {', '.join(known)}")
     return tuple(known[name] for name in names or known)

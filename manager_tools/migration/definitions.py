@@ -14,7 +14,7 @@ from manager.api import GroupVersionKind, ObjectKey
 from manager.kube.decoding import Decoder, not_a
 from manager.kube.errors import Conflict, ProtocolError
 from manager.kube.rest_mapping import RestMapping
-from manager.program import Program
+from manager.util.program import Program
 from manager_tools.migration.retry import RetryingClient
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from manager.kube.errors import KubeError, NotFound
-from manager.rate_limit import TokenBucket
+from manager.util.rate_limit import TokenBucket
 from manager_tools.migration.definitions import (
     DefinitionChanged,
     Definitions,

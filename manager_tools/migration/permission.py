@@ -12,9 +12,9 @@ import msgspec
 import orjson
 
 from manager.api import Resource, crd_options
+from manager.api.rights import RbacRule
 from manager.kube.decoding import Decoder
 from manager.kube.errors import ApiError, ProtocolError, ServerError
-from manager.rights import RbacRule
 from manager_tools.migration.definitions import StoredDefinition
 from manager_tools.migration.retry import RetryingClient
 

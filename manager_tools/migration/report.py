@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from manager.api import ObjectKey
-from manager.duration import format_duration
-from manager.logs import on_one_line
+from manager.telemetry.logs import on_one_line
+from manager.util.duration import format_duration
 from manager_tools.migration.definitions import StoredDefinition
 from manager_tools.migration.objects import Rewritten
 

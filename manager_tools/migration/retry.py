@@ -7,7 +7,6 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from manager.backoff import Backoff
 from manager.kube.errors import (
     ApiError,
     Conflict,
@@ -18,6 +17,7 @@ from manager.kube.errors import (
     TransportError,
 )
 from manager.kube.transport import Transport
+from manager.util.backoff import Backoff
 
 T = TypeVar("T")
 

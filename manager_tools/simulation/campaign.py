@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import time
@@ -14,11 +13,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from manager.cli.arguments import UsageError
+import click
+
 from manager.operator import AnyOperator
-from manager.program import Program
-from manager.small_file import read_small_file
-from manager.yaml_text import load_all
+from manager.util.program import Program
+from manager.util.small_file import read_small_file
+from manager.util.yaml_text import load_all
 from manager_tools.simulation.comparing import resource_of
 from manager_tools.simulation.faults import KINDS_OF_FAULT
 from manager_tools.simulation.guards import NotRepeatable
@@ -46,10 +46,11 @@ _ENOUGH = 10
 def run_campaign(given: Mapping[str, Any], operators: Sequence[AnyOperator], program: Program) -> int:
     """Run what the flags of `simulate` ask for; returns 1 when one run does not hold.
 
-    Raises `UsageError` for files that cannot be read or written.
+    Raises `UsageError` for files that cannot be read or written, `ClickException` for an operator whose runs
+    differ.
     """
     samples = specs_of(_samples(Path("config/samples")))
-    jobs = given.get("jobs", os.cpu_count() or 1)
+    jobs = given["jobs"]
     if "matrix" in given:
         return _matrix(given, operators, samples, program, jobs)
     count = 1 if {"seed", "replay"} & set(given) else 100
@@ -65,12 +66,11 @@ def run_campaign(given: Mapping[str, Any], operators: Sequence[AnyOperator], pro
             samples,
             count=count,
             first=given.get("seed", 0),
-            only=given.get("operator") or (),
+            only=given["only"],
             keeps_going=given["keep_going"],
         )
     except NotRepeatable as error:
-        print(f"{program.name}: simulate: {error}", file=sys.stderr)
-        return 1
+        raise click.ClickException(str(error)) from error
 
 
 def _samples(folder: Path) -> Iterator[dict[str, Any]]:
@@ -80,7 +80,7 @@ def _samples(folder: Path) -> Iterator[dict[str, Any]]:
             documents = load_all(path.read_bytes())
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise UsageError(f"simulate: {path}: {reason}") from None
+            raise click.UsageError(f"{path}: {reason}") from None
         yield from (
             each for each in documents if isinstance(each, dict) and {"apiVersion", "kind"} <= set(each)
         )
@@ -95,7 +95,7 @@ def _plans(
             return [Plan.from_json(read_small_file(path), kinds=len(operators))]
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise UsageError(f"simulate: --replay {path}: {reason}") from None
+            raise click.UsageError(f"--replay {path}: {reason}") from None
     first = given.get("seed", 0)
     drawn = {"minutes": given.get("minutes"), "shards": given.get("shards", 0)}
     plans = (plan_of(each, operators, **drawn) for each in range(first, first + count))
@@ -146,7 +146,7 @@ def _matrix(
     try:
         page.open("a").close()  # a page that cannot be written is not worth its runs
     except OSError as error:
-        raise UsageError(f"simulate: --matrix {page}: {error.strerror}") from None
+        raise click.UsageError(f"--matrix {page}: {error.strerror}") from None
     first, count, minutes = given.get("seed", 0), given.get("seeds", 3), given.get("minutes", 5)
     progress, found = _Progress(len(KINDS_OF_FAULT) * len(operators) * count, first), []
     failed = 0

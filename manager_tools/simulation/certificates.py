@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from devcluster.storage import Change, Key
     from manager.kube.transport import Transport
-    from manager.program import Program
     from manager.tls.issue import Chance
+    from manager.util.program import Program
     from manager.webhook.registration import Webhooks
     from manager_tools.simulation.network import Sent
     from manager_tools.simulation.scene import Scene

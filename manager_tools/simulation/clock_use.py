@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from manager.runs import current_run
+from manager.telemetry.runs import current_record
 from manager_tools.simulation.guards import is_operators
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _BY_TIME = frozenset(("requeue", "timer", "back-off", "resync"))
 _TIMER = "timer"
 _CONSEQUENCES = 660.0
 """Virtual seconds in which a write may have consequences: a Deployment gives up its progress after 600."""
-_OF_THE_RUNTIME = ("manager.clock", "manager_tools.simulation.loop")
+_OF_THE_RUNTIME = ("manager.util.clock", "manager_tools.simulation.loop")
 
 
 class ClockUse:
@@ -39,7 +39,7 @@ class ClockUse:
         """Whether anything was written because of the time."""
         self.resources: set[str] = set()
         """The kinds of which objects were created or deleted because of the time."""
-        self._runs: set[int] = set()
+        self._runs: set[str] = set()
         self._last = -_CONSEQUENCES
 
     def was_asked(self) -> None:
@@ -49,12 +49,12 @@ class ClockUse:
             frame = frame.f_back
         if is_operators(frame.f_code.co_filename):
             self.is_read = True
-            if (run := current_run()) is not None:
+            if (run := current_record()) is not None:
                 self._runs.add(run.id)
 
     def causes_write(self) -> bool:
         """Return whether time alone has caused the reconcile that the calling task belongs to."""
-        run = current_run()
+        run = current_record()
         if run is None:
             return self._has_common_timers
         triggers = {each.why for each in run.triggers}

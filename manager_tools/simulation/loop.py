@@ -186,7 +186,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._ticks / TICKS * clock.rate + clock.offset
 
     def wall_clock(self) -> float:
-        """What `manager.clock.now` shows."""
+        """What `manager.util.clock.now` shows."""
         self.on_wall_clock()
         clock = process_clock.get()
         return self._epoch + self.true_time * clock.rate + clock.skew

@@ -20,9 +20,9 @@ import orjson
 from devcluster.api.reading import future_version
 from devcluster.errors import StatusError
 from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
+from manager.api.rights import line_that_asks
 from manager.kube.errors import ConnectionLost, ProtocolError, Unreachable
 from manager.kube.wire import LONGEST, WireRequest
-from manager.rights import line_that_asks
 from manager_tools.simulation.loop import VirtualLoop
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from manager.election.elector import LeaderElector
 from manager.election.guard import LeadershipLost
 from manager.kube.credentials import Credentials, Obtained, TokenFile
 from manager.kube.transport import Transport
-from manager.manager import STOP_MARGIN, Manager
-from manager.metrics import Metrics
 from manager.operator import add_controller
-from manager.runnables import Runnable
+from manager.process.manager import STOP_MARGIN, Manager
+from manager.process.runnables import Runnable
 from manager.settings import SettingValues
 from manager.shards.coordinator import ShardCoordinator
 from manager.shards.owned import OwnedShards
+from manager.telemetry.metrics import Metrics
 from manager.tls.served import ServedCertificate
 from manager.webhook.endpoints import endpoints_of
 from manager.webhook.methods import registrations

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from manager.garbage import tune_garbage_collector
-from manager.nesting import TOO_DEEP, is_too_deep
+from manager.util.garbage import tune_garbage_collector
+from manager.util.nesting import TOO_DEEP, is_too_deep
 from manager_tools.simulation.comparing import different_from_fresh, missing, resource_of, without_history
 from manager_tools.simulation.fault_effects import befall
 from manager_tools.simulation.faults import ALONE, KINDS_OF_FAULT, OF_CERTIFICATES, Fault, faults

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from manager.program import Program
+from manager.util.program import Program
 
 if TYPE_CHECKING:
     import random

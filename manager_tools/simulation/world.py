@@ -21,10 +21,10 @@ from devcluster.admission import WebhookClient, WebhookFailed
 from devcluster.errors import StatusError
 from manager.certificates.targets import bundle_of, hosts_of
 from manager.election.shard_count import lease_of_shard
-from manager.logs import captured
 from manager.operator import AnyOperator, rights_of
 from manager.shards.cache_filter import ShardFilter
 from manager.shards.ranges import Ranges
+from manager.telemetry.logs import captured
 from manager.webhook.configurations import SERVICE, by_service, by_url, webhook_configurations
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Conversion, Webhooks

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from petstore.cli.main import main
+from petstore.cli.commands import main
 
 __all__ = ["main"]

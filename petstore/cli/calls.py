@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import aclosing
+from typing import Any
 
-from petstore.client import NoAnswer, Pet, PetStoreClient, PetStoreError
+from petstore.client import NoAnswer, Pet, PetStoreClient, PetStoreError, PetType
 from petstore.errors import visible
 from petstore.tls import Tls, TlsFiles, TlsUnusable
 
@@ -18,54 +19,56 @@ _FAILED, _WRONG_USAGE = 1, 2
 _ROW = "{:36}  {:7}  {:10}  {}\n"
 
 
-async def call(options: argparse.Namespace) -> int:
+async def call(command: str, options: Mapping[str, Any]) -> int:
     """Make the call that the command stands for; returns the exit code."""
     commands = {"add": _add, "search": _search, "delete": _delete}
     files = TlsFiles(
-        ca_file=options.tls_ca_file, cert_file=options.tls_cert_file, key_file=options.tls_key_file
+        ca_file=options["tls_ca_file"],
+        cert_file=options["tls_cert_file"],
+        key_file=options["tls_key_file"],
     )
     try:
         async with PetStoreClient(
-            options.address,
-            timeout=options.timeout,
+            options["address"],
+            timeout=options["timeout"],
             tls=await asyncio.to_thread(Tls.of_client, files),
-            server_name=options.tls_server_name,
+            server_name=options["tls_server_name"],
         ) as store:
-            await commands[options.command](store, options)
+            await commands[command](store, options)
     except TlsUnusable as error:
         _fail(f"--tls-{error.file.replace('_', '-')}: {error}")
         return _WRONG_USAGE
     except NoAnswer as error:
-        return _fail(f"--address: no answer from the store at {options.address}: {error}")
+        return _fail(f"--address: no answer from the store at {options['address']}: {error}")
     except PetStoreError as error:
         return _fail(str(error))
     sys.stdout.flush()
     return 0
 
 
-async def _add(store: PetStoreClient, options: argparse.Namespace) -> None:
+async def _add(store: PetStoreClient, options: Mapping[str, Any]) -> None:
     pet = Pet(
-        name=options.name,
-        type=options.type,
-        birthday=options.birthday,
-        idempotency_key=options.idempotency_key,
+        name=options["name"],
+        type=PetType(options["kind"]),
+        birthday=options["birthday"],
+        idempotency_key=options["idempotency_key"],
     )
     (identity,) = await store.add([pet])
-    if options.output == "json":
+    if options["output"] == "json":
         _write_json({"id": identity})
     else:
         sys.stdout.write(f"{visible(identity)}\n")
 
 
-async def _search(store: PetStoreClient, options: argparse.Namespace) -> None:
-    """Search, and print pets as they arrive: there may be more than fit into memory."""
-    as_json = options.output == "json"
+async def _search(store: PetStoreClient, options: Mapping[str, Any]) -> None:
+    """Written as they come: there may be more than fit into memory."""
+    as_json = options["output"] == "json"
     found = store.search(
-        names=options.name,
-        types=options.type,
-        born_from=options.born_from,
-        born_before=options.born_before,
-        keys=options.idempotency_key,
+        names=options["names"],
+        types=[PetType(each) for each in options["kinds"]],
+        born_from=options["born_from"],
+        born_before=options["born_before"],
+        keys=options["keys"],
     )
     first = True
     async with aclosing(found) as pets:
@@ -85,12 +88,12 @@ async def _search(store: PetStoreClient, options: argparse.Namespace) -> None:
         sys.stderr.write("No pets found.\n")
 
 
-async def _delete(store: PetStoreClient, options: argparse.Namespace) -> None:
-    await store.delete(options.ids)
-    if options.output == "json":
-        _write_json({"ids": options.ids})
+async def _delete(store: PetStoreClient, options: Mapping[str, Any]) -> None:
+    await store.delete(options["ids"])
+    if options["output"] == "json":
+        _write_json({"ids": options["ids"]})
     else:
-        sys.stdout.write("".join(f"{identity} is gone\n" for identity in options.ids))
+        sys.stdout.write("".join(f"{identity} is gone\n" for identity in options["ids"]))
 
 
 def _fields(pet: Pet) -> dict[str, str]:

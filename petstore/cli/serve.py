@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import logging
 import os
 import signal
 import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
 
 from petstore.capacity import Capacity
 from petstore.errors import visible
@@ -21,29 +24,31 @@ _FAILED, _WRONG_USAGE = 1, 2
 _SIGNALS = signal.SIGINT, signal.SIGTERM
 
 
-def serve(options: argparse.Namespace) -> int:
+def serve(options: Mapping[str, Any]) -> int:
     """Serve until a signal comes; a second one ends the process at once. Returns the exit code."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     tls = TlsFiles(
-        ca_file=options.tls_client_ca_file, cert_file=options.tls_cert_file, key_file=options.tls_key_file
+        ca_file=options["tls_client_ca_file"],
+        cert_file=options["tls_cert_file"],
+        key_file=options["tls_key_file"],
     )
     settings = ServerOptions(
-        bind_address=options.bind_address,
-        metrics_bind_address=options.metrics_bind_address,
-        data=None if options.memory else options.data,
-        ignore_idempotency_keys=options.ignore_idempotency_keys,
-        allow_change_sampler=options.allow_change_sampler,
+        bind_address=options["bind_address"],
+        metrics_bind_address=options["metrics_bind_address"],
+        data=None if options["memory"] else options["data"],
+        ignore_idempotency_keys=options["ignore_idempotency_keys"],
+        allow_change_sampler=options["allow_change_sampler"],
         tls=tls,
         capacity=Capacity(
-            pets=options.max_pets,
-            data_bytes=options.max_data_size,
-            waiting_pets=options.max_waiting_pets,
+            pets=options["max_pets"],
+            data_bytes=options["max_data_size"],
+            waiting_pets=options["max_waiting_pets"],
         ),
-        calls=options.max_calls,
-        message_bytes=options.max_message_size,
-        grace=options.graceful_shutdown_timeout,
+        calls=options["max_calls"],
+        message_bytes=options["max_message_size"],
+        grace=options["graceful_shutdown_timeout"],
     )
     try:
         with asyncio.Runner(loop_factory=_new_event_loop) as runner:
@@ -73,14 +78,14 @@ async def _serve(settings: ServerOptions) -> None:
     for number in _SIGNALS:
         loop.add_signal_handler(number, stop_or_exit)
     async with PetStoreServer(settings) as server:
-        _say(f"petstore: serving at {server.address}, pets are in {settings.data or 'memory'}")
+        click.echo(f"petstore: serving at {server.address}, pets are in {settings.data or 'memory'}")
         if server.metrics_address is not None:
-            _say(f"petstore: metrics at http://{server.metrics_address.reached}/metrics")
+            click.echo(f"petstore: metrics at http://{server.metrics_address.reached}/metrics")
         if settings.ignore_idempotency_keys:
-            _say("petstore: idempotency keys are ignored")
-        _say("petstore: ready; Ctrl-C stops it")
+            click.echo("petstore: idempotency keys are ignored")
+        click.echo("petstore: ready; Ctrl-C stops it")
         await stop.wait()
-        _say("petstore: stopping")
+        click.echo("petstore: stopping")
 
 
 def _new_event_loop() -> asyncio.AbstractEventLoop:
@@ -90,11 +95,6 @@ def _new_event_loop() -> asyncio.AbstractEventLoop:
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 def _fail(message: str) -> int:

@@ -25,7 +25,6 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from controllers.main import OPERATORS
-from manager.address import BindAddress, parse_address
 from manager.api import GroupVersionKind, ObjectKey
 from manager.cache.record import RecordDecoder
 from manager.cache.reflector import decode_bookmark, version_of
@@ -33,13 +32,12 @@ from manager.cache.spec import Selector, WatchSpec
 from manager.certificates.store import Material, Stored
 from manager.client.ownership import holds, own_entries, takeover_patch
 from manager.client.write import merge_diff
-from manager.console.changes import _fields, _Step
-from manager.console.pages import _read
-from manager.duration import parse_duration
+from manager.console.changes import Change, _fields
+from manager.console.templates import read_templates
+from manager.diagnose.collect import Collected, Collector, Node, bad_leaves
+from manager.diagnose.render import explain, to_text
+from manager.diagnose.report import decode_report, to_objects
 from manager.election.lease import Lease
-from manager.explain.judging import SILENT
-from manager.explain.looking import Found, Looker, Node, bad_leaves
-from manager.explain.telling import explanation, text_of, told_by_manager
 from manager.kube.config import _find
 from manager.kube.connection import Connection
 from manager.kube.decoding import decode_event, lines
@@ -47,12 +45,14 @@ from manager.kube.errors import ApiError, ConfigError, ConnectionLost, ProtocolE
 from manager.kube.listing import decode_list
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
 from manager.server.reviews import has_expired
 from manager.server.server import serve
 from manager.settings import SettingsError
+from manager.telemetry.metrics import Metrics
 from manager.tls.issue import new_authority
 from manager.tls.key_pair import CertificateUnusable
+from manager.util.address import BindAddress, parse_address
+from manager.util.duration import parse_duration
 from manager.webhook.admission import AdmissionEndpoint
 from manager.webhook.conversion import ConversionEndpoint
 from manager.webhook.errors import BadReview
@@ -652,7 +652,7 @@ FAILS = orjson.dumps(
 )
 """A pod that is as pods are, beside all that is odd."""
 
-_, PAGES = _read()
+_, PAGES = read_templates()
 
 
 def odd_object(original: Any) -> st.SearchStrategy[bytes]:
@@ -691,28 +691,29 @@ def explanations(
     wire.on("GET", "/api/v1/namespaces/ns/events*", Reply(200, listed(events)))
     wire.on("GET", "/apis/example.com/v1/namespaces/ns/foos/foo", Reply(200, root))
 
-    async def look() -> Found:
+    async def look() -> Collected:
         transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="fuzz")
         foo = GroupVersionKind("example.com", "v1", "Foo")
-        return await Looker(transport, RestMapper(transport), {foo: KINDS}).look(foo, ObjectKey("ns", "foo"))
+        collector = Collector(transport, RestMapper(transport), {foo: KINDS})
+        return await collector.collect(foo, ObjectKey("ns", "foo"))
 
     try:
         found = asyncio.run(look())
     except ProtocolError:
         assert not isinstance(orjson.loads(root), dict)
         return
-    told = explanation(found, [], says=True, manager="")
+    told = explain(found, [], has_conditions=True)
     if found.root.uid == "f":
         names = [each.name for each in found.root.children if each.kind == "Pod"]
         assert "fails" in names, "what is odd has hidden what is not"
-    lines = text_of(told).splitlines()
+    lines = to_text(told).splitlines()
     assert all(each.isprintable() for each in lines)
     assert len(lines) < 500
-    assert orjson.loads(json.dumps(told)) == told
-    leaves = [(each, each.verdict._asdict()) for each in bad_leaves(found.root)]
+    shown_as_json = to_objects(told)
+    assert orjson.loads(json.dumps(shown_as_json)) == shown_as_json
     shown = {"kind": "Foo", "key": ObjectKey("ns", "foo"), "resource": "foos.example.com", "problem": ""}
     text = PAGES.get_template("object.html").render(
-        **shown, told=told, below=leaves, runs=[], changes=[], live="", version=""
+        **shown, told=told, below=bad_leaves(found.root), runs=[], changes=[], live="", version=""
     )
     assert len(text.encode()) < 1_000_000
 
@@ -722,14 +723,23 @@ def place_of(gvk: GroupVersionKind) -> str:
 
 
 RUN = {
+    "controller": "foo",
+    "namespace": "ns",
+    "name": "foo",
+    "id": "8000000000000000",
+    "started": 1.8e9,
+    "waited": 0.1,
+    "attempt": 0,
+    "priority": 0,
+    "triggers": [{"why": "event", "at": 1.8e9, "change": "ADDED", "kind": "Foo"}],
+    "triggered": 1,
     "outcome": "error",
-    "started": "2026-01-01T00:00:00Z",
     "seconds": 0.1,
-    "why": "Foo found",
     "requests": [
-        {"verb": "GET", "path": "/api/v1/namespaces/ns/pods/a", "name": "a", "code": 200},
-        {"verb": "call", "path": "AddPets", "code": -2, "error": "no"},
+        {"verb": "get", "path": "/api/v1/namespaces/ns/pods/a", "at": 1.8e9, "name": "a", "code": 200},
+        {"verb": "call", "path": "AddPets", "at": 1.8e9, "code": -2, "error": "no"},
     ],
+    "events": [{"type": "Normal", "reason": "Created", "message": "a pod", "at": 1.8e9}],
     "spared": 1,
     "error": "no",
     "error_type": "ValueError",
@@ -741,12 +751,14 @@ MANAGER_SAYS = {
         {
             "controller": "foo",
             "state": "running",
+            "paused": False,
             "uid": "f",
             "running": None,
-            "next": {"at": "2026-01-01T00:00:00Z", "why": [{"text": "back-off"}]},
+            "next": {"at": 1.8e9, "triggers": [{"why": "back-off"}]},
             "runs": [RUN, RUN],
         }
-    ]
+    ],
+    "owners": [{"controller": "foo", "shard": 1, "shards": 4, "holder": "a", "renewed": ""}],
 }
 
 
@@ -754,18 +766,18 @@ MANAGER_SAYS = {
 def manager_answers(answer: bytes) -> None:
     """Anybody on this machine may listen where `explain` asks for the manager."""
     with suppress(ValueError):
-        controllers, owners = told_by_manager(answer)
-        node = Node("Foo", "ns", "foo", "f", SILENT)
-        told = explanation(Found({}, node, [], [], {}), controllers, says=True, manager="", owners=owners)
-        assert all(each.isprintable() for each in text_of(told).splitlines())
-        json.dumps(told, indent=2)
+        report = decode_report(answer)
+        found = Collected({}, Node("Foo", "ns", "foo", "f", None), [], [])
+        told = explain(found, report.controllers, has_conditions=True, owners=report.owners)
+        assert all(each.isprintable() for each in to_text(told).splitlines())
+        json.dumps(to_objects(told), indent=2)
 
 
 @target(before=inputs.odd([ROOT, *KINDS.values()]), after=inputs.odd([ROOT, *KINDS.values()]))
 def last_changes(before: Any, after: Any) -> None:
     states = [inputs.dumped({**each, "metadata": ROOT["metadata"]}) for each in (before, after)]
     spec = WatchSpec(gvk=GroupVersionKind("example.com", "v1", "Foo"), plural="foos")
-    found = _fields(_Step(spec, ObjectKey("ns", "foo"), 0.0, *states))
+    found = _fields(Change(spec, ObjectKey("ns", "foo"), 0.0, *states))
     assert all(isinstance(text, str) for field in found for text in field)
 
 

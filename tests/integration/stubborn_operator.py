@@ -16,7 +16,7 @@ from manager import Context, Operator
 from manager.api.core_v1 import ConfigMap
 from manager.cli import main
 from manager.kube.errors import Fenced
-from manager.logs import get_logger
+from manager.telemetry.logs import get_logger
 
 __all__ = ["STUCK"]
 

@@ -25,7 +25,7 @@ from manager.kube.errors import AlreadyExists, BadRequest, Conflict, Invalid, No
 from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import eventually_async
 

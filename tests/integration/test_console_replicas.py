@@ -35,10 +35,10 @@ def page(manager: ManagerProcess, path: str) -> str:
 
 
 def shares(manager: ManagerProcess) -> dict[str, int]:
-    """How many ranges each replica has, by an overview."""
-    _, _, rest = page(manager, "/").partition("Replicas and their ranges")
+    """How many shards each replica has, by an overview."""
+    _, _, rest = page(manager, "/").partition("Replicas and their shards")
     names, counts = (
-        re.findall(rf'data-label="{label}"[^>]*>([^< ]+)', rest) for label in ("Replica", "Ranges")
+        re.findall(rf'data-label="{label}"[^>]*>([^< ]+)', rest) for label in ("Replica", "Shards")
     )
     return dict(zip(names, map(int, counts), strict=True))
 
@@ -86,7 +86,7 @@ def test_explain_and_console_agree_on_the_replica_that_holds_an_object(
             text = page(replica, f"/objects/{RESOURCE}/{namespace}/{name}")
             assert ("this replica</span>" in text) is whose["here"]
             assert ("Reconcile now" in text) is whose["here"]
-            assert f"range {whose['range']} of {RANGES}, which {whose['holder']} holds" in text
+            assert f"shard {whose['shard']} of {RANGES}, which {whose['holder']} holds" in text
         return holders.pop(), [one["owners"][0]["here"] for one in told]
 
     holders = set()

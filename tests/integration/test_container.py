@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from manager.version import VERSION
+from manager.util.version import VERSION
 from tests.integration.container_engine import ContainerEngine
 from tests.support.devcluster_plane import DevclusterControlPlane
 from tests.support.manager_process import ManagerProcess

@@ -15,7 +15,7 @@ import yaml
 
 from apis.cache.v1.memcached import Memcached
 from manager.api import ObjectMeta
-from manager.yaml_text import yaml_stream
+from manager.util.yaml_text import yaml_stream
 from manager_tools.codegen import custom_resource_definitions
 from manager_tools.scaffold import Names, create_api, init
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
@@ -473,9 +473,9 @@ def test_scaffolded_kind_takes_no_name_that_its_child_cannot_have(
     module = importlib.import_module(f"manager_tools.scaffold.project.controllers.owning.{child.lower()}")
     operator = without_manager(module.GreetingOperator)
     [make] = (
-        each
-        for name, each in inspect.getmembers(operator, inspect.ismethod)
-        if name in vars(module.GreetingOperator) and not inspect.iscoroutinefunction(each)
+        getattr(operator, name)
+        for name, each in vars(module.GreetingOperator).items()
+        if inspect.isfunction(each) and not inspect.iscoroutinefunction(each)
     )
     refused = set()
     for name in OWNER_NAMES:

@@ -17,7 +17,7 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from manager.cli import main as command_line
-from manager.version import VERSION
+from manager.util.version import VERSION
 from tests.support import ROOT, wheels
 from tests.support.devcluster_plane import DevclusterControlPlane
 from tests.support.dockerfile import Dockerfile, Instruction, Stage, expanded

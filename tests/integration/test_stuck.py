@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from manager.manager import STOP_MARGIN
+from manager.process.manager import STOP_MARGIN
 from tests.integration.stubborn_operator import STUCK
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import install_crds

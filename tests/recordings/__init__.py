@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from manager.yaml_text import yaml_documents
+from manager.util.yaml_text import yaml_documents
 
 __all__ = [
     "ANSWERS",

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
-from manager.version import KUBERNETES_VERSIONS
+from manager.util.version import KUBERNETES_VERSIONS
 from tests.support import envtest
 from tests.support.control_plane import ControlPlane
 from tests.support.devcluster_plane import DevclusterControlPlane

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from manager.yaml_text import yaml_documents
+from manager.util.yaml_text import yaml_documents
 from tests.support.api_access import ApiFailure
 from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually

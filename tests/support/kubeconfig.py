@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import yaml
 
-from manager.yaml_text import load_all
+from manager.util.yaml_text import load_all
 from tests.support.certificates import trusting
 
 

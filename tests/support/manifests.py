@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from manager.yaml_text import yaml_documents
+from manager.util.yaml_text import yaml_documents
 from release.kustomize import build
 from tests.support import ROOT
 

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from controllers.main import PROGRAM
+from manager.cli.commands import Invocation
+from manager.cli.flags import SettingsCommand
 from manager.cli.settings import OWN, Settings
+from manager.operator import AnyOperator
 from manager.settings import Setting, SettingValues, Sources
+from manager.util.program import Program
 
-__all__ = ["FIELDS", "load_declared", "load_settings"]
+__all__ = ["FIELDS", "load_declared", "load_settings", "parse_flags"]
 
 FIELDS = tuple(setting.name.replace("-", "_") for setting in OWN)
 """The attributes of `Settings`."""
+
+
+def parse_flags(
+    argv: Sequence[str], operators: Sequence[AnyOperator] = (), *, program: Program = PROGRAM
+) -> dict[str, str]:
+    """Return what the command `run` gets from these flags, by the names of the settings."""
+    command = SettingsCommand("run", callback=lambda flags: flags)
+    invocation = Invocation(program, operators)
+    return cast("dict[str, str]", command.main(argv, "run", standalone_mode=False, obj=invocation))
 
 
 def sources(flags: Mapping[str, str]) -> Sources:

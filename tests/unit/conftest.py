@@ -14,7 +14,7 @@ from manager.cache import Cache
 from manager.client import Client
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import ScriptedWire
 
 LogLines = list[MutableMapping[str, Any]]

@@ -12,11 +12,11 @@ from manager.controller import Controller, ControllerOptions, Request, Result
 from manager.election.coordinator import SingleLeader
 from manager.election.guard import Leadership
 from manager.kube.transport import Transport
-from manager.manager import STOP_MARGIN, Lifespan, Manager, Runnable
-from manager.metrics import Metrics
-from manager.program import Program
+from manager.process.manager import STOP_MARGIN, Lifespan, Manager, Runnable
 from manager.settings import SettingValues
-from manager.watchdog import Watchdog
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.watchdog import Watchdog
+from manager.util.program import Program
 from tests.support.scripted_wire import ScriptedWire
 from tests.unit.controller.doubles import ManualSource, Reconciler, turns
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from manager.duration import parse_duration
-from manager.runnables import CannotStart, Lifespan
+from manager.process.runnables import CannotStart, Lifespan
 from manager.settings import Setting, SettingValues, UndeclaredSetting
+from manager.util.duration import parse_duration
 from tests.unit.conftest import LogLines
 from tests.unit.manager_house import House, begin
 

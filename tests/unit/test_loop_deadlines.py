@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from manager.clock import monotonic as now
-from manager.loop import Deadlines
+from manager.util.clock import monotonic as now
+from manager.util.loop import Deadlines
 
 pytestmark = pytest.mark.virtual_time
 

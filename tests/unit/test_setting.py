@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from manager.address import parse_address
-from manager.duration import parse_duration, parse_wait
-from manager.settings import Setting, SettingValues, UndeclaredSetting, parse_text, parse_truth
+from manager.settings import Setting, SettingValues, UndeclaredSetting, parse_bool, parse_text
+from manager.util.address import parse_address
+from manager.util.duration import parse_duration, parse_wait
 
 
 class Colour(enum.Enum):
@@ -50,8 +50,8 @@ def test_setting_refuses_invalid_default_at_declaration():
         (int, 0, "0"),
         (float, 2, "2"),
         (float, 0.5, "0.5"),
-        (parse_truth, False, "false"),
-        (parse_truth, True, "true"),
+        (parse_bool, False, "false"),
+        (parse_bool, True, "true"),
         (bool, False, "false"),
         (parse_duration, 90, "1m30s"),
         (parse_wait, 0.25, "250ms"),
@@ -75,7 +75,7 @@ def test_default_may_be_a_value_of_the_settings_own_type(parse: Any, default: An
         (float, [], "a number is expected"),
         (parse_text, 3, "a text is expected"),
         (parse_address, 80, "a text is expected"),
-        (parse_truth, 1, "a text, or true or false, is expected"),
+        (parse_bool, 1, "a text, or true or false, is expected"),
         (bool, "perhaps", "true or false is expected"),
         (parse_duration, True, "a text, or seconds as a number, is expected"),
         (parse_wait, -1, "a duration of 0 or more is expected"),
@@ -90,7 +90,7 @@ def test_default_of_another_type_is_refused_where_it_is_declared(parse: Any, def
 
 def test_default_of_the_settings_own_type_is_typed():
     size: Setting[int] = Setting("x", int, default=3, description="")
-    on: Setting[bool] = Setting("y", parse_truth, default=True, description="")
+    on: Setting[bool] = Setting("y", parse_bool, default=True, description="")
     assert (size.default_value(), on.default_value()) == (3, True)
 
 

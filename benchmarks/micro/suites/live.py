@@ -21,8 +21,8 @@ from benchmarks.micro.benchmark import Benchmark
 from benchmarks.micro.documents import sample
 from benchmarks.micro.suites.applying import applied_record
 from benchmarks.micro.world import World
-from manager.logs import configured
 from manager.operator.reconciler import add_controller
+from manager.telemetry.logs import configured
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable

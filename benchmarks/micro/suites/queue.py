@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.micro.benchmark import Benchmark, ready
 from manager.controller import KeyBackoff, Priority, Request, WorkQueue
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from benchmarks.micro.benchmark import Work

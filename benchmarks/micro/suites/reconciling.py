@@ -19,10 +19,10 @@ from manager.api.core_v1 import Pod
 from manager.controller import Request
 from manager.controller.queue import QueueItem
 from manager.controller.worker import ControllerMetrics, Workers
-from manager.logs import get_logger
-from manager.metrics import Metrics
 from manager.operator.reconciler import ObjectReconciler
-from manager.runs import History, Trigger
+from manager.telemetry.logs import get_logger
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.runs import History, Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -13,14 +13,14 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from benchmarks.micro.benchmark import Benchmark, ready
-from manager import clock
 from manager.controller.queue import QueueMetrics
 from manager.controller.reconciler import Request
 from manager.controller.worker import ControllerMetrics
 from manager.kube.transport import RequestMetrics
-from manager.logs import configured, get_logger
-from manager.metrics import REQUEST_BUCKETS, Metrics
-from manager.runs import History, Run, Trigger
+from manager.telemetry.logs import configured, get_logger
+from manager.telemetry.metrics import REQUEST_BUCKETS, Metrics
+from manager.telemetry.runs import History, ReconcileRecord, Trigger
+from manager.util import clock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -63,7 +63,7 @@ def reconcile_recorded() -> Work:
     def work() -> None:
         queue.added()
         queue.waited(0.003)
-        run = Run("bench", *key, 1 << 63, 0.003, 0.003, 0, 0, triggers, 1)
+        run = ReconcileRecord("bench", *key, "8000000000000000", 0.003, 0.003, 0, 0, triggers, 1)
         run.seconds, run.outcome = 0.012, "success"
         controller.count(run)
         runs.add(run)

@@ -12,7 +12,7 @@ from benchmarks.peers.building import build, run
 from benchmarks.peers.interpreter import build_of, compile_for, find
 from benchmarks.peers.peer import LeftOutError, Peer, Ready
 from benchmarks.program import MEMCACHED, ROOT, Program
-from manager.version import VERSION
+from manager.util.version import VERSION
 from tests.support.manager_process import PROGRAM
 
 __all__ = ["ALL_FIVE", "PEERS", "manager", "on_python"]

@@ -11,7 +11,7 @@ from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
 from manager.cli import main as run_command
 from manager.operator import AnyOperator
-from manager.version import VERSION
+from manager.util.version import VERSION
 
 COUNT = 10
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from devcluster import names
+from devcluster.quantity import parse_quantity
 from devcluster.schema.cel.errors import CelError, no_such_overload
 from devcluster.schema.cel.functions import Table, function, method
 from devcluster.schema.cel.types import (
@@ -32,19 +33,11 @@ from devcluster.schema.cel.types import (
 from devcluster.schema.cel.values import NONE, Optional
 from devcluster.schema.formats import checker_of
 
-__all__ = ["FUNCTIONS", "parse_quantity"]
+__all__ = ["FUNCTIONS"]
 
-_QUANTITY = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?\d+|)")
-_SUFFIXES = {
-    "": Fraction(1), "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000),
-    "k": Fraction(10**3), "M": Fraction(10**6), "G": Fraction(10**9), "T": Fraction(10**12),
-    "P": Fraction(10**15), "E": Fraction(10**18), "Ki": Fraction(2**10), "Mi": Fraction(2**20),
-    "Gi": Fraction(2**30), "Ti": Fraction(2**40), "Pi": Fraction(2**50), "Ei": Fraction(2**60),
-}  # fmt: skip
 _SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
 )
-_EXPONENT_LIMIT = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,22 +96,6 @@ class Version:
     def _rank(self) -> tuple[Any, ...]:
         stage = tuple((0, int(each), "") if each.isdigit() else (1, 0, each) for each in self.stage)
         return (self.numbers, not self.stage, stage)
-
-
-def parse_quantity(text: str) -> Fraction | None:
-    """Parse a quantity such as `500m`, `1Gi` or `1e3`; None for other text."""
-    matched = _QUANTITY.fullmatch(text)
-    if matched is None:
-        return None
-    sign, digits, suffix = matched.groups()
-    scale = _SUFFIXES.get(suffix)
-    if scale is None:
-        exponent = int(suffix[1:])
-        if abs(exponent) > _EXPONENT_LIMIT:
-            return None
-        scale = Fraction(10) ** exponent
-    amount = Fraction(digits.rstrip(".") if digits != "." else "0") * scale
-    return -amount if sign == "-" else amount
 
 
 def _quantity(text: str) -> Quantity:

@@ -1,32 +1,28 @@
-// The part of the page that is kept current; what a person has opened stays open.
+// Keeps the live part of the page current; what a person has opened stays open.
 const region = document.querySelector("[data-live]");
 const badge = document.getElementById("current");
-const tell = (text) => {
-  if (badge.textContent !== text) badge.textContent = text;
-};
+const pause = 1500;
 const callbacks = {
   beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS"),
 };
 
-let stream;
-const listen = () => {
-  const opened = (stream = new EventSource(region.dataset.live));
-  opened.onmessage = (event) => {
-    Idiomorph.morph(region, event.data, { morphStyle: "innerHTML", callbacks });
-    tell("live");
-  };
-  opened.onerror = () => {
-    tell("reconnecting");
-    // After a refusal the browser does not try again by itself.
-    if (opened.readyState === EventSource.CLOSED) setTimeout(() => opened === stream && listen(), 2000);
-  };
+const refresh = async () => {
+  const answer = await fetch(region.dataset.live);
+  if (!answer.ok) return "reconnecting";
+  Idiomorph.morph(region, await answer.text(), { morphStyle: "innerHTML", callbacks });
+  return "live";
 };
-// A browser has few connections to one host: pages that nobody sees keep none.
-const follow = () => {
-  stream?.close();
-  stream = undefined;
-  if (!document.hidden) listen();
+
+let timer;
+// A page in the background asks for nothing.
+const follow = async () => {
+  clearTimeout(timer);
+  if (document.hidden) return;
+  const state = await refresh().catch(() => "reconnecting");
+  if (badge.textContent !== state) badge.textContent = state;
+  clearTimeout(timer);
+  timer = setTimeout(follow, pause);
 };
 document.addEventListener("visibilitychange", follow);
-// What the page shows already is painted first.
+// The first paint comes before the first refresh.
 requestAnimationFrame(() => setTimeout(follow));

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from manager.api import GroupVersionKind, Resource
-from manager.logs import configured
+from manager.telemetry.logs import configured
 from manager_tools.scaffold.project.controllers.main import OPERATORS
 from manager_tools.testing import World, operated
 

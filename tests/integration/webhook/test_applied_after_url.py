@@ -18,7 +18,7 @@ from manager.certificates.targets import ConvertedDefinition, Target, WrittenCon
 from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from manager.webhook.configurations import by_service, by_url, conversion_by, webhook_configurations
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks

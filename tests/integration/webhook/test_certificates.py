@@ -15,6 +15,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from controllers.main import OPERATORS, PROGRAM
+from manager.api.rights import RbacRule
 from manager.certificates.kept import Certificates, injection_rights, kept_in_secret, secret_rights
 from manager.certificates.lifetimes import Lifetimes
 from manager.certificates.targets import ConvertedDefinition, InstalledConfiguration, WrittenConfiguration
@@ -22,8 +23,7 @@ from manager.kube.config import load_config
 from manager.kube.errors import Conflict, Invalid
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
-from manager.rights import RbacRule
+from manager.telemetry.metrics import Metrics
 from manager.tls.certificate import certificates_in
 from manager.webhook.configurations import (
     by_service,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from cryptography import x509
 
-from manager.program import Program
+from manager.util.program import Program
 from manager.webhook.configurations import by_url, webhook_configurations
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks

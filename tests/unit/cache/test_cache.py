@@ -12,7 +12,7 @@ from manager.api import ObjectKey
 from manager.cache import Cache, Informer, index_by
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.cache.objects import Node, Pod, Told, Widget, encoded, moments, pod, running
 from tests.unit.cache.server import Listed, PodServer

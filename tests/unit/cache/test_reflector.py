@@ -19,7 +19,7 @@ from manager.cache.store import Store
 from manager.kube.errors import Forbidden
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from tests.support.effort import turns_of_others
 from tests.support.scripted_wire import (
     Cut,

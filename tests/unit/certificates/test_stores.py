@@ -22,7 +22,7 @@ from manager.certificates.secret import SecretCertificate, SecretStore
 from manager.certificates.store import Changed, Material, Snapshot, Stored, StoreUnusable
 from manager.certificates.targets import InstalledConfiguration, WrittenConfiguration
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from manager.tls.issue import new_authority
 from manager.tls.key_pair import CertificateUnusable
 from manager_tools.testing import LocalWire

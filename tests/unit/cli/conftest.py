@@ -19,10 +19,10 @@ from manager import Context, Operator, Setting
 from manager.cli import assembly, main
 from manager.cli.settings import Settings
 from manager.operator import AnyOperator
-from manager.program import Program
 from manager.settings import SettingValues
-from manager.version import VERSION
-from manager.watchdog import Watchdog
+from manager.telemetry.watchdog import Watchdog
+from manager.util.program import Program
+from manager.util.version import VERSION
 from tests.support.scripted_wire import Reply, ScriptedWire
 
 VERSION_ANSWER = Reply.json({"gitVersion": "v1.36.3"})
@@ -76,7 +76,7 @@ def no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def install_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """A function that installs version 1.2 of a package with one module and one entry point."""
+    """Return a function that installs a package, version 1.2, with one module and one entry point."""
     monkeypatch.syspath_prepend(tmp_path)
     modules: list[str] = []
 

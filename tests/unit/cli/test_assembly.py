@@ -21,9 +21,9 @@ from manager.cli.failure import ServerUnusable
 from manager.cli.settings import Settings
 from manager.controller import ControllerOptions
 from manager.kube.errors import ConfigError, Unreachable
-from manager.manager import CannotStart, Lifespan, Manager
 from manager.operator import AnyOperator
 from manager.operator.rollouts import Rollouts
+from manager.process.manager import CannotStart, Lifespan, Manager
 from manager.server.server import CannotServe
 from manager.settings import SettingValues
 from tests.support.certificates import trusting

@@ -2,67 +2,78 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.main import PROGRAM
-from manager.address import BindAddress
-from manager.cli.arguments import UsageError
-from manager.cli.console import ConsoleArguments, parse_console_arguments
+from manager.cli.console import ConsoleArguments
+from manager.util.address import BindAddress
+from tests.unit.cli.conftest import Command
 
 
-def test_parse_console_arguments_defaults_to_the_deployed_manager():
-    assert parse_console_arguments([], PROGRAM) == ConsoleArguments(
-        "operator-manager-system", "operator-manager-"
-    )
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[ConsoleArguments]:
+    """Have `console` end at once; the list gets what it would open."""
+    seen: list[ConsoleArguments] = []
+
+    async def open_console(_: object, arguments: ConsoleArguments, __: object) -> None:
+        seen.append(arguments)
+
+    monkeypatch.setattr("manager.cli.console._until_stopped", open_console)
+    return seen
 
 
-def test_parse_console_arguments_reads_every_flag():
+def test_console_opens_the_deployed_manager_by_default(command: Command, asked: list[ConsoleArguments]):
+    assert command("console").code == 0
+    [arguments] = asked
+    assert (arguments.namespace, arguments.name_prefix) == ("operator-manager-system", "operator-manager-")
+    assert (arguments.port, arguments.bind_address) == (8082, BindAddress("127.0.0.1", 0))
+    assert not arguments.no_browser
+
+
+def test_console_reads_every_flag(command: Command, asked: list[ConsoleArguments]):
     argv = "-n zoo --kubeconfig k --context=c --port 9 --bind-address=localhost:7 --no-browser"
     argv += " --manager https://manager:8082/ --manager-ca-file ca.crt --manager-token-file token"
     argv += " --name-prefix zoo-"
-    assert parse_console_arguments(argv.split(), PROGRAM) == ConsoleArguments(
+    command("console", *argv.split())
+    command("console", "--pod=p", "--service-account=tools/ann", "--insecure-skip-tls-verify")
+    assert asked[0] == ConsoleArguments(
         namespace="zoo",
         name_prefix="zoo-",
         kubeconfig="k",
         context="c",
+        pod=None,
         port=9,
         manager="https://manager:8082",
         manager_ca_file="ca.crt",
         manager_token_file="token",
+        service_account=None,
+        insecure_skip_tls_verify=False,
         bind_address=BindAddress("localhost", 7),
         no_browser=True,
     )
-    argv = "--pod=p --service-account=tools/ann --insecure-skip-tls-verify"
-    assert parse_console_arguments(argv.split(), PROGRAM) == ConsoleArguments(
-        namespace="operator-manager-system",
-        name_prefix="operator-manager-",
-        pod="p",
-        service_account=("tools", "ann"),
-        insecure_skip_tls_verify=True,
-    )
+    assert (asked[1].pod, asked[1].service_account) == ("p", ("tools", "ann"))
+    assert asked[1].insecure_skip_tls_verify
 
 
 @pytest.mark.parametrize(
     ("argv", "told"),
     [
-        (["--manager=http://127.0.0.1:8082"], "--manager: https://HOST:PORT is expected"),
-        (["--manager=none"], "--manager: https://HOST:PORT is expected"),
+        (["--manager=http://127.0.0.1:8082"], "'--manager': https://HOST:PORT is expected"),
+        (["--manager=none"], "'--manager': https://HOST:PORT is expected"),
         (["--manager=https://m:1", "--insecure-skip-tls-verify"], "--insecure-skip-tls-verify and --manager"),
         (
             ["--manager-ca-file=c", "--insecure-skip-tls-verify"],
             "--insecure-skip-tls-verify and --manager-ca-",
         ),
         (["--manager-token-file=t", "--service-account=a/b"], "--service-account and --manager-token-file "),
-        (["--service-account=ann"], "--service-account: NAMESPACE/NAME is expected, not 'ann'"),
+        (["--service-account=ann"], "'--service-account': NAMESPACE/NAME is expected"),
         (["--manager=https://m:1", "--pod=p"], "--pod and --manager cannot be given together"),
-        (["--port=0"], "--port: a whole number from 1 to 65535 is expected, not '0'"),
-        (["--port=65536"], "--port: a whole number from 1 to 65535 is expected"),
-        (["--bind-address=:8083"], "--bind-address: an address of this machine alone is expected"),
-        (["--bind-address=0"], "--bind-address: an address of this machine alone is expected"),
-        (["--bind-address=0.0.0.0:1"], "--bind-address: an address of this machine alone is expected"),
-        (["pet/rex"], "unexpected argument 'pet/rex'"),
-        (["--browser"], "unknown flag '--browser'; did you mean --no-browser?"),
+        (["--port=0"], "'--port': 0 is not in the range 1<=x<=65535."),
+        (["--port=65536"], "'--port': 65536 is not in the range 1<=x<=65535."),
+        (["--bind-address=:8083"], "'--bind-address': an address of this machine alone is expected"),
+        (["--bind-address=0"], "'--bind-address': an address of this machine alone is expected"),
+        (["--bind-address=0.0.0.0:1"], "'--bind-address': an address of this machine alone is expected"),
+        (["pet/rex"], "Got unexpected extra argument (pet/rex)"),
+        (["--browser"], "No such option '--browser'. Did you mean '--no-browser'?"),
     ],
 )
-def test_parse_console_arguments_names_the_wrong_argument(argv: list[str], told: str):
-    with pytest.raises(UsageError) as error:
-        parse_console_arguments(argv, PROGRAM)
-    assert str(error.value).startswith(f"console: {told}")
+def test_console_names_the_wrong_argument(command: Command, argv: list[str], told: str):
+    said = command("console", *argv).refusal()
+    assert said.removeprefix("console: ").removeprefix("Invalid value for ").startswith(told)

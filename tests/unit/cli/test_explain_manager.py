@@ -1,4 +1,4 @@
-"""What `explain` makes of whoever answers where a manager is expected: anybody may have taken its port."""
+"""`explain` and the answer of a manager, whose port another program may have taken."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from controllers.petstore.pet import PetOperator
 from manager.api import ObjectKey
 from manager.cli import explain
 from manager.cli.explain import ExplainArguments
-from manager.console.owners import Leases
+from manager.console.shard_holders import ShardLeases
+from manager.diagnose.report import ControllerReport, ManagerReport, ShardOwner
 from manager.kube.errors import ConfigError
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
 from manager.shards.ranges import Ranges
+from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
 from tests.unit.election.program import COUNT, Program, program
@@ -34,42 +35,34 @@ from tests.unit.election.program import COUNT, Program, program
 __all__ = ["program"]
 
 REX = ObjectKey("zoo", "rex")
+REQUEST = {"verb": "get", "path": "/api", "at": 1.8e9, "code": 200}
 RUN = {
-    **dict.fromkeys(("outcome", "started", "why", "error", "error_type", "failure", "awaits"), ""),
-    "seconds": 0.1,
-    "spared": 0,
-    "requests": [{"verb": "get", "path": "/api", "code": 200}],
+    **dict.fromkeys(("controller", "namespace", "name", "id"), ""),
+    **dict.fromkeys(("started", "waited"), 0.0),
+    **dict.fromkeys(("attempt", "priority", "triggered"), 0),
+    "triggers": [{"why": "found"}],
+    "requests": [REQUEST],
 }
 CONTROLLER = {
     "controller": "pet",
     "state": "running",
+    "paused": False,
     "uid": None,
     "running": None,
     "next": None,
     "runs": [RUN],
 }
+OWNER = {"controller": "pet", "shard": 0, "shards": 4, "holder": "pod_1", "here": False}
 
 
-OWNER = {
-    "controller": "pet",
-    "range": 0,
-    "of": 4,
-    "holder": "pod_1",
-    "renewed": "",
-    "silent": False,
-    "here": False,
-    "problem": "",
-}
-
-
-async def told(manager: str, **flags: str) -> tuple[list[dict[str, object]], list[dict[str, object]], str]:
+async def report_from(manager: str, **flags: str) -> tuple[ManagerReport, str]:
     arguments = replace(ExplainArguments("pet", "rex", "zoo"), manager=manager, **flags)
     return await explain._ask(PROGRAM, arguments, Pet, REX, "a-uid")
 
 
-async def asked(manager: str, **flags: str) -> tuple[list[dict[str, object]], str]:
-    controllers, _, why = await told(manager, **flags)
-    return controllers, why
+async def asked(manager: str, **flags: str) -> tuple[list[ControllerReport], str]:
+    report, why = await report_from(manager, **flags)
+    return report.controllers, why
 
 
 @asynccontextmanager
@@ -110,18 +103,19 @@ def page(body: bytes) -> bytes:
 
 async def test_explain_reads_the_runs_from_the_manager():
     async with answering(page(orjson.dumps({"controllers": [CONTROLLER]}))) as manager:
-        assert await asked(manager) == ([CONTROLLER], "")
+        [report], why = await asked(manager)
+    assert (report.controller, report.runs[0].requests[0].code, why) == ("pet", 200, "")
 
 
 async def test_explain_reads_the_owning_replica_from_the_manager():
     for manager_answer, owners in (
-        ({"controllers": [CONTROLLER], "owners": [OWNER]}, [OWNER]),
+        ({"controllers": [CONTROLLER], "owners": [OWNER]}, [ShardOwner("pet", 0, 4, "pod_1", here=False)]),
         ({"controllers": [CONTROLLER], "owners": []}, []),
         # The object that it knows is another one of that name.
         ({"controllers": [{**CONTROLLER, "uid": "another"}], "owners": [OWNER]}, []),
     ):
         async with answering(page(orjson.dumps(manager_answer))) as manager:
-            assert (await told(manager))[1] == owners
+            assert (await report_from(manager))[0].owners == owners
 
 
 @pytest.mark.parametrize(
@@ -130,7 +124,7 @@ async def test_explain_reads_the_owning_replica_from_the_manager():
         *(b"", b"[]", b"5", b"{}", b'{"controllers":null}', b'{"controllers":[1,2]}', b"[" * 100_000),
         *(
             orjson.dumps({"controllers": [{**CONTROLLER, name: value}]})
-            for name, value in (("runs", [1]), ("uid", 5), ("next", 1), ("next", {"at": 1, "why": []}))
+            for name, value in (("runs", [1]), ("uid", 5), ("next", 1), ("next", {"at": "1", "triggers": []}))
         ),
         *(orjson.dumps({"controllers": [{**CONTROLLER, "runs": [{**RUN, name: None}]}]}) for name in RUN),
         orjson.dumps({"controllers": [{name: CONTROLLER[name] for name in CONTROLLER if name != "runs"}]}),
@@ -186,7 +180,8 @@ async def test_explain_reaches_a_forwarded_manager_by_the_name_in_its_certificat
         flags = {"manager_ca_file": str(file)}
         assert "its certificate is not to be trusted" in (await asked(manager, **flags))[1]
         name = "webhooks.system.svc"
-        assert await asked(manager, **flags, manager_tls_server_name=name) == ([CONTROLLER], "")
+        [report], why = await asked(manager, **flags, manager_tls_server_name=name)
+        assert (report.controller, why) == ("pet", "")
 
 
 @pytest.mark.parametrize("flag", ["manager_token_file", "manager_ca_file"])
@@ -204,13 +199,13 @@ async def test_explain_reads_the_replica_from_leases_without_a_manager(program: 
     wire = ScriptedWire()
     program.server.serve(wire)
     transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-    leases = Leases(transport, namespace=NAMESPACE, name=NAME)
+    leases = ShardLeases(transport, namespace=NAMESPACE, name=NAME)
     assert await explain._owners(leases, [PetOperator], "a-uid") == []
     await program.start("a")
     [owner] = await explain._owners(leases, [PetOperator], "a-uid")
-    assert (owner["controller"], owner["range"], owner["holder"], owner["here"]) == ("pet", 0, "a", None)
+    assert owner == ShardOwner("pet", 0, COUNT, "a", owner.renewed)
     [owner] = await explain._owners(leases, [MemcachedOperator], "a-uid")
-    assert owner["range"] == Ranges.of(COUNT, ()).number_of("a-uid")
+    assert owner.shard == Ranges.of(COUNT, ()).number_of("a-uid")
     # Who may not read them is told all the rest.
     wire.on("GET", LEASES, Reply.status(403, "Forbidden", "no right to leases"))
     assert await explain._owners(leases, [PetOperator], "a-uid") == []

@@ -52,13 +52,13 @@ def test_plan_refuses_a_file_or_stdin_longer_than_16_mib(
         (("--all", "-n", "team"), "-n/--namespace is for objects of -f FILE; --namespaces limits --all"),
         (("-f", "no-such\x1b[2J"), r"no-such\x1b[2J: No such file or directory"),
         (("-f", "/dev/zero"), "/dev/zero: it is not a regular file"),
-        (("--all", "--timeout=soon"), "--timeout: a duration"),
+        (("--all", "--timeout=soon"), "Invalid value for '--timeout': a duration"),
         (("--all", "--controllers=dog"), "--controllers: unknown controller 'dog'"),
         (
             ("--all", "--namespaces=Not_One"),
             "invalid value 'Not_One' for --namespaces: a namespace is expected",
         ),
-        (("--al",), "unknown flag '--al'; did you mean --all?"),
+        (("--al",), "No such option '--al'. (Did you mean one of: '--all', '--help'?)"),
     ],
 )
 def test_plan_reports_a_wrong_argument_in_one_line(command: Command, argv: tuple[str, ...], told: str):

@@ -16,7 +16,7 @@ from manager.cli import reach
 from manager.cli.reach import NotCalled, reached_address
 from manager.kube.config import ClusterConfig
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 from tests.support.settings import load_settings
 

@@ -16,7 +16,7 @@ import pytest
 
 from manager.election.guard import LeadershipLost
 from manager.kube.errors import ConfigError, Unreachable
-from manager.manager import CannotStart
+from manager.process.manager import CannotStart
 from manager.server.server import CannotListen
 from manager.settings import SettingsError
 from tests.unit.cli.conftest import Assemble, Command, Install
@@ -136,7 +136,7 @@ def test_run_logs_an_unexpected_error_with_its_traceback(
 @pytest.mark.parametrize(
     ("argv", "expected"),
     [
-        (["--frobnicate"], "unknown flag '--frobnicate'"),
+        (["--frobnicate"], "No such option '--frobnicate'."),
         (["--leader-elect=perhaps"], "invalid value 'perhaps' for --leader-elect: "),
         (["--graceful-shutdown-timeout=30"], "invalid value '30' for --graceful-shutdown-timeout: "),
         (["--controllers=mamcached"], "--controllers: unknown controller 'mamcached'"),
@@ -253,7 +253,7 @@ def test_run_names_a_broken_installed_operator_in_one_line(
 ):
     install(f"hi = {value}")
     told = command(*argv).refusal(1)
-    assert told.startswith("the operator hi of hello-operators 1.2, ")
+    assert told.startswith(f"{argv[0]}: the operator hi of hello-operators 1.2, ")
     assert said in told
 
 
@@ -262,7 +262,7 @@ def test_run_refuses_an_installed_operator_with_the_name_of_a_built_in_one(
 ):
     install(f"hi = {MODULE}:Second")
     assert command("run").refusal(1) == (
-        "Named and Second of hello-operators 1.2 are both called foo: give one of them another `name`"
+        "run: Named and Second of hello-operators 1.2 are both called foo: give one of them another `name`"
     )
 
 
@@ -271,7 +271,7 @@ def test_run_refuses_two_installed_operators_of_one_name(command: Command, insta
     install(f"a = {MODULE}:Greeter")
     install(f"b = {MODULE}_again:Greeter", package="other-operators")
     assert command("run").refusal(1) == (
-        "Greeter of hello-operators 1.2 and Greeter of other-operators 1.2 are both called greeter: "
+        "run: Greeter of hello-operators 1.2 and Greeter of other-operators 1.2 are both called greeter: "
         "give one of them another `name`"
     )
 

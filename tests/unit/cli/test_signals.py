@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from manager.cli.signals import StopSignals
-from manager.watchdog import Watchdog
+from manager.telemetry.watchdog import Watchdog
 
 
 @pytest.fixture

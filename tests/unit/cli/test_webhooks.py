@@ -13,7 +13,6 @@ from structlog.testing import capture_logs
 from apis.cache.v1.memcached import Memcached
 from controllers.main import PROGRAM
 from manager import webhook
-from manager.address import BindAddress
 from manager.cli import webhooks
 from manager.cli.assembly import assembled
 from manager.cli.reach import AGAIN_EVERY, NotCalled
@@ -21,6 +20,7 @@ from manager.cli.webhooks import certificate_way
 from manager.kube.config import IN_CLUSTER
 from manager.operator import AnyOperator
 from manager.settings import SettingsError, SettingValues
+from manager.util.address import BindAddress
 from manager.webhook import AdmissionRequest
 from tests.support.certificates import Authority
 from tests.support.scripted_wire import ScriptedWire

@@ -21,7 +21,7 @@ from manager.controller.failure import Failure
 from manager.kube.errors import ConfigError, Conflict, ConnectionLost, DeadlineExceeded, Fenced, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from manager_tools.testing import LocalWire
 from tests.support.cluster_wire import ClusterServer
 from tests.support.running_pods import create_running_pod

@@ -30,7 +30,7 @@ from manager.kube.errors import (
 )
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import LONGEST_MESSAGE, Transport
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from manager_tools.testing import LocalWire
 from tests.support.running_pods import create_running_pod
 from tests.support.scripted_wire import Reply, ScriptedWire, Stream

@@ -18,7 +18,7 @@ from manager.client.reader import FEW
 from manager.kube.errors import NoMatch
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from tests.support.effort import turns_of_others
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.cache.objects import Node, Pod, encoded, pod

@@ -21,7 +21,7 @@ from manager.client import Client
 from manager.kube.errors import Conflict, ConnectionLost, Invalid, ProtocolError, ServerError
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import LostAfter, Reply, ScriptedWire, Sent, Step
 
 PATH = "/apis/example.com/v1/namespaces/ns/things/a"

@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from controllers.main import PROGRAM
 from devcluster.types import table
-from manager.cli.flags import parse_flags
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from tests.support import ROOT
 from tests.support.manifests import MANAGER, SYSTEM, flags_of, manifests, the
-from tests.support.settings import load_settings
+from tests.support.settings import load_settings, parse_flags
 from tests.support.tools import tool
 
 OVERLAY = "autoscaling"
@@ -44,7 +42,7 @@ def test_autoscaler_limits_managers_to_a_third_of_the_shards():
     deployment = the(target["kind"], target["name"], OVERLAY)
     assert deployment["apiVersion"] == target["apiVersion"]
     assert autoscaler()["metadata"]["namespace"] == deployment["metadata"]["namespace"] == SYSTEM
-    settings = load_settings(parse_flags(flags_of(deployment), (), PROGRAM))
+    settings = load_settings(parse_flags(flags_of(deployment)))
     assert autoscaler()["spec"]["minReplicas"] > 1
     assert autoscaler()["spec"]["maxReplicas"] * 3 <= settings.shards
 

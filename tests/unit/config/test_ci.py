@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from manager.version import KUBERNETES_VERSIONS
+from manager.util.version import KUBERNETES_VERSIONS
 from tests.support import ROOT
 from tests.support.makefile import make
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from controllers.main import OPERATORS
-from manager.version import VERSION
+from manager.util.version import VERSION
 from tests.support import ROOT
 from tests.support.makefile import VENV, make
 from tests.support.scheduling import SECONDS
@@ -271,7 +271,7 @@ def test_quick_tests_of_programs_leave_out_those_of_the_repository():
     assert not set(files) & json.loads(SECONDS.read_text()).keys()
     folders = {Path(file).parts[2] for file in files if file.startswith("tests/unit/")}
     assert len(files) == len([file for file in files if file.startswith("tests/unit/")])
-    assert {"cache", "kube", "test_clock.py", "webhook"} <= folders
+    assert {"cache", "kube", "util", "webhook"} <= folders
     assert not {"config", "docs", "release"} & folders
 
 
@@ -285,18 +285,18 @@ def test_a_check_runs_quick_unit_tests_and_each_operator_once():
     text = "".join((ROOT / file).read_text() for file in smoke)
     assert len(smoke) == text.count("pytest.mark.smoke") == len(OPERATORS)
     assert not set(files) & json.loads(SECONDS.read_text()).keys()
-    assert "tests/unit/test_clock.py" in files
+    assert "tests/unit/util/test_clock.py" in files
 
 
 @pytest.mark.parametrize(
     ("changed", "tested"),
     [
         ("manager/cache/store.py", "tests/unit/cache"),
-        ("manager/backoff.py", "tests/unit/test_backoff.py"),
+        ("manager/util/backoff.py", "tests/unit/util"),
         ("manager_tools/testing.py", "tests/unit/manager_tools/test_testing.py"),
         ("devcluster/storage/log.py", "tests/unit/devcluster/storage"),
         ("controllers/petstore/pet.py", "tests/unit/controllers/petstore"),
-        ("tests/unit/test_garbage.py", "tests/unit/test_garbage.py"),
+        ("tests/unit/util/test_garbage.py", "tests/unit/util/test_garbage.py"),
         ("config/rbac/role.yaml", "tests/unit/config"),
         ("docs/decisions/README.md", "tests/unit/docs"),
         ("README.md", "tests/unit/docs"),

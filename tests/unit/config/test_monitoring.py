@@ -16,7 +16,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
 
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from petstore.metrics import ServerMetrics
 from release.dashboard import ROWS
 from tests.support import ROOT

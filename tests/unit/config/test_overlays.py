@@ -11,16 +11,15 @@ import pytest
 import yaml
 
 from controllers.main import OPERATORS, PROGRAM
-from manager.address import parse_bind_address
-from manager.cli.flags import parse_flags
-from manager.cli.namespaces import limited_to
 from manager.cli.settings import Settings
-from manager.manager import EVENTS_FLUSH_TIMEOUT
-from manager.version import VERSION
+from manager.process.manager import EVENTS_FLUSH_TIMEOUT
+from manager.util.address import parse_bind_address
+from manager.util.version import VERSION
+from manager.util.yaml_text import yaml_documents
 from manager.webhook.configurations import MUTATING, SECRET, VALIDATING
 from manager.webhook.server import LIMITS
-from manager.yaml_text import yaml_documents
-from petstore.cli.flags import command_line
+from manager_tools.commands.namespaces import limited_to
+from petstore.cli.commands import commands
 from release.kustomize import build
 from tests.support import ROOT
 from tests.support.manifests import (
@@ -35,14 +34,14 @@ from tests.support.manifests import (
     pod_of,
     the,
 )
-from tests.support.settings import load_settings
+from tests.support.settings import load_settings, parse_flags
 
 WEBHOOK_SERVICE = "operator-manager-webhook-service"
 
 
 def settings_of(deployment: Manifest) -> Settings:
     """What the flags of a manager say."""
-    return load_settings(parse_flags(flags_of(deployment), (), PROGRAM))
+    return load_settings(parse_flags(flags_of(deployment)))
 
 
 def of_kind(kind: str, overlay: str = "default") -> list[Manifest]:
@@ -321,13 +320,14 @@ def test_api_servers_reach_the_port_of_the_webhooks_and_nothing_else():
 
 def test_the_store_understands_its_flags():
     deployment = the("Deployment", PETSTORE)
-    options = command_line().read(container_of(deployment)["args"])
+    command, *flags = container_of(deployment)["args"]
+    given = commands.commands[command].make_context(command, flags).params
     ports = {each["name"]: each["containerPort"] for each in container_of(deployment)["ports"]}
-    assert options.bind_address.port == ports["grpc"]
-    assert options.metrics_bind_address.port == ports["metrics"]
-    assert options.graceful_shutdown_timeout < pod_of(deployment)["terminationGracePeriodSeconds"]
+    assert given["bind_address"].port == ports["grpc"]
+    assert given["metrics_bind_address"].port == ports["metrics"]
+    assert given["graceful_shutdown_timeout"] < pod_of(deployment)["terminationGracePeriodSeconds"]
     (mount,) = [each for each in container_of(deployment)["volumeMounts"] if each["name"] == "data"]
-    assert str(options.data.parent) == mount["mountPath"]
+    assert str(given["data"].parent) == mount["mountPath"]
 
 
 def test_the_manager_looks_for_the_store_where_its_service_is():

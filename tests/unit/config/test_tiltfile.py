@@ -7,12 +7,11 @@ import shlex
 
 import pytest
 
-from controllers.main import PROGRAM
-from manager.cli.flags import parse_flags
-from petstore.cli.flags import command_line
+from petstore.cli.commands import commands
 from tests.support import ROOT
 from tests.support.dockerfile import Dockerfile
 from tests.support.manifests import MANAGER, PETSTORE, container_of, manifests, the
+from tests.support.settings import parse_flags
 from tests.support.tilt import Tilt, TiltfileFailed
 
 WORKLOADS = {"operator-manager": MANAGER, "petstore": PETSTORE}
@@ -119,15 +118,15 @@ def test_local_resources_use_the_kubeconfig_of_devcluster_without_a_cluster(clus
 
 
 def test_local_programs_understand_their_flags_without_a_cluster(clusterless: Tilt):
-    flags = parse_flags(shlex.split(clusterless.local["manager"]["serve_cmd"])[3:], (), PROGRAM)
+    flags = parse_flags(shlex.split(clusterless.local["manager"]["serve_cmd"])[3:])
     assert flags["health-probe-bind-address"] == f"localhost:{clusterless.local['manager']['probe']['port']}"
     words = shlex.split(clusterless.local["petstore"]["serve_cmd"])
-    options = command_line().read(words[words.index("serve") :])
-    assert clusterless.local["manager"]["serve_env"] == {"PETSTORE_ADDRESS": str(options.bind_address)}
+    given = commands.commands["serve"].make_context("serve", words[words.index("serve") + 1 :]).params
+    assert clusterless.local["manager"]["serve_env"] == {"PETSTORE_ADDRESS": str(given["bind_address"])}
 
 
 def test_webhook_certificates_are_in_the_tilt_folder_without_a_cluster(clusterless: Tilt):
-    flags = parse_flags(shlex.split(clusterless.local["manager"]["serve_cmd"])[3:], (), PROGRAM)
+    flags = parse_flags(shlex.split(clusterless.local["manager"]["serve_cmd"])[3:])
     assert flags["webhook-local-path"].startswith(".local/tilt/")
 
 

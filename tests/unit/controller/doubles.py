@@ -11,7 +11,7 @@ from manager.controller.controller import Controller
 from manager.controller.options import ControllerOptions
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Priority, Request, Result
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from tests.unit.cache.objects import Pod
 
 

@@ -14,8 +14,8 @@ from manager.controller.controller import Controller, ControllerState
 from manager.controller.options import ControllerOptions
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Request, Result
-from manager.metrics import Metrics
-from manager.rate_limit import TokenBucket
+from manager.telemetry.metrics import Metrics
+from manager.util.rate_limit import TokenBucket
 from tests.unit.conftest import LogLines
 from tests.unit.controller.doubles import ManualSource, Numbers, Reconciler, Running, turns
 

@@ -25,8 +25,8 @@ from manager.kube.errors import (
     ServiceUnavailable,
     Unreachable,
 )
-from manager.logs import reconcile_log
-from manager.runs import Trigger
+from manager.telemetry.logs import reconcile_log
+from manager.telemetry.runs import Trigger
 from tests.unit.cache.objects import Node, Pod
 from tests.unit.conftest import LogLines
 from tests.unit.controller.doubles import Numbers, Reconciler, Running, turns

@@ -27,7 +27,7 @@ from manager.controller import (
     enqueue_owner,
 )
 from manager.kube.errors import AlreadyExists
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from tests.unit.cache.objects import Pod
 from tests.unit.controller.doubles import Reconciler, turns
 from tests.unit.controller.objects import Foo, owner, raw

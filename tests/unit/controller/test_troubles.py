@@ -25,7 +25,7 @@ from manager.kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from manager.runs import current_run
+from manager.telemetry.runs import current_record
 from tests.unit.controller.doubles import Numbers, Reconciler, Running
 
 pytestmark = pytest.mark.virtual_time
@@ -113,7 +113,7 @@ async def test_run_triggers_name_the_answer_of_the_api_server_after_an_outage():
 
     async def write(request: Request) -> Result | None:
         found = await server.write(request)
-        run = current_run()
+        run = current_record()
         assert run is not None
         seen.update(each.text for each in run.triggers)
         return found

@@ -9,7 +9,7 @@ import msgspec
 
 from manager.api import ObjectKey, Resource
 from manager.cache import Cache, Informer
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from tests.unit.controller.objects import raw
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from controllers.main import OPERATORS, PROGRAM
 from manager.kube.transport import Transport
-from manager.manager import Manager
-from manager.metrics import Metrics
 from manager.operator import add_controller
+from manager.process.manager import Manager
 from manager.settings import SettingValues
+from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import ScriptedWire
 
 WATCHES: dict[str, set[tuple[str, str]]] = {

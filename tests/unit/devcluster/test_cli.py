@@ -9,27 +9,30 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.cli import main
+from devcluster.cli import commands, main
 
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["up", "--port", "99999"], "--port: '99999' is not a port"),
-        (["up", "--pod-ready-delay", "soon"], "--pod-ready-delay: 'soon' is not a duration"),
-        (["up", "--bind-address", "here"], "--bind-address: 'here' is not an IP address"),
-        (["up", "--history", "-1"], "--history: '-1' is not a whole number"),
-        (["up", "--enable-admission-plugins=A"], '--enable-admission-plugins: plugin "A" is unknown here'),
+        (["up", "--port", "99999"], "'--port': 99999 is not in the range"),
+        (["up", "--pod-ready-delay", "soon"], "'--pod-ready-delay': 'soon' is not a duration"),
+        (["up", "--bind-address", "here"], "'--bind-address': 'here' is not an IP address"),
+        (["up", "--history", "-1"], "'--history': -1 is not in the range"),
+        (
+            ["up", "--enable-admission-plugins=A"],
+            "'--enable-admission-plugins': plugin \"A\" is unknown here",
+        ),
         (["up", "--feature-gates=A=true"], "'A' is unknown here; it has ShardedListAndWatch"),
         (["up", "--feature-gates=ShardedListAndWatch=on"], "ShardedListAndWatch is true or false, not 'on'"),
-        (["up", "--prot", "1"], "devcluster: up: unknown flag '--prot'; did you mean --port?\n"),
-        (["pu"], "devcluster: unknown command 'pu'; the commands are up, completion, and --help\n"),
-        (["up", "now"], "devcluster: up: unexpected argument 'now'\n"),
-        (["--versoin"], "devcluster: unknown flag '--versoin'; did you mean --version?\n"),
+        (["up", "--prot", "1"], "No such option '--prot'. Did you mean '--port'?"),
+        (["pu"], "No such command 'pu'."),
+        (["up", "now"], "Got unexpected extra argument (now)"),
+        (["--versoin"], "No such option '--versoin'. Did you mean '--version'?"),
         ([], "COMMAND"),
     ],
 )
-def test_a_wrong_flag_is_named(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]):
+def test_main_names_a_wrong_flag(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
@@ -47,16 +50,36 @@ def test_version_flag_shows_the_version(capsys: pytest.CaptureFixture[str]):
     assert shown(capsys, "--version") == f"devcluster {version('operator-manager')}\n"
 
 
-def test_each_line_of_the_help_has_the_default(capsys: pytest.CaptureFixture[str]):
+def test_up_help_has_the_default_of_each_flag_with_a_value(capsys: pytest.CaptureFixture[str]):
     _, *flags = re.split(r"\n  --", shown(capsys, "up", "--help"))
-    assert [flag for flag in flags if "default" not in flag] == []
+    assert [flag.split()[0] for flag in flags if "default" not in flag] == ["no-controllers"]
+
+
+def test_up_gives_devcluster_what_the_flags_say():
+    given = commands.commands["up"].make_context("up", ["--no-controllers", "--feature-gates="]).params
+    assert given == {
+        "address": "127.0.0.1",
+        "port": 0,
+        "kubeconfig": None,
+        "data": None,
+        "controllers": False,
+        "pod_ready_delay": 1.0,
+        "history": None,
+        "min_request_timeout": 1800.0,
+        "admission_plugins": (),
+        "feature_gates": (),
+    }
+    given = commands.commands["up"].make_context("up", ["--feature-gates=ShardedListAndWatch=true"]).params
+    assert (given["controllers"], given["feature_gates"]) == (True, ("ShardedListAndWatch",))
 
 
 @pytest.mark.parametrize("flag", ["--data", "--kubeconfig"])
 def test_a_file_that_cannot_be_written_is_told_in_one_line(
     flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    assert main(["up", flag, str(tmp_path / "missing" / "file")]) == 1
+    with pytest.raises(SystemExit) as ended:
+        main(["up", flag, str(tmp_path / "missing" / "file")])
+    assert ended.value.code == 1
     error = capsys.readouterr().err
     assert error.startswith(f"devcluster: {flag}: ")
     assert error.count("\n") == 1

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from manager.version import VERSION
+from manager.util.version import VERSION
 from tests.support import ROOT
 from tests.support.control_plane_kinds import NEWEST, OLDEST
 from tests.support.documented_commands import ELSEWHERE, NOT_RUN, RUN_BY, WALKED, WALKED_ALONE

@@ -11,8 +11,8 @@ import pytest
 from manager.election.config import ElectionConfig, LeaseTiming
 from manager.election.elector import LeaderElector
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
-from manager.watchdog import Watchdog
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.watchdog import Watchdog
 from tests.support.scripted_wire import ScriptedWire
 from tests.unit.election.lease_server import LeaseServer, lease_server
 

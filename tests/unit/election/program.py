@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from manager.clock import monotonic as now
 from manager.election.config import ElectionConfig
 from manager.election.coordinator import ControllerObjects, Share, Work
 from manager.election.guard import Leadership, LeadershipLost
 from manager.kube.errors import Fenced
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
 from manager.shards.coordinator import ShardCoordinator
-from manager.watchdog import Watchdog
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.watchdog import Watchdog
+from manager.util.clock import monotonic as now
 from tests.support.scripted_wire import LostAfter, Reply, ScriptedWire, Stall, Step, Unreached
 from tests.unit.election.conftest import NAME, NAMESPACE, Candidate
 from tests.unit.election.lease_server import PREFIX, LeaseServer, lease_server

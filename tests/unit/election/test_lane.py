@@ -17,7 +17,7 @@ from manager.kube.credentials import Credentials, FixedCredentials, TokenFile
 from manager.kube.errors import Fenced
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, Sent
 from tests.unit.election.lease_server import PREFIX, LeaseServer, lease_server
 from tests.unit.kube.servers import Answer, LocalServer, Request, config_for

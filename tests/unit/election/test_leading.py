@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 from structlog.testing import capture_logs
 
-from manager.clock import monotonic as now
 from manager.election.guard import Leadership, LeadershipLost
 from manager.election.lease_client import LeaseClient
 from manager.kube.errors import Conflict, Fenced
+from manager.util.clock import monotonic as now
 from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import LostAfter, LostBefore, Reply, Stall, Step, Unreached
 from tests.unit.election.conftest import LEASE, NAME, NAMESPACE, Candidate, Election

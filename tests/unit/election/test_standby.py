@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from manager.clock import monotonic as now
 from manager.election.guard import LeadershipLost
+from manager.util.clock import monotonic as now
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Step, Unreached
 from tests.unit.election.conftest import LEASE, LEASES, NAME, NAMESPACE, Candidate, Election
 

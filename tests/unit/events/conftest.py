@@ -14,7 +14,7 @@ from devcluster.storage import Change, Key
 from manager.api import ObjectMeta, Resource
 from manager.events import EventRecorder
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from tests.support.cluster_wire import ClusterServer
 from tests.support.scripted_wire import ScriptedWire
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from manager.clock import monotonic as now
 from manager.kube.errors import KubeError
+from manager.util.clock import monotonic as now
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Unreached
 from tests.unit.events.conftest import EVENTS, WRITES, Bench, EventServer, widget
 

@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 from aiohttp.typedefs import Handler
 
-from manager.address import BindAddress
 from manager.server.server import Routes, routes_of, serve
+from manager.util.address import BindAddress
 
 Headers = Mapping[str, str] | Sequence[tuple[str, str]]
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from manager.address import BindAddress, parse_bind_address
+from manager.util.address import BindAddress, parse_bind_address
 
 
 @pytest.mark.parametrize(

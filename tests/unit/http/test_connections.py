@@ -22,11 +22,11 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from structlog.testing import capture_logs
 
-from manager import open_files
-from manager.address import BindAddress
 from manager.server import acceptor
 from manager.server.connection import Limits
+from manager.telemetry import open_files
 from manager.tls.served import SelfSigned, ServedCertificate
+from manager.util.address import BindAddress
 from tests.support.certificates import trusting
 from tests.support.eventually import eventually_async
 from tests.unit.http.conftest import serving

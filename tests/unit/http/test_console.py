@@ -1,4 +1,4 @@
-"""What a running manager tells of its objects, and whom."""
+"""The console's pages, and the users who may see them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -23,15 +24,16 @@ from controllers.main import OPERATORS
 from controllers.tutorial.foo import FooOperator
 from manager.api import ObjectKey, ObjectMeta
 from manager.cli.operators import owned_by
-from manager.console.census import Census
+from manager.console.overview import ReadinessCount
 from manager.console.pages import Console
-from manager.console.search import Search, Wanted, kinds
-from manager.explain.looking import Found, Looker
+from manager.console.search import Wanted, kinds, search
+from manager.diagnose.collect import Collected, Collector
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
 from manager.server.access import Access
+from manager.telemetry.metrics import Metrics
 from manager.tls.served import SelfSigned, ServedCertificate
+from manager.util.clock import now
 from manager_tools.testing import LocalWire, World, operated
 from tests.support import ROOT
 from tests.support.effort import turns_of_others
@@ -104,7 +106,7 @@ async def lonely() -> AsyncIterator[World]:
 async def visited(
     serve_pages: ServePages, access: Access | None = None, *, debugs: bool = False
 ) -> AsyncIterator[tuple[World, Site]]:
-    """That manager, and its console."""
+    """Serve the console of a manager with a Foo whose friend is not there."""
     async with lonely() as world:
         yield world, await serving(serve_pages, console_of(world, access, debugs=debugs))
 
@@ -116,8 +118,10 @@ async def test_console_api_shows_the_runs_of_an_object_on_the_local_machine(serv
         [controller] = orjson.loads(text)["controllers"]
         assert (controller["controller"], controller["state"]) == ("foo", "running")
         run = controller["runs"][0]
-        assert (run["outcome"], run["why"], run["writes"]) == ("success", "Foo found", 1)
-        assert run["triggers"] == [{"why": "found", "text": "Foo found", "source": "for", "kind": "Foo"}]
+        assert (run["outcome"], run["writes"]) == ("success", 1)
+        [trigger] = run["triggers"]
+        assert (trigger["why"], trigger["source"], trigger["kind"]) == ("found", "for", "Foo")
+        assert abs(run["started"] - now().timestamp()) < 600
         assert (await get(site, "/api/objects/bars.example.com/lonely"))[0] == 404
 
 
@@ -133,7 +137,7 @@ async def test_a_search_through_large_objects_keeps_nobody_waiting():
     async with operated(FooOperator, objects=foos) as world:
         for foo in foos:
             await world.until(foo, lambda it: it.status.conditions)
-        look = Search(world.manager, Wanted()).look(kinds(world.manager))
+        look = search(world.manager, Wanted(), kinds(world.manager))
         assert await turns_of_others(look) >= len(foos)
 
 
@@ -206,61 +210,20 @@ async def test_console_pages_escape_html_from_objects_events_and_queries(serve_p
                 assert dangerous not in text, path
 
 
-async def test_a_stream_tells_of_a_run_as_soon_as_it_has_ended(serve_pages: ServePages):
-    async with (
-        visited(serve_pages) as (world, site),
-        aiohttp.ClientSession() as session,
-        session.get(f"http://{site.address}{PATH}?live=1") as answer,
-    ):
-        assert answer.content_type == "text/event-stream"
-        first = await one_event(answer)
-        assert "FriendMissing" in first
-        assert "<html" not in first
+async def test_live_part_of_a_page_has_the_last_run_and_no_frame(serve_pages: ServePages):
+    async with visited(serve_pages) as (world, site):
+        _, text = await get(site, PATH)
+        [live] = re.findall(r'data-live="([^"]+)"', text)
+        assert live == f"{PATH}?part=1"
         foo = await world.get(Foo, "lonely")
         await world.update(foo, lambda it: setattr(it.spec, "name", "jill"))
-        while "no pod named jill" not in first:
-            first = await one_event(answer)
-        assert "Foo modified" in first
-
-
-async def test_fifty_browsers_see_a_change_and_leave_nothing_behind(serve_pages: ServePages):
-    async with visited(serve_pages) as (world, site):
-
-        async def look(session: aiohttp.ClientSession, path: str, before: str, after: str) -> None:
-            async with session.get(f"http://{site.address}{path}?live=1") as answer:
-                text = await one_event(answer)
-                assert before in text
-                opened.release()
-                while after not in text:
-                    text = await one_event(answer)
-
-        opened = asyncio.Semaphore(0)
-        async with (
-            aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
-            asyncio.TaskGroup() as group,
-        ):
-            for _ in range(25):
-                group.create_task(look(session, PATH, "no pod named jack", "no pod named jill"))
-                group.create_task(look(session, "/", "1 runs in 10 minutes", "2 runs in 10 minutes"))
-            for _ in range(50):
-                await opened.acquire()
-            foo = await world.get(Foo, "lonely")
-            await world.update(foo, lambda it: setattr(it.spec, "name", "jill"))
-
-        async def nobody_listens() -> bool:
-            return not world.manager.history.listeners
-
-        await eventually_async(nobody_listens)
-
-
-async def one_event(answer: aiohttp.ClientResponse) -> str:
-    lines: list[str] = []
-    async for line in answer.content:
-        if line == b"\n" and lines:
-            return "\n".join(lines)
-        if line.startswith(b"data: "):
-            lines.append(line[6:].decode().rstrip("\n"))
-    raise AssertionError("the stream has ended")
+        await world.until(foo, lambda it: it.status.conditions[0].message.endswith("jill"))
+        status, text = await get(site, live)
+        assert (status, "<html" in text) == (200, False)
+        assert "no pod named jill" in text
+        assert "Foo modified" in text
+        [live] = re.findall(r'data-live="([^"]+)"', (await get(site, "/search?name=lon&state=failing"))[1])
+        assert live == "/search?part=1&amp;name=lon&amp;state=failing"
 
 
 async def test_the_last_change_of_an_object_and_of_its_children_is_shown(serve_pages: ServePages):
@@ -330,37 +293,39 @@ def not_ready(text: str) -> str:
     return re.sub("<[^>]+>", "", shown)
 
 
-async def test_the_overview_counts_the_objects_that_are_not_ready_and_goes_on_counting(
-    serve_pages: ServePages,
-):
+async def test_readiness_count_follows_changes(serve_pages: ServePages):
     async with visited(serve_pages) as (world, site):
-        assert not_ready((await get(site, "/"))[1]) == "1"
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(f"http://{site.address}/?live=1") as answer,
-        ):
-            assert not_ready(await one_event(answer)) == "1"
-            other = await world.create(Foo(metadata=ObjectMeta(name="other"), spec=FooSpec(name="jack")))
-            while not_ready(await one_event(answer)) != "2":
-                pass
-            pod = {"metadata": {"name": "jack"}, "spec": {"containers": [{"name": "main", "image": "nginx"}]}}
-            await world.cluster.client.create("pods", "default", pod)
-            while not_ready(await one_event(answer)) != "0":
-                pass
-            await world.delete(other)
+
+        async def counts(number: str) -> bool:
+            return not_ready((await get(site, "/?part=1"))[1]) == number
+
+        assert await counts("1")
+        other = await world.create(Foo(metadata=ObjectMeta(name="other"), spec=FooSpec(name="jack")))
+        await eventually_async(partial(counts, "2"))
+        pod = {"metadata": {"name": "jack"}, "spec": {"containers": [{"name": "main", "image": "nginx"}]}}
+        await world.cluster.client.create("pods", "default", pod)
+        await eventually_async(partial(counts, "0"))
+        await world.delete(other)
 
 
-async def test_census_counts_objects_in_time_slices(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("manager.console.census._AT_ONCE", 0.0)
+async def test_readiness_count_goes_on_in_time_slices_and_ends_after_the_last_look(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("manager.console.overview._AT_ONCE", 0.0)
     async with lonely() as world:
-        census = Census(world.manager)
-        with census.kept():
-            assert census.not_ready() == {"foo": (0, False)}
-            monkeypatch.setattr("manager.console.census._AT_ONCE", 10.0)
-            assert census.not_ready() == {"foo": (1, True)}
+        count = ReadinessCount(world.manager)
+        assert count.not_ready() == {"foo": (0, False)}
+        monkeypatch.setattr("manager.console.overview._AT_ONCE", 10.0)
+        monkeypatch.setattr("manager.console.overview._KEPT", 0.0)
+        assert count.not_ready() == {"foo": (1, True)}
+
+        async def is_forgotten() -> bool:
+            return not count._counts
+
+        await eventually_async(is_forgotten)
 
 
-@pytest.mark.parametrize("path", ["/", "/search", PATH, "/?live=1", f"{PATH}?live=1"])
+@pytest.mark.parametrize("path", ["/", "/search", PATH, "/?part=1", f"{PATH}?part=1"])
 async def test_console_pages_require_a_token_and_rights_in_a_cluster(serve_pages: ServePages, path: str):
     wire = api_server()
     async with visited(serve_pages, access_by(wire)) as (_, site):
@@ -390,12 +355,12 @@ async def test_the_pages_of_a_browser_load_nothing_from_elsewhere_and_run_no_scr
 
 
 @pytest.mark.parametrize("token", ["", "ann", "ann-{}"], ids=["this machine", "a user", "by many tokens"])
-async def test_console_limits_concurrent_looks_to_four_and_to_one_per_user(
+async def test_console_limits_concurrent_pages_to_four_and_to_one_per_user(
     serve_pages: ServePages, monkeypatch: pytest.MonkeyPatch, token: str
 ):
     looking = most = 0
 
-    async def look(*_: object) -> Found:
+    async def collect(*_: object) -> Collected:
         nonlocal looking, most
         looking += 1
         most = max(most, looking)
@@ -404,7 +369,7 @@ async def test_console_limits_concurrent_looks_to_four_and_to_one_per_user(
         looking -= 1
         raise NotFound(404, "NotFound", "there is none")
 
-    monkeypatch.setattr(Looker, "look", look)
+    monkeypatch.setattr(Collector, "collect", collect)
     async with lonely() as world:
         site = await serve_pages(console_of(world, access_by(api_server()) if token else None).pages())
         for number in range(12):
@@ -540,6 +505,48 @@ async def test_console_limits_the_log_lines_of_actions_per_user(serve_pages: Ser
     assert told["bob"] == 1
 
 
+async def test_owned_objects_have_pages_and_yaml_without_actions(
+    serve_pages: ServePages,
+):
+    memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
+    async with operated(MemcachedOperator, objects=[memcached]) as world:
+        await world.until(memcached, lambda it: it.status.ready_replicas == 1)
+        site = await serving(serve_pages, console_of(world))
+        _, text = await get(site, "/objects/memcacheds.cache.example.com/default/web")
+        assert 'href="/yaml/memcacheds.cache.example.com/default/web"' in text
+        assert 'href="/objects/memcacheds.cache.example.com/default/web"' not in text
+        deployment = "deployments.apps/default/web"
+        assert f'href="/objects/{deployment}"' in text
+        status, text = await get(site, f"/objects/{deployment}")
+        assert status == 200
+        assert "ReplicaSet" in text
+        assert "Reconcile now" not in text
+        assert (await post(site, f"/objects/{deployment}/reconcile"))[0] == 404
+        status, text = await get(site, f"/yaml/{deployment}")
+        assert (status, text.startswith("apiVersion: apps/v1\nkind: Deployment\n")) == (200, True)
+        assert "image: memcached" in text
+        secret = {"metadata": {"name": "password"}, "stringData": {"password": "HUNTER2"}}
+        await world.cluster.client.create("secrets", "default", secret)
+        for page in "objects", "yaml":
+            for missing in (
+                "secrets/default/password",
+                "deployments.apps/default/nobody",
+                "bars.example.com/a",
+            ):
+                assert (await get(site, f"/{page}/{missing}"))[0] == 404
+
+
+async def test_console_shows_yaml_to_users_who_may_get_the_object(serve_pages: ServePages):
+    path = PATH.replace("/objects/", "/yaml/")
+    async with visited(serve_pages, access_by(api_server())) as (_, site):
+        for headers, expected in (({}, 401), ({"Authorization": "Bearer bob"}, 403)):
+            status, text = await get(site, path, **headers)
+            assert status == expected
+            assert "lonely" not in text
+        status, text = await get(site, path, Authorization="Bearer ann")
+        assert (status, "name: lonely" in text) == (200, True)
+
+
 async def test_a_page_shows_of_other_objects_only_what_its_reader_may_get(serve_pages: ServePages):
     wire = api_server()
 
@@ -560,7 +567,7 @@ async def test_a_page_shows_of_other_objects_only_what_its_reader_may_get(serve_
         assert "Not known: Events: you may not get them" in text
         assert "ReplicaSet" not in text
         runs, _, rest = text.partition("Last changes")
-        assert "Deployment web" in runs  # what the controller did with the object is for who may get that
+        assert "Deployment web" in runs  # the runs are for users who may get the object
         assert "Deployment" not in rest
 
 

@@ -10,10 +10,10 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
 from manager.server.access import Access
 from manager.server.answers import WAITING, TooManyQuestions
 from manager.server.guard import guarded
+from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Sent
 from tests.unit.http.conftest import Headers, ServePages, Site
 

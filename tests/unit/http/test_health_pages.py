@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from manager.health import Health
 from manager.server.pages import health_routes
+from manager.telemetry.health import Health
 from tests.unit.http.conftest import ServePages, Site
 
 PLAIN = "text/plain; charset=utf-8"

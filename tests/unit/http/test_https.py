@@ -11,11 +11,11 @@ import pytest
 import trustme
 from aiohttp import web
 
-from manager.address import BindAddress
 from manager.server.connection import Limits
 from manager.server.server import CannotListen, CannotServe
 from manager.tls import served
 from manager.tls.served import CertificateFiles, ServedCertificate
+from manager.util.address import BindAddress
 from tests.support.certificates import trusting
 from tests.unit.conftest import LogLines
 from tests.unit.http.conftest import serving

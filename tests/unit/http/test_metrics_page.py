@@ -7,8 +7,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 
 import manager.server.pages as page_module
-from manager.metrics import Metrics
 from manager.server.pages import exposition, metrics_routes
+from manager.telemetry.metrics import Metrics
 from tests.support.effort import turns_of_others
 from tests.unit.http.conftest import ServePages, Site
 

@@ -17,14 +17,14 @@ import trustme
 from aiohttp import web
 from structlog.testing import capture_logs
 
-from manager.address import BindAddress
 from manager.kube.transport import Transport
-from manager.manager import CannotStart, Manager
-from manager.metrics import Metrics
-from manager.program import Program
+from manager.process.manager import CannotStart, Manager
 from manager.server import HttpServer
 from manager.server.connection import Limits
 from manager.server.server import CannotServe, serve
+from manager.telemetry.metrics import Metrics
+from manager.util.address import BindAddress
+from manager.util.program import Program
 from tests.support.certificates import trusting
 from tests.support.eventually import eventually_async
 from tests.support.scripted_wire import ScriptedWire

@@ -10,10 +10,10 @@ import msgspec
 import orjson
 import pytest
 
-from manager import clock
 from manager.kube.credentials import FOREVER, Obtained
 from manager.kube.errors import ConfigError
 from manager.kube.exec_plugin import ExecCredentials, ExecSpec
+from manager.util import clock
 
 V1 = "client.authentication.k8s.io/v1"
 

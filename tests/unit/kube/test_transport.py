@@ -17,7 +17,7 @@ from manager.kube.errors import (
 )
 from manager.kube.transport import Transport
 from manager.kube.wire import WireRequest
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import (
     Cut,
     LostAfter,

@@ -9,7 +9,7 @@ import pytest
 
 from manager.kube.errors import ConnectionLost, Fenced
 from manager.kube.transport import Transport, writes_beside_work, writes_need
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Delayed, LostBefore, Reply, ScriptedWire
 
 pytestmark = pytest.mark.virtual_time

@@ -11,9 +11,10 @@ import pytest
 import uvloop
 from pydantic import Field
 
-from manager import Context, Operator, Result, clock
+from manager import Context, Operator, Result
 from manager.api import ObjectMeta, Resource, Status, crd
 from manager.api.core_v1 import ConfigMap
+from manager.util import clock
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
 from manager_tools.simulation.loop import EPOCH, NotVirtual
 from manager_tools.testing import VirtualClock, operated

@@ -18,7 +18,6 @@ from manager.api.core_v1 import PodTemplateSpec
 from manager.controller import KeyBackoff, WorkQueue
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
 from manager.operator.definitions import (
     DefinitionGate,
     Definitions,
@@ -26,6 +25,7 @@ from manager.operator.definitions import (
     definition_rights,
     differences,
 )
+from manager.telemetry.metrics import Metrics
 from manager_tools.codegen import custom_resource_definitions
 from manager_tools.testing import LocalWire
 from tests.unit.conftest import LogLines

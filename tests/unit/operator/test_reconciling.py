@@ -39,7 +39,7 @@ from manager.operator.children import changed_fields
 from manager.operator.context import Changed
 from manager.operator.rights import rights_of
 from manager.operator.rollouts import is_rolled_out
-from manager.runs import SPARED, Run
+from manager.telemetry.runs import SPARED, ReconcileRecord
 from manager.webhook import Refused, forbidden
 from manager_tools.testing import World, operated
 from tests.unit.conftest import LogLines
@@ -127,9 +127,9 @@ def writes(world: World) -> int:
     return world.cluster.store.version
 
 
-async def recorded(world: World, enough: Callable[[list[Run]], bool]) -> list[Run]:
+async def recorded(world: World, enough: Callable[[list[ReconcileRecord]], bool]) -> list[ReconcileRecord]:
     """The runs of the greeting, once there are enough."""
-    runs: list[Run] = []
+    runs: list[ReconcileRecord] = []
     while not runs or not enough(runs):
         await asyncio.sleep(0.02)
         runs = world.manager.history.of("greeting").of(ObjectKey("default", "hello"))

@@ -13,11 +13,11 @@ from manager import Context, Operator, Owns, TerminalError, rbac
 from manager.api import ApiModel, ObjectKey, ObjectMeta, Resource, Status, crd, is_crd
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import ConfigMap, Secret
+from manager.api.rights import RbacRule
 from manager.controller.failure import describe
 from manager.kube.errors import Forbidden
 from manager.operator import rights_of
 from manager.operator.context import Blocked
-from manager.rights import RbacRule
 from manager_tools.simulation import assert_holds
 from manager_tools.testing import World, operated
 

@@ -24,13 +24,13 @@ from manager.election.config import ElectionConfig
 from manager.kube.errors import Fenced
 from manager.kube.transport import Transport
 from manager.kube.wire import Wire, WireRequest
-from manager.manager import Manager, Runnable
-from manager.metrics import Metrics
 from manager.operator import Blocked, add_controller
-from manager.program import Program
+from manager.process.manager import Manager, Runnable
 from manager.shards.coordinator import ShardCoordinator
 from manager.shards.owned import KNOWN_WITHIN, OwnedShards
 from manager.shards.ranges import label_of
+from manager.telemetry.metrics import Metrics
+from manager.util.program import Program
 from manager_tools.simulation.loop import ThreadHold
 from manager_tools.testing import LocalWire
 

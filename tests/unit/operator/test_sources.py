@@ -31,10 +31,10 @@ from manager.cache import Cache, CacheEvent, Informer, Meta, Selection
 from manager.client import Client
 from manager.controller import Controller, ControllerOptions
 from manager.election.coordinator import AlwaysLeader
-from manager.metrics import Metrics
 from manager.operator import add_controller
-from manager.runnables import Runnable
-from manager.runs import History
+from manager.process.runnables import Runnable
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.runs import History
 from manager.webhook import AdmissionRequest
 from tests.unit.cache.objects import Pod
 from tests.unit.controller.doubles import Reconciler, turns

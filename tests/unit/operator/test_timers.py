@@ -11,8 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from manager import Context, ObjectKey, Operator, Setting, TerminalError, every
-from manager.console.told import told_of
-from manager.explain.telling import next_run
+from manager.console.serialize import controller_report
+from manager.diagnose.render import next_run
 from manager_tools.testing import operated
 from tests.unit.operator.test_reconciling import Greeting, greeting
 
@@ -216,9 +216,10 @@ async def test_explain_tells_the_next_timer_unless_the_object_waits_for_a_change
         await asyncio.sleep(10)
         [controller] = world.manager.controllers
         key = ObjectKey("default", "a")
-        told = told_of(world.manager, controller, key)
-        assert [each["text"] for each in told["next"]["why"]] == ["timer"]
-        assert next_run(told).endswith(": timer, or when something changes")
+        report = controller_report(world.manager, controller, key)
+        assert report.next is not None
+        assert [each.text for each in report.next.triggers] == ["timer"]
+        assert next_run(report).endswith(": timer, or when something changes")
         await world.update(greeting("a", namespace="default"), lambda it: setattr(it.spec, "name", "wrong"))
         await asyncio.sleep(1)
-        assert next_run(told_of(world.manager, controller, key)) == "when something changes"
+        assert next_run(controller_report(world.manager, controller, key)) == "when something changes"

@@ -182,7 +182,9 @@ def test_wrong_files_are_one_line_that_names_the_flag(
         "--tls-key-file": files.key_file,
     }
     command = ["serve", "--memory"] if side == "server" else ["search"]
-    assert main([*command, *(f"{flag}={value}" for flag, value in flags.items())]) == 2
+    with pytest.raises(SystemExit) as ended:
+        main([*command, *(f"{flag}={value}" for flag, value in flags.items())])
+    assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     flag = (
         "--tls-client-ca-file" if (side, file) == ("server", "ca_file") else f"--tls-{file.replace('_', '-')}"

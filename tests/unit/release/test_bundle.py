@@ -15,17 +15,16 @@ import pytest
 import yaml
 
 from controllers.main import OPERATORS, PROGRAM
-from manager.cli.flags import parse_flags
 from manager.cli.settings import OWN
 from manager.settings import Setting
-from manager.version import VERSION
+from manager.util.version import VERSION
 from release import OLDEST_KUBERNETES
 from release.cli import main
 from release.configuration import BEGIN, END, NoTables, with_tables
 from tests.support import ROOT
 from tests.support.manifests import MANAGER, Manifest, container_of, flags_of, manifests, pod_of, the
 from tests.support.markdown import Page
-from tests.support.settings import load_declared, load_settings
+from tests.support.settings import load_declared, load_settings, parse_flags
 from tests.unit.cli.conftest import operator
 
 # What a bundle may hold, besides the definitions and the one ClusterServiceVersion.
@@ -142,7 +141,7 @@ def test_the_deployment_is_the_one_of_config_default_with_the_certificate_that_o
     assert container_of(made)["image"] == IMAGE
     mounted = "--webhook-cert-path=/tmp/k8s-webhook-server/serving-certs"
     assert flags_of(made) == [*flags_of(wanted), mounted]
-    assert load_settings(parse_flags(flags_of(made), (), PROGRAM)).webhook_cert_path
+    assert load_settings(parse_flags(flags_of(made))).webhook_cert_path
     assert pod_of(made)["securityContext"] == pod_of(wanted)["securityContext"]
     assert container_of(made)["env"] == []
 

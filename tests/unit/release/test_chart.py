@@ -15,22 +15,20 @@ from typing import Any
 
 import pytest
 
-from controllers.main import PROGRAM
 from manager.api.core_v1 import Pod
-from manager.cli.flags import parse_flags
-from manager.program import Program
-from manager.version import VERSION
+from manager.util.program import Program
+from manager.util.version import VERSION
+from manager.util.yaml_text import yaml_documents
 from manager.webhook import Admission, AdmissionRequest
 from manager.webhook.configurations import webhook_configurations
 from manager.webhook.registration import Webhooks
-from manager.yaml_text import yaml_documents
 from manager_tools.codegen.manifest import UNPLACED
 from release import OLDEST_KUBERNETES
 from release.artifacts import context
 from release.chart import _template
 from release.cli import main
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, Manifest, container_of, flags_of, manifests
-from tests.support.settings import load_settings
+from tests.support.settings import load_settings, parse_flags
 from tests.support.tools import tool
 from tests.unit.config.test_dockerfile import COPIED
 
@@ -404,7 +402,7 @@ def test_replicas_that_share_the_objects_may_have_all_leases_of_the_release_and_
     made = rendered(chart, *values, release="second", namespace="elsewhere")
     deployment = made["Deployment", "second-controller-manager"]
     assert container_of(deployment)["args"][-2:] == ["--shards=8", "--log-level=debug"]
-    assert load_settings(parse_flags(flags_of(deployment), (), PROGRAM)).shards == 8
+    assert load_settings(parse_flags(flags_of(deployment))).shards == 8
     assert deployment["spec"]["replicas"] == 1
     role, binding = (made[kind, f"second-shards-{kind.lower()}"] for kind in ("Role", "RoleBinding"))
     assert {rule["resources"][0] for rule in role["rules"]} == {"leases"}

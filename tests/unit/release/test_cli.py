@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from manager.yaml_text import yaml_documents
+from manager.util.yaml_text import yaml_documents
 from release import kustomize
 from release.cli import main
 from release.image import Image, InvalidImage

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from manager.address import parse_address
-from manager.duration import parse_duration
 from manager.settings import Setting, SettingsError
+from manager.util.address import parse_address
+from manager.util.duration import parse_duration
 from tests.support.settings import load_declared, load_settings
 from tests.unit.settings.conftest import WriteFile
 

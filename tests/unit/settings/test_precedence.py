@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from manager.address import BindAddress
 from manager.cli.settings import OWN, Settings
+from manager.util.address import BindAddress
 from tests.support.settings import FIELDS, load_settings
 from tests.unit.settings.conftest import WriteFile
 

@@ -15,9 +15,9 @@ from manager.cache.record import RecordDecoder
 from manager.cache.spec import WatchSpec
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
 from manager.shards.cache_filter import NARROW_AFTER, ByOwner, ByUid, Division, ShardFilter
 from manager.shards.ranges import Ranges, label_of
+from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Stream
 from tests.unit.cache.objects import Pod, Told, encoded, moments, pod, running
 from tests.unit.cache.server import Listed, PodServer, bookmark

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from manager.clock import monotonic as now
 from manager.election import lease_client
 from manager.kube.errors import Fenced
+from manager.util.clock import monotonic as now
 from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import LostAfter, Reply, Sent, Stall, Unreached
 from tests.unit.election.conftest import LEASES, NAME, NAMESPACE

@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator, Callable
 import orjson
 import pytest
 
-from manager.clock import monotonic as now
 from manager.election.config import ElectionConfig
 from manager.election.lease import Lease
 from manager.election.lease_client import LeaseGroup
 from manager.election.lease_watch import LeaseWatcher
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
 from manager.shards.registry import MEMBER, ReplicaRegistry
+from manager.telemetry.metrics import Metrics
+from manager.util.clock import monotonic as now
 from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import (
     Delayed,

@@ -20,8 +20,8 @@ from tests.support.scheduling import Bounded, Plan, unit_of
 @pytest.mark.parametrize(
     ("nodeid", "unit"),
     [
-        ("tests/unit/test_clock.py::test_it", "tests/unit/test_clock.py"),
-        ("tests/unit/test_clock.py::test_it[fast-devcluster]", "tests/unit/test_clock.py"),
+        ("tests/unit/util/test_clock.py::test_it", "tests/unit/util/test_clock.py"),
+        ("tests/unit/util/test_clock.py::test_it[fast-devcluster]", "tests/unit/util/test_clock.py"),
         ("tests/test_pet.py::test_it[devcluster]", "tests/test_pet.py devcluster"),
         ("tests/test_pet.py::test_it[envtest-a::b]", "tests/test_pet.py envtest"),
         (

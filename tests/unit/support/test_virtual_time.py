@@ -5,7 +5,7 @@ from contextvars import copy_context
 
 import pytest
 
-from manager import clock
+from manager.util import clock
 from manager_tools.simulation.loop import EPOCH, ProcessClock, ThreadHold, process_clock, simulate
 
 pytestmark = pytest.mark.virtual_time

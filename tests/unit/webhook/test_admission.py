@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from manager.api import GroupVersionKind
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from manager.webhook import (
     Admission,
     AdmissionOptions,

@@ -11,8 +11,8 @@ import orjson
 import pytest
 
 from manager.api import Resource
-from manager.metrics import Metrics
-from manager.nesting import MOST_LEVELS
+from manager.telemetry.metrics import Metrics
+from manager.util.nesting import MOST_LEVELS
 from manager.webhook import JsonObject, Refused, spec_and_annotations
 from manager.webhook.conversion import ConversionEndpoint
 from manager.webhook.errors import BadReview, FunctionFailed, FunctionTooSlow, TooCostly

@@ -15,8 +15,8 @@ import pytest
 from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.pet import PetOperator
 from controllers.petstore.record import ADDED_AS
-from manager.loop import SMALL
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
+from manager.util.loop import SMALL
 from manager.webhook.bounds import CHANGED_WORK, CREATED_WORK, STORED_WORK, Turns, work_of
 from manager.webhook.endpoints import endpoints_of
 from manager.webhook.errors import BadReview, Busy, TooCostly, Unanswered

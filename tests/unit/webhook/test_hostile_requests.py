@@ -20,12 +20,12 @@ import orjson
 import pytest
 from cryptography.x509 import DNSName
 
-from manager import clock
-from manager.address import BindAddress
-from manager.metrics import Metrics
 from manager.server.server import CannotListen
+from manager.telemetry.metrics import Metrics
 from manager.tls import served
 from manager.tls.served import ClientAuthorities, SelfSigned, ServedCertificate
+from manager.util import clock
+from manager.util.address import BindAddress
 from manager.webhook import Admission, AdmissionRequest, JsonObject
 from manager.webhook.bodies import Bodies
 from manager.webhook.endpoints import endpoints_of

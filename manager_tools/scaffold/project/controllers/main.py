@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from manager.cli import main as run_command
-from manager.program import Program
+from manager.util.program import Program
 from manager_tools.scaffold.project.controllers.hello.greeting import GreetingOperator
 
 __all__ = ["OPERATORS", "PROGRAM", "main"]

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.micro.benchmark import Benchmark
 from benchmarks.micro.catalogue import SUITES
-from manager.loop import loop_factory
+from manager.util.loop import loop_factory
 
 ALL = [benchmark for suite in SUITES.values() for benchmark in suite]
 

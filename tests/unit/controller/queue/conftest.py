@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from manager.controller.queue import KeyBackoff, WorkQueue
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 
 MakeQueue = Callable[[], WorkQueue[str]]
 

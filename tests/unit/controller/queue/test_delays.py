@@ -6,7 +6,7 @@ import pytest
 
 from manager.controller.queue import DelayedItems, QueueItem
 from manager.controller.reconciler import Priority
-from manager.loop import loop_factory
+from manager.util.loop import loop_factory
 
 pytestmark = pytest.mark.virtual_time
 

@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from manager.controller.queue import AGED_TURN, KeyBackoff, QueueItem, WorkQueue
 from manager.controller.reconciler import Priority
-from manager.metrics import Metrics
-from manager.runs import MOST_TRIGGERS, Trigger
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.runs import MOST_TRIGGERS, Trigger
 from manager_tools.simulation.loop import VirtualLoop
 from tests.unit.controller.doubles import Numbers
 

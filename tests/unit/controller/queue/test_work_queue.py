@@ -9,8 +9,8 @@ import pytest
 
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Priority
-from manager.metrics import Metrics
-from manager.runs import MOST_TRIGGERS, Trigger
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.runs import MOST_TRIGGERS, Trigger
 from tests.unit.controller.doubles import Numbers
 from tests.unit.controller.queue.conftest import MakeQueue
 

@@ -7,7 +7,7 @@ import pytest
 
 from manager.controller.queue import KeyBackoff, WorkQueue
 from manager.controller.reconciler import Request
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 
 MakeQueue = Callable[[], WorkQueue[Request]]
 

@@ -11,7 +11,7 @@ from manager.controller.predicate import all_of, desired_state_changed, label_ch
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Priority, Request
 from manager.controller.source import KindSource, Source, enqueue_object
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from tests.support.effort import turns_of_others
 from tests.unit.cache.objects import Pod
 from tests.unit.controller.doubles import turns

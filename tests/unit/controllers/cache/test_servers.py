@@ -16,8 +16,8 @@ from devcluster.exchange import ApiRequest, ApiResponse
 from manager.api import ObjectMeta, PartialObjectMetadata
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
-from manager.clock import now
 from manager.kube.errors import Invalid
+from manager.util.clock import now
 from manager_tools.testing import operated
 from tests.unit.api.pods import container, terminated
 from tests.unit.controllers.seen import NAMESPACE, Seen, seen

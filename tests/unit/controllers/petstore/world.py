@@ -34,10 +34,10 @@ from manager.kube.errors import Conflict, ConnectionLost, NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.kube.wire import WireRequest
-from manager.metrics import Metrics
 from manager.operator.reconciler import ObjectReconciler
 from manager.settings import SettingValues
-from manager.yaml_text import yaml_documents
+from manager.telemetry.metrics import Metrics
+from manager.util.yaml_text import yaml_documents
 from manager_tools.testing import LocalWire
 from petstore.client import PetStoreClient, Unreachable
 from tests.support import ROOT

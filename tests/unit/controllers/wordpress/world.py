@@ -26,11 +26,11 @@ from manager.kube.errors import KubeError
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.kube.wire import Wire
-from manager.manager import Manager
-from manager.metrics import Metrics
 from manager.operator import add_controller
+from manager.process.manager import Manager
 from manager.settings import SettingValues
-from manager.yaml_text import yaml_documents
+from manager.telemetry.metrics import Metrics
+from manager.util.yaml_text import yaml_documents
 from tests.support import ROOT
 from tests.unit.controllers.fate import Fate, FatefulWire, RecordedEvents
 

@@ -25,8 +25,8 @@ from devcluster.errors import StatusError
 from manager.api import Condition, GroupVersionKind, ObjectMeta, Resource
 from manager.api.apps_v1 import StatefulSetSpec
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
-from manager.yaml_text import yaml_documents
+from manager.telemetry.metrics import Metrics
+from manager.util.yaml_text import yaml_documents
 from manager_tools.codegen import (
     DefinitionError,
     Served,

@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from apis.cache.v1.memcached import Memcached
-from manager.rights import RbacRule
+from manager.api.rights import RbacRule
 from manager_tools.codegen.roles import installed, merged_rules, of_people, of_shards, running
 from tests.support.widget import Widget
 

@@ -108,4 +108,7 @@ def test_generate_fails_in_one_line_when_the_folder_has_no_config(
 ):
     monkeypatch.chdir(tmp_path)
     outcome = command("generate", operators=[widget.WidgetOperator])
-    assert (outcome.code, outcome.err) == (1, "generate: this folder has no config/ to write to\n")
+    assert (outcome.code, outcome.err) == (
+        1,
+        "operator-manager: generate: this folder has no config/ to write to\n",
+    )

@@ -1,61 +1,63 @@
 from __future__ import annotations
 
+import click
 import pytest
 
 from apis.cache.v1.memcached import Memcached
 from apis.petstore.v1alpha1.pet import Pet
-from controllers.main import PROGRAM
-from manager.cli.arguments import UsageError
-from manager_tools.commands.migrate_storage import named_definitions, parse_migrate_arguments
+from manager_tools.commands.migrate_storage import MigrateArguments, named_definitions
 from manager_tools.migration.report import MigrationOptions
 from tests.support.widget import Widget
+from tests.unit.cli.conftest import Command
 
 KINDS = [Memcached, Pet, Widget]
 
 
-def test_parse_migrate_arguments_uses_defaults_when_none_is_given():
-    arguments = parse_migrate_arguments([], PROGRAM)
-    assert (arguments.kinds, arguments.kubeconfig, arguments.context) == ((), None, None)
-    assert arguments.options == MigrationOptions()
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[MigrateArguments]:
+    """Have `migrate-storage` end at once; the list gets what it would do."""
+    seen: list[MigrateArguments] = []
+
+    async def migrate(_: object, arguments: MigrateArguments, *__: object) -> int:
+        seen.append(arguments)
+        return 0
+
+    monkeypatch.setattr("manager_tools.commands.migrate_storage._migrate", migrate)
+    return seen
 
 
-def test_parse_migrate_arguments_reads_every_flag_at_any_place():
-    argv = "Pet --kubeconfig k --page-size=7 memcacheds --dry-run foos --rate=0.5 --concurrency 2 --settle 1m"
-    arguments = parse_migrate_arguments([*argv.split(), "--context=c"], PROGRAM)
-    assert arguments.kinds == ("Pet", "memcacheds", "foos")
-    assert (arguments.kubeconfig, arguments.context) == ("k", "c")
-    assert arguments.options == MigrationOptions(
-        page_size=7, concurrency=2, rate=0.5, settle=60, dry_run=True
-    )
+def test_migrate_storage_uses_defaults_when_no_flag_is_given(command: Command, asked: list[MigrateArguments]):
+    assert command("migrate-storage").code == 0
+    assert asked == [MigrateArguments((), None, None, MigrationOptions())]
 
 
-@pytest.mark.parametrize(("text", "value"), [("--dry-run=false", False), ("--dry-run=true", True)])
-def test_parse_migrate_arguments_reads_each_form_of_dry_run(text: str, value: bool):
-    assert parse_migrate_arguments([text], PROGRAM).options.dry_run is value
+def test_migrate_storage_reads_every_flag_at_any_place(command: Command, asked: list[MigrateArguments]):
+    argv = "memcached --kubeconfig k --page-size=7 a.b --dry-run c.d --rate=0.5 --concurrency 2"
+    assert command("migrate-storage", *argv.split(), "--settle", "1m", "--context=c").code == 0
+    options = MigrationOptions(page_size=7, concurrency=2, rate=0.5, settle=60, dry_run=True)
+    assert asked == [MigrateArguments(("memcached", "a.b", "c.d"), "k", "c", options)]
 
 
 @pytest.mark.parametrize(
     ("argv", "told"),
     [
-        (["--page-size=0"], "--page-size: a whole number from 1 to 10000 is expected, not '0'"),
-        (["--page-size=many"], "--page-size: a whole number"),
-        (["--concurrency=-1"], "--concurrency: a whole number from 1 to 1000"),
-        (["--rate=0"], "--rate: a number above 0 is expected, not '0'"),
-        (["--rate=nan"], "--rate: a number above 0"),
-        (["--rate=inf"], "--rate: a number above 0"),
-        (["--settle=5"], '--settle: a duration such as "15s"'),
-        (["--settle=-5s"], "--settle: a duration of 0 or more"),
-        (["--dry-run=maybe"], "--dry-run: true or false"),
-        (["--kubeconfig="], "--kubeconfig: some text"),
-        (["--kubeconfig"], "--kubeconfig needs a value"),
-        (["--dryrun"], "unknown flag '--dryrun'; did you mean --dry-run?"),
-        ([""], "unexpected argument ''"),
+        (["--page-size=0"], "'--page-size': 0 is not in the range 1<=x<=10000."),
+        (["--page-size=many"], "'--page-size': 'many' is not a valid integer range."),
+        (["--concurrency=-1"], "'--concurrency': -1 is not in the range 1<=x<=1000."),
+        (["--rate=0"], "'--rate': a number above 0 is expected"),
+        (["--rate=nan"], "'--rate': a number above 0"),
+        (["--rate=inf"], "'--rate': a number above 0"),
+        (["--settle=5"], "'--settle': a duration such as \"15s\""),
+        (["--settle=-5s"], "'--settle': a duration of 0 or more"),
+        (["--kubeconfig="], "'--kubeconfig': some text"),
+        (["--kubeconfig"], "Option '--kubeconfig' requires an argument."),
+        (["--dryrun"], "No such option '--dryrun'. Did you mean '--dry-run'?"),
+        ([""], "unknown kind ''; ours are Memcached; any other goes by the full"),
     ],
 )
-def test_parse_migrate_arguments_names_the_wrong_argument(argv: list[str], told: str):
-    with pytest.raises(UsageError) as error:
-        parse_migrate_arguments(argv, PROGRAM)
-    assert str(error.value).startswith(f"migrate-storage: {told}")
+def test_migrate_storage_names_the_wrong_argument(command: Command, argv: list[str], told: str):
+    said = command("migrate-storage", *argv).refusal()
+    assert said.removeprefix("migrate-storage: ").removeprefix("Invalid value for ").startswith(told)
 
 
 def test_named_definitions_returns_all_kinds_when_no_name_is_given():
@@ -84,7 +86,8 @@ def test_named_definitions_accepts_the_full_name_of_an_unknown_definition():
 
 def test_named_definitions_lists_known_kinds_when_a_name_is_unknown():
     with pytest.raises(
-        UsageError, match=r"unknown kind 'cat'; ours are Memcached, Pet, Widget; any other goes by the full"
+        click.UsageError,
+        match=r"unknown kind 'cat'; ours are Memcached, Pet, Widget; any other goes by the full",
     ):
         named_definitions(["cat"], KINDS)
 
@@ -93,5 +96,7 @@ def test_named_definitions_refuses_an_ambiguous_name():
     class Other(Widget, group="other.example.com", version="v1", plural="others", kind="Widget"):
         """Another widget."""
 
-    with pytest.raises(UsageError, match=r"each of widgets\.test\.example\.com, others\.other\.example\.com"):
+    with pytest.raises(
+        click.UsageError, match=r"each of widgets\.test\.example\.com, others\.other\.example\.com"
+    ):
         named_definitions(["Widget"], [*KINDS, Other])

@@ -12,8 +12,8 @@ import pytest
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from manager.address import BindAddress
 from manager.server.server import serve
+from manager.util.address import BindAddress
 from tests.support import ROOT
 from tests.unit.cli.conftest import Command, Outcome
 
@@ -109,7 +109,7 @@ def test_model_reads_stdin_when_from_is_a_dash(command: Command, monkeypatch: py
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ((), "--from is needed, as in --from=crd.yaml or --from=Certificate.cert-manager.io"),
+        ((), "Missing option '--from'."),
         (("--from=/nowhere.yaml",), "/nowhere.yaml: No such file or directory"),
         (("--from=/dev/zero",), "/dev/zero: it is not a regular file"),
         (("--from=/",), "/: Is a directory"),
@@ -117,7 +117,7 @@ def test_model_reads_stdin_when_from_is_a_dash(command: Command, monkeypatch: py
         ((f"--from={FOOS}", "--version=v9"), f"{FOOS}: foos.tutorial.my.domain has no version v9: it has v1"),
         ((f"--from={FOOS}", "-o/dev/null/where.py"), "/dev/null/where.py: Not a directory"),
         (("--from=Pod", "--kind=Foo"), "Pod: --kind is for a file; here the kind is named already"),
-        (("--form=x",), "unknown flag '--form'; did you mean --from?"),
+        (("--form=x",), "No such option '--form'. Did you mean '--from'?"),
     ],
 )
 def test_model_reports_errors_in_one_line(command: Command, flags: tuple[str, ...], said: str):

@@ -10,7 +10,7 @@ from controllers.main import PROGRAM
 from devcluster import DevCluster
 from manager.api import ObjectKey
 from manager.kube.transport import Transport
-from manager.metrics import Metrics
+from manager.telemetry.metrics import Metrics
 from manager_tools.migration.definitions import Definitions, StoredDefinition
 from manager_tools.migration.migration import Migration
 from manager_tools.migration.report import MigrationOptions, Outcome

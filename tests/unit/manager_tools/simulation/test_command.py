@@ -9,13 +9,15 @@ import sys
 import time
 from pathlib import Path
 
+import click
 import pytest
 
 from controllers.main import OPERATORS
 from manager import Context
-from manager.cli.arguments import UsageError
-from manager.program import Program
-from manager_tools.commands.simulate import simulate
+from manager.cli.commands import Invocation
+from manager.operator import AnyOperator
+from manager.util.program import Program
+from manager_tools.commands import simulate as command
 from manager_tools.simulation import campaign
 from manager_tools.simulation.faults import KINDS_OF_FAULT, Fault
 from manager_tools.simulation.matrix import matrix
@@ -30,6 +32,12 @@ from tests.unit.manager_tools.simulation.test_seeds import (
 )
 
 THIS = "tests.unit.manager_tools.simulation.test_command"
+
+
+def simulate(arguments: list[str], operators: list[AnyOperator]) -> int:
+    invocation = Invocation(Program("mine", "1"), operators)
+    code: int = command.simulate.main(arguments, "simulate", standalone_mode=False, obj=invocation)
+    return code
 
 
 class InterruptingOperator(GreetingOperator):
@@ -74,9 +82,9 @@ def test_simulate_names_file_and_place_of_invalid_yaml_sample(
     samples.mkdir(parents=True)
     (samples / "broken.yaml").write_text("a: {")
     monkeypatch.chdir(tmp_path)
-    told = r"^simulate: config/samples/broken\.yaml: not valid YAML in line 2, column 1: "
-    with pytest.raises(UsageError, match=told):
-        simulate(["--seeds=1"], [GreetingOperator], Program("mine", "1"))
+    told = r"^config/samples/broken\.yaml: not valid YAML in line 2, column 1: "
+    with pytest.raises(click.UsageError, match=told):
+        simulate(["--seeds=1"], [GreetingOperator])
 
 
 def test_simulate_prints_progress_and_next_seed_when_interrupted(
@@ -85,7 +93,7 @@ def test_simulate_prints_progress_and_next_seed_when_interrupted(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(campaign, "_TOLD_EVERY", 0.0)
     arguments = ["--seeds=50", "--seed=7", "--minutes=1", "--jobs=1"]
-    assert simulate(arguments, [InterruptingOperator], Program("mine", "1")) == 130
+    assert simulate(arguments, [InterruptingOperator]) == 130
     progress, _, end, further = capsys.readouterr().out.splitlines()
     assert progress.startswith("1 of 50 runs hold, ")
     assert end.startswith("interrupted: 1 of 50 runs hold: ")
@@ -95,9 +103,9 @@ def test_simulate_prints_progress_and_next_seed_when_interrupted(
 @pytest.mark.long
 def test_simulate_ends_all_jobs_when_one_is_interrupted():
     program = (
-        f"from manager.program import Program\nfrom {THIS} import *\n"
+        f"from {THIS} import *\n"
         "arguments = ['--seeds=50', '--minutes=1', '--jobs=2']\n"
-        "sys.exit(simulate(arguments, [InterruptingOperator], Program('mine', '1')))"
+        "sys.exit(simulate(arguments, [InterruptingOperator]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
@@ -118,7 +126,7 @@ def test_simulate_reports_failure_at_once_when_interrupted_while_shrinking(
     plan = next(each.plan for each in outcomes if each.violations)
     arguments = [f"--seed={plan.seed}", "--seeds=9", "--minutes=2", "--jobs=1"]
     EndingOperator.reconciles = 0
-    assert simulate(arguments, [EndingOperator], Program("mine", "1")) == 1
+    assert simulate(arguments, [EndingOperator]) == 1
     told = capsys.readouterr().out
     assert "making it small ...\ninterrupted: it could be smaller\n" in told
     assert "what did not hold:" in told
@@ -139,8 +147,7 @@ def test_keep_going_runs_all_seeds_and_keeps_each_failure_for_replay(
 ):
     monkeypatch.chdir(tmp_path)
     arguments = ["--seeds=12", "--minutes=2", "--jobs=1", "--keep-going"]
-    program = Program("mine", "1")
-    assert simulate(arguments, [ForgetfulOperator], program) == 1
+    assert simulate(arguments, [ForgetfulOperator]) == 1
     *lines, summary, count = capsys.readouterr().out.splitlines()
     failures = [line for line in lines if line.startswith("seed ")]
     kept = sorted(tmp_path.glob("simulation-*.json"))
@@ -148,7 +155,7 @@ def test_keep_going_runs_all_seeds_and_keeps_each_failure_for_replay(
     assert summary.startswith(f"{12 - len(kept)} runs hold: ")
     assert count == f"{len(kept)} runs do not hold"
     [named] = [each for each in failures if each.endswith(f"; see {kept[0].name}")]
-    assert simulate([f"--replay={kept[0]}"], [ForgetfulOperator], program) == 1
+    assert simulate([f"--replay={kept[0]}"], [ForgetfulOperator]) == 1
     assert named.partition(": ")[2].partition("; see")[0] in capsys.readouterr().out
 
 
@@ -158,7 +165,7 @@ def test_simulate_prints_replay_command_with_operator_flag(
 ):
     monkeypatch.chdir(tmp_path)
     arguments = ["--seeds=12", "--minutes=2", "--jobs=1", "--operator=greeting"]
-    assert simulate(arguments, [PickyOperator, ForgetfulOperator], Program("mine", "1")) == 1
+    assert simulate(arguments, [PickyOperator, ForgetfulOperator]) == 1
     [kept] = tmp_path.glob("simulation-*.json")
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == f"to see this again: simulate --operator greeting --replay {kept.name}"
@@ -168,33 +175,30 @@ def test_simulate_reports_unrepeatable_operator_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
-    assert simulate(["--seed=0", "--minutes=1"], [ClockReadingOperator], Program("mine", "1")) == 1
-    told, problem = capsys.readouterr()
-    assert not told
-    assert "test_command.py" in problem
-    assert problem.startswith("mine: simulate: ")
-    assert problem.count("\n") == 1
+    with pytest.raises(click.ClickException, match=r"^.*test_command\.py.*$"):
+        simulate(["--seed=0", "--minutes=1"], [ClockReadingOperator])
+    assert not capsys.readouterr().out
 
 
 def test_simulate_fails_when_a_single_run_has_no_objects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
-    assert simulate(["--seeds=1", "--minutes=1"], [PickyOperator], Program("mine", "1")) == 1
+    assert simulate(["--seeds=1", "--minutes=1"], [PickyOperator]) == 1
     assert "took none of the objects made up for Picky: put one" in capsys.readouterr().err
 
 
 def test_simulate_refuses_unwritable_matrix_page_before_any_run(tmp_path: Path):
     page = tmp_path / "missing" / "faults.md"
-    with pytest.raises(UsageError, match=f"--matrix {page}: No such file or directory"):
-        simulate([f"--matrix={page}"], [EndingOperator], Program("mine", "1"))
+    with pytest.raises(click.UsageError, match=f"--matrix {page}: No such file or directory"):
+        simulate([f"--matrix={page}"], [EndingOperator])
 
 
 @pytest.mark.whole
 def test_matrix_page_has_a_row_for_each_kind_of_fault(tmp_path: Path):
     page = tmp_path / "faults.md"
     arguments = [f"--matrix={page}", "--seeds=1", "--minutes=1", "--jobs=1"]
-    assert simulate(arguments, [GreetingOperator], Program("mine", "1")) == 0
+    assert simulate(arguments, [GreetingOperator]) == 0
     text = page.read_text()
     assert f"$ mine simulate --matrix {page} --seeds 1 --minutes 1\n" in text
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `")]

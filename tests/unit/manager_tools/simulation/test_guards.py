@@ -31,8 +31,9 @@ import aiohttp
 import pytest
 from pydantic import Field
 
-from manager import Context, Operator, clock
+from manager import Context, Operator
 from manager.api import ApiModel
+from manager.util import clock
 from manager_tools.simulation.guards import NotRepeatable
 from manager_tools.simulation.seeds import Plan, run
 from manager_tools.simulation.workload import Step

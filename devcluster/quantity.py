@@ -1,0 +1,33 @@
+"""The amount that a quantity such as `500m`, `1Gi` or `1e3` stands for."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+__all__ = ["parse_quantity"]
+
+_QUANTITY = re.compile(
+    r"([+-]?)([0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|[eE][+-]?[0-9]+|)"
+)
+_SCALES = {
+    **{suffix: Fraction(1000) ** power for power, suffix in enumerate(("n", "u", "m", "", *"kMGTPE"), -3)},
+    **{f"{suffix}i": Fraction(1024) ** power for power, suffix in enumerate("KMGTPE", 1)},
+}
+_EXPONENT_LIMIT = 1000
+
+
+def parse_quantity(text: str) -> Fraction | None:
+    """Return the exact amount; None for a text that is no quantity."""
+    matched = _QUANTITY.fullmatch(text)
+    if matched is None:
+        return None
+    sign, digits, suffix = matched.groups()
+    scale = _SCALES.get(suffix)
+    if scale is None:
+        exponent = int(suffix[1:])
+        if abs(exponent) > _EXPONENT_LIMIT:
+            return None
+        scale = Fraction(10) ** exponent
+    amount = Fraction(digits.rstrip(".")) * scale
+    return -amount if sign == "-" else amount

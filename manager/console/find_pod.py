@@ -1,0 +1,145 @@
+"""Finds what the command `console` connects to: the manager's pod, its certificate, and a token for it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+
+from manager.api.shapes import fields, objects, text
+from manager.certificates.targets import bundle_of, hosts_of
+from manager.election.lease import Lease
+from manager.kube.credentials import Credentials, Obtained, one_line
+from manager.kube.decoding import json_object, not_a
+from manager.kube.errors import ApiError, ConfigError, NotFound
+from manager.kube.transport import Transport
+from manager.telemetry.logs import on_one_line
+from manager.util.program import Program
+from manager.webhook.configurations import MUTATING, VALIDATING
+
+_ACCOUNT = "controller-manager"
+_HOST_NAME = 63
+"""Characters of a pod's name that are its host name, which a lease has."""
+
+_POD_NAME = re.compile(r"[a-z0-9][-.a-z0-9]{0,252}")
+_ENDED = ("Succeeded", "Failed")
+_TOKEN_SECONDS, _RENEWED_AFTER = 3600, 2400.0
+
+
+def audience_of(program: Program) -> str:
+    """Return the audience of tokens that are valid for the program's console alone."""
+    return f"{program.name}-console"
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A deployed manager: its namespace, and the prefix of its objects' names."""
+
+    program: Program
+    namespace: str
+    prefix: str
+
+    @property
+    def metrics_host(self) -> str:
+        """The name in a certificate for `/metrics`, which the console may have too."""
+        return f"{self.prefix}{_ACCOUNT}-metrics-service.{self.namespace}.svc"
+
+    async def pod(self, transport: Transport, wanted: str | None = None) -> str:
+        """Return the name of the pod that leads, or of the `wanted` one; of any pod while none leads.
+
+        Any writer of the lease can put a name into it. So a pod counts only if it runs as the manager's
+        account: such a pod can do all that the manager can. Raises `KubeError`.
+        """
+        account = f"{self.prefix}{_ACCOUNT}"
+        labels = ",".join(f"{name}={value}" for name, value in self.program.labels.items())
+        namespace = f"namespaces/{quote(self.namespace, safe='')}"
+        answer = await transport.request("GET", f"/api/v1/{namespace}/pods", query={"labelSelector": labels})
+        pods = objects(json_object(answer, "a list of pods").get("items"))
+        names = sorted(name for pod in pods if (name := _name_of(pod, account)))
+        if not names:
+            raise ConfigError(
+                f"no pod in namespace {self.namespace} is labelled {labels} and runs as {account}: "
+                "--namespace and --name-prefix say where the manager is"
+            )
+        if wanted is not None:
+            found, problem = [name for name in names if name == wanted], f"{wanted} is"
+        elif host := await self._leader(transport, namespace):
+            found = [name for name in names if name[:_HOST_NAME] == host]
+            problem = f"the lease names {host}, which is"
+        else:
+            return names[0]
+        if not found:
+            text = f"{problem} no pod of the manager; --pod may be one of: {', '.join(names)}"
+            raise ConfigError(on_one_line(text))
+        return found[0]
+
+    async def _leader(self, transport: Transport, namespace: str) -> str:
+        path = f"/apis/coordination.k8s.io/v1/{namespace}/leases/{self.program.name}"
+        try:
+            lease = Lease.decode(await transport.request("GET", path))
+        except ApiError:
+            return ""
+        return lease.holder.rpartition("_")[0]
+
+    async def trust(self, transport: Transport) -> tuple[str, bytes]:
+        """Return the name in the pod's certificate, and the CA bundle, as webhook configurations have them.
+
+        Raises `KubeError`.
+        """
+        for kind, name in (("validating", VALIDATING), ("mutating", MUTATING)):
+            path = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{self.prefix}{name}"
+            try:
+                found = json_object(await transport.request("GET", path), "a webhook configuration")
+            except NotFound:
+                continue
+            for webhook in objects(found.get("webhooks")):
+                client = fields(webhook, "clientConfig")
+                service = fields(client, "service")
+                hosts, bundle = hosts_of({"service": service}), bundle_of(client)
+                if bundle and hosts and service.get("namespace") == self.namespace:
+                    return hosts[0], bundle
+        raise ConfigError(
+            f"no webhook configuration {self.prefix}... has a CA bundle for a Service in {self.namespace}"
+        )
+
+
+def _name_of(pod: Any, account: str) -> str:
+    """Return a pod's name if it runs as the account, or as the account of one operator alone."""
+    metadata = fields(pod, "metadata")
+    runs_as = text(fields(pod, "spec").get("serviceAccountName"))
+    has_ended = text(fields(pod, "status").get("phase")) in _ENDED or "deletionTimestamp" in metadata
+    name = text(metadata.get("name"))
+    is_ours = f"{runs_as}-".startswith(f"{account}-") and not has_ended
+    return name if is_ours and _POD_NAME.fullmatch(name) else ""
+
+
+class AccountToken(Credentials):
+    """Tokens of a service account that are good for one audience alone."""
+
+    def __init__(self, transport: Transport, namespace: str, name: str, audience: str) -> None:
+        super().__init__()
+        self._transport = transport
+        self._account = f"{namespace}/{name}"
+        place = f"namespaces/{quote(namespace, safe='')}/serviceaccounts/{quote(name, safe='')}"
+        self._path = f"/api/v1/{place}/token"
+        self._audience = audience
+
+    async def obtain(self, *, rejected: bool) -> Obtained:  # noqa: ARG002 - each is a new one
+        """See `Credentials`."""
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"audiences": [self._audience], "expirationSeconds": _TOKEN_SECONDS},
+        }
+        label = f"a token of the service account {self._account}"
+        try:
+            answer = await self._transport.request("POST", self._path, body=orjson.dumps(body))
+        except ApiError as error:
+            raise ConfigError(f"{label} cannot be had: {error}") from error
+        token = text(fields(json_object(answer, "a TokenRequest"), "status").get("token"))
+        if not token:
+            raise not_a("a TokenRequest", ValueError("it has no token"))
+        return Obtained(one_line(f"Bearer {token}", label), lifetime=_RENEWED_AFTER, validity=_TOKEN_SECONDS)

@@ -1,0 +1,183 @@
+"""The replica that works on an object, by the Leases of shards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from manager.diagnose.report import ShardOwner
+from manager.election.config import LeaseTiming
+from manager.election.lease import Lease
+from manager.election.lease_client import LeaseGroup
+from manager.election.shard_count import SHARD, lease_of_shard, number_of_shards
+from manager.kube.errors import KubeError
+from manager.kube.transport import Transport
+from manager.server.answers import Answers
+from manager.server.reviews import Place
+from manager.shards.owned import OwnedShards
+from manager.shards.ranges import Ranges, parse_count
+from manager.shards.registry import MEMBER
+from manager.util import clock
+
+_WITHIN, _FRESH = 2.0, 2.0
+"""Seconds for reading the Leases, and for which they are kept: they are renewed about as often."""
+
+_DURATION = LeaseTiming().lease_duration
+"""The duration of a Lease that has none, in seconds."""
+
+_MOST_ROWS = 64
+
+
+class Holder(NamedTuple):
+    """The holder of a shard's Lease, or a replica with a Lease of its own."""
+
+    name: str = ""
+    """Empty if the Lease has no holder."""
+
+    renewed: str = ""
+    """The last renewal, by the holder's clock; empty if unknown."""
+
+    silent: bool = False
+    """Whether the Lease has expired, by our clock."""
+
+
+class Holders(NamedTuple):
+    """The replicas that share the work."""
+
+    shards: Sequence[Holder]
+    """The holder of each shard, by number."""
+
+    replicas: Sequence[Holder]
+    """All replicas that take part, also those without a shard."""
+
+    def owner(self, controller: str, uid: str, *, shared_out: bool) -> ShardOwner:
+        """Return the owner of the object with that UID; the first shard's, if objects are not shared out."""
+        count = len(self.shards)
+        shard = Ranges.of(count, ()).number_of(uid) if shared_out else 0
+        holder = self.shards[shard]
+        return ShardOwner(controller, shard, count, holder.name, holder.renewed, holder.silent)
+
+
+class ShardLeases:
+    """The Leases of a program's shards and replicas."""
+
+    def __init__(self, transport: Transport, *, namespace: str, name: str) -> None:
+        """`name` is the first shard's Lease; the names of the others begin with it."""
+        self.namespace = namespace
+        self._name = name
+        self._group = LeaseGroup(transport, namespace=namespace, label=f"{name}/lease")
+
+    def name_of(self, shard: int) -> str:
+        """Return the name of a shard's Lease."""
+        return lease_of_shard(self._name, shard)
+
+    async def read(self) -> Holders | None:
+        """Read all Leases; None if replicas do not share the work. Raises `KubeError`."""
+        found = {lease.name: lease for lease in await self._group.read_all(timeout=_WITHIN)}
+        first = found.get(self._name)
+        try:
+            count = parse_count((first and number_of_shards(first, self._name)) or "")
+        except ValueError:
+            return None
+        label = self._group.label
+        named = [found.get(self.name_of(shard)) for shard in range(count)]
+        shards = [
+            Holder() if lease is None or lease.labels.get(label) != SHARD else _holder(lease)
+            for lease in named
+        ]
+        member = f"{MEMBER}-{count}"
+        return Holders(shards, [_holder(each) for each in found.values() if each.labels.get(label) == member])
+
+
+def _holder(lease: Lease) -> Holder:
+    renewed = str(lease.spec.get("renewTime") or "")
+    try:
+        age = (clock.now() - datetime.fromisoformat(renewed)).total_seconds()
+    except (ValueError, TypeError):  # no time, or one without a zone
+        return Holder(lease.holder)
+    return Holder(lease.holder, renewed, bool(lease.holder) and age > (lease.duration or _DURATION))
+
+
+class ShardHolders:
+    """Tells which replica works on an object: from memory if it is this one, else by the Leases."""
+
+    def __init__(self, leases: ShardLeases, owned: OwnedShards, controllers: Mapping[str, bool]) -> None:
+        """`controllers` has those that take part, and whether replicas share their objects."""
+        self._leases = leases
+        self._owned = owned
+        self._controllers = controllers
+        self._answers: Answers[str, Holders | str] = Answers(limit=1, keep_yes=_FRESH, keep_no=_FRESH)
+
+    def place(self, shard: int | None = None) -> Place:
+        """Return the Lease that a user must be allowed to get to see a shard's holder; by default all."""
+        name = "" if shard is None else self._leases.name_of(shard)
+        return Place("coordination.k8s.io", "leases", self._leases.namespace, name)
+
+    def shard_of(self, controller: str, uid: str) -> int | None:
+        """Return the shard of an object; None where all replicas work on it."""
+        shared_out = self._controllers.get(controller)
+        if shared_out is None:
+            return None
+        return self._owned.number_of(uid) if shared_out else 0
+
+    def is_ours(self, controller: str, uid: str | None) -> bool:
+        """Return whether this replica works on an object; an unknown UID means that another one does."""
+        shared_out = self._controllers.get(controller)
+        if shared_out is None:
+            return True
+        shard = 0 if not shared_out else None if uid is None else self._owned.number_of(uid)
+        return shard is not None and self._owned.find(shard) is not None
+
+    async def owner(self, controller: str, shard: int, *, may_know: bool) -> ShardOwner:
+        """Return the owner of a shard, without the holder unless the user `may_know` it."""
+        owner = ShardOwner(controller, shard, self._owned.count, here=self._owned.find(shard) is not None)
+        holders = await self._read() if may_know else "you may not get its lease"
+        if isinstance(holders, str):
+            owner.problem = holders
+        else:
+            owner.holder, owner.renewed, owner.silent = holders.shards[shard]
+        return owner
+
+    async def replicas(self) -> dict[str, Any]:
+        """Return all replicas with the shards of each, for the overview."""
+        holders = await self._read()
+        if isinstance(holders, str):
+            return {"problem": holders, "rows": [], "more": 0}
+        last: dict[str, Holder] = {}
+        numbers: dict[str, list[int]] = {}
+        for number, holder in enumerate(holders.shards):
+            numbers.setdefault(holder.name, []).append(number)
+            # The Lease that was renewed last says since when the replica is silent.
+            if holder.name not in last or holder.renewed > last[holder.name].renewed:
+                last[holder.name] = holder
+        for replica in holders.replicas:
+            last.setdefault(replica.name, replica)
+        rows = [
+            {**last[name]._asdict(), "numbers": _spans(mine := numbers.get(name, [])), "shards": len(mine)}
+            for name in sorted(last)
+        ]
+        return {"problem": "", "rows": rows[:_MOST_ROWS], "more": len(rows[_MOST_ROWS:])}
+
+    async def _read(self) -> Holders | str:
+        return await self._answers.get("", self._find)
+
+    async def _find(self) -> Holders | str:
+        try:
+            holders = await self._leases.read()
+        except KubeError as error:
+            return f"the leases cannot be read: {error}"
+        if holders is None or len(holders.shards) != self._owned.count:
+            return f"the leases do not say that there are {self._owned.count} shards"
+        return holders
+
+
+def _spans(numbers: Sequence[int]) -> str:
+    """Write sorted numbers as `0-2, 5`."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and spans[-1][1] == number - 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ", ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in spans)

@@ -1,0 +1,532 @@
+"""Collects what an explanation needs: the object, the tree of its children, and Events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from manager.api import GroupVersionKind, ObjectKey
+from manager.api.pod_health import FAILED_SCHEDULING, PodHealth, one_line
+from manager.api.shapes import event_time, fields, number, objects, text
+from manager.cache import Informer
+from manager.diagnose.readiness import Object, conditions_of, judge, wanted_replicas
+from manager.kube.decoding import Decoder, json_object
+from manager.kube.errors import Forbidden, KubeError, NotFound, ProtocolError
+from manager.kube.listing import Listing
+from manager.kube.rest_mapping import RestMapper, RestMapping
+from manager.kube.transport import Transport
+from manager.server.reviews import Place
+from manager.telemetry.logs import shortened
+from manager.util import clock
+from manager.util.loop import Portions, own_turn
+
+PATIENCE = 20.0
+"""Time limit for everything, in seconds. After it, the rest counts as missing."""
+
+MOST_OBJECTS = 20_000
+"""The most objects of one kind that are read."""
+
+MOST_SHOWN = 10
+"""The most children of one kind that are shown. Further ones are counted."""
+
+MOST_READ = 50
+"""The most children of one kind that are read one by one. Pods are listed whole, by pages."""
+
+MOST_EVENTS = 20
+
+MOST_LOGS = 3
+"""The most logs that are read, for the last line of each."""
+
+MOST_LEVELS = 10
+"""The depth of the tree of children: a kind may own its own kind."""
+
+_LONGEST_SELECTOR = 2000
+"""The longest label selector, which is a part of the URL; in characters."""
+
+_LONGEST = 2000
+"""Characters that are kept of a text."""
+
+_MOST_CONDITIONS = 100
+
+_PAGE = 500
+_FIRST_PAGE = 10
+"""The size of the first page, when it is not known how large the objects are: each may have 1.5 MB."""
+
+_PAGE_BYTES = 1024 * 1024
+"""Bytes that a page should have; the last page's size decides how many objects that is."""
+
+_MOST_BYTES = 64 * 1024 * 1024
+"""The most bytes that are read of one kind."""
+
+_NOT_FOUND = 404
+_JSON = "application/json"
+_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
+POD = GroupVersionKind("", "v1", "Pod")
+CLAIM = GroupVersionKind("", "v1", "PersistentVolumeClaim")
+_EVENT = GroupVersionKind("", "v1", "Event")
+_REPLICA_SET = GroupVersionKind("apps", "v1", "ReplicaSet")
+_JOB = GroupVersionKind("batch", "v1", "Job")
+
+_MADE_OF = {
+    "Deployment": (_REPLICA_SET,),
+    "ReplicaSet": (POD,),
+    "StatefulSet": (POD,),
+    "DaemonSet": (POD,),
+    "Job": (POD,),
+    "CronJob": (_JOB,),
+}
+"""The children of built-in kinds."""
+
+_JUDGED = {*_MADE_OF, "Pod", "PersistentVolumeClaim"}
+"""Kinds whose whole objects are read. Of others only metadata is: a Secret's content never comes here."""
+
+
+class _Reference(msgspec.Struct):
+    uid: str
+
+
+class _OwnedMeta(msgspec.Struct):
+    name: str
+    namespace: str = ""
+    owners: list[_Reference] | None = msgspec.field(default=None, name="ownerReferences")
+
+
+class _Owned(msgspec.Struct):
+    metadata: _OwnedMeta
+
+
+_decode_owned = Decoder(_Owned, "an object with metadata")
+
+
+class Counts(msgspec.Struct):
+    """Children that are counted and not shown, by kind."""
+
+    ready: dict[str, int] = {}
+    not_ready: dict[str, int] = {}
+
+    def count(self, kind: str, *, ready: bool) -> None:
+        """Count a child."""
+        counts = self.ready if ready else self.not_ready
+        counts[kind] = counts.get(kind, 0) + 1
+
+
+class Node(msgspec.Struct):
+    """An object in the tree."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    ready: bool | None
+    """None if the object does not say."""
+
+    reason: str = ""
+    message: str = ""
+    resource: str = ""
+    """Such as `deployments.apps`."""
+
+    children: list[Node] = []
+    more: Counts = msgspec.field(default_factory=Counts)
+
+
+@dataclass
+class Collected:
+    """The state of an object and its children, as it was read."""
+
+    object: Object
+    """The object's generation and status, as far as they are shown."""
+
+    root: Node
+    events: list[Mapping[str, Any]]
+    """The last Events, oldest first."""
+
+    missing: list[str]
+    """What could not be read, in words."""
+
+
+class _Withheld(KubeError):
+    """The manager may read it, but the user may not."""
+
+
+class Collector:
+    """Reads an object and its children, with the rights of the user."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        mapper: RestMapper,
+        owned: Mapping[GroupVersionKind, Iterable[GroupVersionKind]],
+        *,
+        may_get: Callable[[Place], Awaitable[bool]] | None = None,
+        informers: Iterable[Informer] = (),
+        lists: bool = False,
+    ) -> None:
+        """Args:
+        owned: the kinds of children, by the operators' kinds.
+        may_get: whether the reader may get an object, where the reader has fewer rights than `transport`.
+        informers: caches, which are read first.
+        lists: whether to read the object by a list: a manager may list its kinds, but perhaps not get them.
+        """
+        self._may_get = may_get
+        self._informers = informers
+        self._lists = lists
+        self._transport = transport
+        self._mapper = mapper
+        self._owned = owned
+        self._missing: dict[str, None] = {}
+        self._claims: dict[str, Node] = {}
+        self._logs_read = 0
+        self._grown: set[str] = set()
+        """The UIDs whose children were read: objects may own each other."""
+
+    async def collect(self, gvk: GroupVersionKind, key: ObjectKey) -> Collected:
+        """Read everything. Raises `KubeError` when the object itself cannot be read."""
+        mapping = await self._mapper.resolve(gvk)
+        obj = json_object(await self.read(gvk, key), f"a {gvk.kind}")
+        root = _node(obj, mapping, key)
+        events: list[Mapping[str, Any]] = []
+        try:
+            async with asyncio.timeout(PATIENCE):
+                events = await self._events(root)
+                await self._grow(root, obj, gvk, MOST_LEVELS)
+        except TimeoutError:
+            self._missing[f"what is not found within {PATIENCE:g} s"] = None
+        return Collected(_shown_parts(obj), root, events, list(self._missing))
+
+    async def read(self, gvk: GroupVersionKind, key: ObjectKey) -> bytes:
+        """Read an object. Raises `NotFound` where there is none, and `KubeError`."""
+        path = object_path(await self._resolve(gvk, key.namespace, key.name), key)
+        raw = self._cached(gvk, key)
+        if raw is None and self._lists:
+            with suppress(Forbidden):
+                raw = await self._read_by_list(path.rpartition("/")[0], key.name)
+        if raw is None:
+            raw = await self._transport.request("GET", path)
+        await own_turn(len(raw))
+        return raw
+
+    async def _read_by_list(self, path: str, name: str) -> bytes:
+        query = {"fieldSelector": f"metadata.name={name}", "limit": "1"}
+        page = await Listing(self._transport.request, path, longest=_MOST_BYTES).page(query)
+        for raw in map(bytes, page.items):
+            if _decode_owned(raw).metadata.name == name:  # a name may look like a selector
+                return raw
+        raise NotFound(_NOT_FOUND, "NotFound", "it is not in the list")
+
+    def _cached(self, gvk: GroupVersionKind, key: ObjectKey) -> bytes | None:
+        """Return an object from a cache. Raises NotFound where the cache would have it."""
+        is_missing = False
+        for informer in self._informers:
+            if informer.spec.gvk != gvk or informer.spec.projection != "full":
+                continue
+            if (record := informer.get(key)) is not None:
+                return None if record.is_cut else record.raw
+            is_missing = is_missing or informer.has_all_of(key.namespace)
+        if is_missing:
+            raise NotFound(_NOT_FOUND, "NotFound", "it is not in the cache")
+        return None
+
+    async def _grow(self, node: Node, obj: Object, gvk: GroupVersionKind, levels: int) -> None:
+        kinds = self._owned.get(gvk, _MADE_OF.get(gvk.kind, ()))
+        if node.uid and node.uid not in self._grown:
+            self._grown.add(node.uid)
+            if not levels and kinds:
+                self._missing[f"what is more than {MOST_LEVELS} levels down"] = None
+            for kind in kinds if levels else ():
+                await self._add_children(node, obj, kind, levels - 1)
+        if gvk.kind == "Pod" and node.ready is False:
+            await self._add_claims(node, obj)
+            await self._add_last_line(node, obj)
+        if node.ready is False and not node.children and node.reason in _VAGUE:
+            await self._ask_events(node)
+
+    async def _add_children(self, node: Node, obj: Object, gvk: GroupVersionKind, levels: int) -> None:
+        selector = _selector(obj) if gvk in (POD, _REPLICA_SET) else ""
+        # A namespace may have very many of others, and few of ours.
+        whole = gvk == POD or bool(selector)
+        found = 0
+        try:
+            mapping = await self._resolve(gvk, node.namespace)
+            query = {"labelSelector": selector} if selector else {}
+            path = object_path(mapping, ObjectKey(node.namespace, ""))
+            accept = _JSON if whole else _METADATA
+            async with aclosing(self._pages(gvk.kind, path, query, accept)) as pages:
+                async for raw in pages:
+                    if (meta := self._owned_meta(node, gvk, raw)) is None:
+                        continue
+                    found += 1
+                    if not whole and found > MOST_READ:
+                        self._missing[f"{gvk.kind}: only the first {MOST_READ} were looked at"] = None
+                        return
+                    await self._add_child(node, mapping, meta, raw, levels, whole=whole)
+        except KubeError as error:
+            why = "you may not list them" if isinstance(error, Forbidden) else str(error)
+            self._missing[f"{gvk.kind}: {why}"] = None
+
+    def _owned_meta(self, node: Node, gvk: GroupVersionKind, raw: bytes) -> _OwnedMeta | None:
+        """Return the metadata of an object, if the node owns it."""
+        try:
+            meta = _decode_owned(raw).metadata
+        except ProtocolError:
+            self._leave_out(gvk)
+            return None
+        return meta if any(owner.uid == node.uid for owner in meta.owners or ()) else None
+
+    def _leave_out(self, gvk: GroupVersionKind) -> None:
+        self._missing[f"{gvk.kind}: what has another shape is left out"] = None
+
+    async def _add_child(
+        self, node: Node, mapping: RestMapping, meta: _OwnedMeta, raw: bytes, levels: int, *, whole: bool
+    ) -> None:
+        gvk = mapping.gvk
+        key = ObjectKey(meta.namespace or node.namespace, meta.name)
+        child: Object
+        try:
+            if whole or gvk.kind not in _JUDGED:
+                child = json_object(raw, f"a {gvk.kind}")
+            else:
+                child = await self._get(gvk, key)
+        except NotFound:
+            return  # it went meanwhile
+        except ProtocolError:
+            self._leave_out(gvk)
+            return
+        if gvk.kind == "ReplicaSet" and not wanted_replicas(child):
+            return  # of an earlier revision
+        made = _node(child, mapping, key)
+        ready = made.ready is not False
+        shown = sum(each.kind == gvk.kind for each in node.children)
+        if (ready and gvk == POD) or shown >= MOST_SHOWN:
+            node.more.count(gvk.kind, ready=ready)
+            return
+        node.children.append(made)
+        await self._grow(made, child, gvk, levels)
+
+    async def _add_claims(self, node: Node, pod: Object) -> None:
+        """Add the claims of the pod's volumes: it does not own them, but waits for them."""
+        volumes = objects(fields(pod, "spec").get("volumes"))
+        names = {text(fields(each, "persistentVolumeClaim").get("claimName")): None for each in volumes}
+        names.pop("", None)
+        if len(names) > MOST_SHOWN:
+            self._missing[f"{CLAIM.kind}: only the first {MOST_SHOWN} of a pod were looked at"] = None
+        for name in list(names)[:MOST_SHOWN]:
+            claim = self._claims.get(name)
+            if claim is None:
+                key = ObjectKey(node.namespace, name)
+                try:
+                    found = await self._get(CLAIM, key)
+                    mapping = await self._mapper.resolve(CLAIM)
+                except KubeError:
+                    continue
+                claim = self._claims[name] = _node(found, mapping, key)
+                if claim.ready is False:
+                    await self._ask_events(claim)
+            if claim.ready is False:
+                node.children.append(claim)
+
+    async def _add_last_line(self, node: Node, pod: Object) -> None:
+        """Add the last line of the log of a container that ended, if its status has none.
+
+        Only with the rights of our own user: others' right to logs is not known here.
+        """
+        health = PodHealth.of(pod, clock.now())
+        if not health.silent or self._may_get is not None or self._logs_read >= MOST_LOGS:
+            return
+        self._logs_read += 1
+        ended = fields(pod, "status").get("phase") == "Failed"
+        query = {"container": health.silent, "tailLines": "1", "limitBytes": f"{_LONGEST}"}
+        if not ended:
+            query["previous"] = "true"
+        try:
+            mapping = await self._mapper.resolve(POD)
+            path = f"{object_path(mapping, ObjectKey(node.namespace, node.name))}/log?{urlencode(query)}"
+            line = one_line((await self._transport.request("GET", path)).decode(errors="replace"))
+        except KubeError:
+            return  # there is no right to it, or no log any more
+        if line:
+            node.message = f"{node.message}: {line}"
+
+    async def _ask_events(self, node: Node) -> None:
+        """Take the reason from the last warning Event, if the object itself gives none."""
+        for event in reversed(await self._events(node)):
+            reason, message = event["reason"], event["message"]
+            if node.kind == CLAIM.kind:
+                node.message = f"{reason}: {message}"
+                return
+            if event["type"] == "Warning" and reason != FAILED_SCHEDULING:
+                node.reason, node.message = reason, message
+                return
+
+    async def _events(self, node: Node) -> list[Mapping[str, Any]]:
+        """Return the last Events about an object, the oldest first."""
+        namespace = node.namespace or "default"
+        query = {"fieldSelector": f"involvedObject.uid={node.uid}"}
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
+        items: list[Mapping[str, Any]] = []
+        if not node.uid:
+            return items
+        try:
+            await self._check(Place("", "events", namespace))
+            async with aclosing(self._pages(_EVENT.kind, path, query)) as pages:
+                async for raw in pages:
+                    try:
+                        event = json_object(raw, "an Event")
+                    except ProtocolError:
+                        self._leave_out(_EVENT)
+                    else:
+                        items = sorted([*items, _event_parts(event)], key=itemgetter("at"))[-MOST_EVENTS:]
+        except KubeError as error:
+            self._missing[f"Events: {error}"] = None
+        return items
+
+    async def _get(self, gvk: GroupVersionKind, key: ObjectKey) -> Object:
+        mapping = await self._resolve(gvk, key.namespace, key.name)
+        raw = await self._transport.request("GET", object_path(mapping, key))
+        await own_turn(len(raw))
+        return json_object(raw, f"a {gvk.kind}")
+
+    async def _resolve(self, gvk: GroupVersionKind, namespace: str, name: str = "") -> RestMapping:
+        mapping = await self._mapper.resolve(gvk)
+        await self._check(Place(gvk.group, mapping.plural, namespace, name))
+        return mapping
+
+    async def _check(self, place: Place) -> None:
+        if self._may_get is not None and not await self._may_get(place):
+            raise _Withheld("you may not get them")
+
+    async def _pages(
+        self, kind: str, path: str, query: Mapping[str, str], accept: str = _JSON
+    ) -> AsyncGenerator[bytes, None]:
+        listing = Listing(self._transport.request, path, accept=accept, longest=_MOST_BYTES)
+        limit, seen, size, resume = _FIRST_PAGE, 0, 0, ""
+        while True:
+            page = await listing.page({**query, "limit": f"{limit}"}, resume)
+            portions = Portions()
+            for raw in map(bytes, page.items):
+                await portions.begin(len(raw))
+                yield raw
+            await asyncio.sleep(0)  # the time limit is looked at
+            seen, size, resume = seen + len(page.items), size + page.size, page.resume
+            if not resume:
+                return
+            if seen >= MOST_OBJECTS or size >= _MOST_BYTES:
+                self._missing[f"{kind}: only the first {seen} were looked at"] = None
+                return
+            limit = min(_PAGE, 10 * limit, max(1, _PAGE_BYTES * len(page.items) // page.size))
+
+
+_VAGUE = {"NotEnoughReady", "RollingOut", "Pending", "ContainersNotReady", ""}
+
+
+def _event_parts(event: Object) -> dict[str, Any]:
+    """Return the parts of an Event that are shown; the rest may be large."""
+    told = {name: text(event.get(name)) for name in ("type", "reason", "message")}
+    told["at"] = event_time(event)
+    count = number(fields(event, "series").get("count")) or number(event.get("count")) or 1
+    return {**_cut(told), "count": count}
+
+
+def _shown_parts(obj: Object) -> Object:
+    """Return the parts of an object that are shown."""
+    status = {
+        "observedGeneration": number(fields(obj, "status").get("observedGeneration"), -1),
+        "conditions": [_cut(each) for each in conditions_of(obj)[:_MOST_CONDITIONS]],
+    }
+    return {
+        "metadata": {"generation": number(fields(obj, "metadata").get("generation"), -1)},
+        "status": status,
+    }
+
+
+def _cut(told: Object) -> dict[str, Any]:
+    """Shorten long texts."""
+    return {name: shortened(said, _LONGEST) if isinstance(said, str) else said for name, said in told.items()}
+
+
+def _selector(obj: Object) -> str:
+    """Return the label selector of an object's pods; empty if it is no list of `name=value` pairs."""
+    selector = fields(obj, "spec", "selector")
+    labels = fields(selector, "matchLabels")
+    if selector.get("matchExpressions") or not all(isinstance(each, str) for each in labels.values()):
+        return ""
+    said = ",".join(f"{name}={value}" for name, value in labels.items())
+    return said if len(said) <= _LONGEST_SELECTOR else ""
+
+
+def resource_name(mapping: RestMapping) -> str:
+    """Return a resource such as `deployments.apps`, or `pods` of the core group."""
+    return f"{mapping.plural}.{mapping.gvk.group}".rstrip(".")
+
+
+def kinds_of(
+    owned: Mapping[GroupVersionKind, Iterable[GroupVersionKind]],
+) -> Iterable[GroupVersionKind]:
+    """Return the kinds of trees: those of operators, and all that these own; not Secrets."""
+    found = dict.fromkeys((*owned, CLAIM))
+    pending = [each for kinds in owned.values() for each in kinds]
+    while pending:
+        kind = pending.pop()
+        if kind not in found and (kind.group, kind.kind) != ("", "Secret"):
+            found[kind] = None
+            pending += _MADE_OF.get(kind.kind, ())
+    return found
+
+
+def object_path(mapping: RestMapping, key: ObjectKey) -> str:
+    """Return the path of an object. Raises NotFound for a name or namespace that no object can have."""
+    try:
+        return mapping.path(*key)
+    except ValueError as error:
+        raise NotFound(_NOT_FOUND, "NotFound", str(error)) from None
+
+
+def _node(obj: Object, mapping: RestMapping, key: ObjectKey) -> Node:
+    """Judge an object, and make its node; `key` is what it was read by."""
+    metadata, kind = fields(obj, "metadata"), mapping.gvk.kind
+    ready, reason, message = judge({**obj, "kind": kind})
+    return Node(
+        kind,
+        key.namespace,
+        shortened(text(metadata.get("name")) or key.name, _LONGEST),
+        text(metadata.get("uid")),
+        ready,
+        shortened(reason, _LONGEST),
+        shortened(message, _LONGEST),
+        resource_name(mapping),
+    )
+
+
+def bad_leaves(node: Node) -> Sequence[Node]:
+    """Return the nodes that are not ready, and have only ready children.
+
+    Those with a clear reason come first. Nodes below a ready one do not count, such as pods that were evicted
+    and replaced.
+    """
+    found: list[Node] = []
+
+    def walk(each: Node) -> bool:
+        if each is not node and each.ready:
+            return False
+        below = [walk(child) for child in each.children]
+        if any(below):
+            return True
+        if each.ready is False and each is not node:
+            found.append(each)
+            return True
+        return False
+
+    walk(node)
+    return sorted(found, key=lambda each: each.reason in _VAGUE)
+
+
+def stuck_pods(node: Node) -> Sequence[Node]:
+    """Return the pods among the bad leaves that say what keeps them from running."""
+    return [each for each in bad_leaves(node) if each.kind == "Pod" and each.reason not in _VAGUE]

@@ -1,0 +1,414 @@
+"""A transport that stores nothing, and notes the writes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from functools import partial
+from http import HTTPStatus
+from typing import Any, NamedTuple, cast
+
+import orjson
+
+from manager.client.ownership import place_in, release
+from manager.client.write import APPLY_PATCH, DRY_RUN, JSON, JSON_PATCH, merge_diff
+from manager.kube.decoding import json_object
+from manager.kube.errors import ApiError, Conflict, Fenced, Invalid, NotFound
+from manager.kube.transport import Head, Transport
+from manager.kube.wire import LONGEST, WebSocket
+
+Object = dict[str, Any]
+
+IN_A_POD = "what comes next is in a pod, and a plan runs nothing there"
+"""Why a plan ends at a command in a pod, in the words that people see."""
+
+_UNSTORED = 2**62
+"""Versions of what was never stored begin here: above all that a server gives, so that the cache shows it."""
+
+_COLLECTION, _OBJECT = 1, 2
+
+
+class Change(NamedTuple):
+    """An object before and after a plan; None if it does not exist."""
+
+    before: Object | None
+    after: Object | None
+    renamed: bool
+    """Whether its fields would only now be owned by apply, so that removed fields are not seen to go."""
+    untried: bool = False
+    """Whether the server could not try the status: the installed definition has no status subresource."""
+
+
+class _Planned:
+    """An object that is written to."""
+
+    def __init__(self, stored: Object | None) -> None:
+        self.stored = stored
+        self.after = stored
+        """What would be. Nothing in it is changed but its version: it shares what is in `stored`."""
+        self.taken_over: list[Object] = []
+        """Entries of managedFields that an apply joins: as they will be, then as they are."""
+        self.untried = False
+
+
+class _Plan:
+    """The writes of one reconcile."""
+
+    def __init__(self) -> None:
+        self.planned: dict[str, _Planned] = {}
+        self.touched: dict[str, None] = {}
+        self.other: list[str] = []
+
+    def taken(self) -> tuple[list[Change], list[str]]:
+        planned = [self.planned[path] for path in self.touched]
+        changes = [Change(each.stored, each.after, bool(each.taken_over), each.untried) for each in planned]
+        return changes, self.other
+
+
+_plan: ContextVar[_Plan | None] = ContextVar("plan", default=None)
+
+
+class DryRunTransport(Transport):
+    """A transport that makes every write a dry run; later reads have the result.
+
+    It is the only way to the server, so no write can go around it.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._default = _Plan()
+        self._versions = _UNSTORED
+
+    @property
+    def _plan(self) -> _Plan:
+        return _plan.get() or self._default
+
+    @contextmanager
+    def planning(self) -> Iterator[Callable[[], tuple[list[Change], list[str]]]]:
+        """Collect the writes of one reconcile: of the context, and of tasks that begin there.
+
+        The yielded function returns the changes, and the other requests. After that only the cache has them.
+        """
+        plan = _Plan()
+        token = _plan.set(plan)
+        try:
+            yield plan.taken
+        finally:
+            _plan.reset(token)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+        deadline: float | None = None,
+        longest: int = LONGEST,
+        name: str = "",
+        head: Head | None = None,
+    ) -> bytes:
+        """Send a request as `Transport.request` does, a write as a dry run."""
+        answer = await self._request(
+            method,
+            path,
+            query=query,
+            body=body,
+            content_type=content_type,
+            accept=accept,
+            deadline=deadline,
+            longest=longest,
+            name=name,
+        )
+        if head is not None:
+            head(HTTPStatus.OK, {"Content-Type": accept})
+        return answer
+
+    @asynccontextmanager
+    async def websocket(self, path: str, **_: Any) -> AsyncIterator[WebSocket]:
+        """Note the connection, and raise Fenced: a command in a pod cannot be tried."""
+        yield self._refused(path)
+
+    def _refused(self, path: str) -> WebSocket:
+        self._plan.other.append(f"CONNECT {path}")
+        raise Fenced(IN_A_POD)
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None,
+        body: bytes | None,
+        content_type: str,
+        accept: str,
+        deadline: float | None,
+        longest: int,
+        name: str,
+    ) -> bytes:
+        send = partial(
+            super().request, accept=accept, content_type=content_type, deadline=deadline, longest=longest
+        )
+        if method == "GET":
+            known = self._plan.planned.get(path)
+            return await send(method, path, query=query) if known is None else self._shown(path, known)
+        if "dryRun" in (query or {}) and path not in self._plan.planned:
+            return await send(method, path, query=query, body=body)  # tried by the operator itself
+        if method == "DELETE":
+            # A server that finds options in the body looks for none in the query.
+            body = orjson.dumps({**(orjson.loads(body) if body else {}), "dryRun": ["All"]})
+        else:
+            query = {**(query or {}), **DRY_RUN}
+        where, steps, subresource = _place(path)
+        if method == "POST" and steps == _COLLECTION:
+            raw = await send(method, path, query=query, body=body, name=name)
+            created = json_object(raw, "an object")
+            called = name or (created.get("metadata") or {}).get("name")
+            # An object without a name is a question, such as a SubjectAccessReview.
+            return self._becomes(f"{path}/{called}", _Planned(None), created) if called else raw
+        if steps >= _OBJECT and subresource in {"", "status"} and method != "POST":
+            # NotFound for a missing object, as the write itself would raise.
+            planned = await self._of(where, missing=content_type == APPLY_PATCH)
+            body = _of_stored(body, planned, content_type)
+            write = _Write(method, query, body, content_type, subresource)
+            return await self._write(where, planned, write, partial(send, method, path, query=query))
+        raw = await send(method, path, query=query, body=body)
+        if method == "DELETE":
+            found = json_object(raw, "an answer")
+            for each in found.get("items") or ():
+                self._becomes(f"{where}/{each['metadata']['name']}", _Planned(each), None)
+        else:
+            self._plan.other.append(f"{method} {path}")
+        return raw
+
+    async def _write(
+        self, where: str, planned: _Planned, write: _Write, send: Callable[..., Awaitable[bytes]]
+    ) -> bytes:
+        """Write to an object that exists, or would exist."""
+        if planned.stored is None and planned.after is not None:
+            return self._becomes(where, planned, write.put_into_effect(planned.after))
+        applies = bool(planned.taken_over) and write.content_type == APPLY_PATCH
+        try:
+            raw = await send(body=_with_released(write.body, planned) if applies else write.body)
+        except NotFound:
+            if write.subresource != "status" or planned.stored is None or planned.after is None:
+                raise
+            # The object is there, so the installed definition has no status subresource.
+            planned.untried = True
+            return self._becomes(where, planned, write.put_into_effect(planned.after))
+        except (Conflict, Invalid):
+            if where not in self._plan.touched or planned.after is None:
+                raise
+            if write.content_type == APPLY_PATCH:
+                if not _has(planned.after, orjson.loads(write.body or b"{}")):
+                    raise
+                return self._shown(where, planned)  # the writes before it have done the same
+            # It may be refused only because the server knows nothing of the writes before it.
+            return self._becomes(where, planned, write.put_into_effect(planned.after))
+        if write.method == "DELETE":
+            self._becomes(where, planned, None)
+            return raw
+        after = json_object(raw, "an object")
+        if applies:
+            after = await self._applied(where, planned, after, write.query)
+        if planned.stored is not None and planned.after is not None:
+            after = _merged(planned.after, merge_diff(planned.stored, after))
+        if write.content_type == JSON_PATCH and b"/metadata/managedFields/" in (write.body or b""):
+            operations = orjson.loads(write.body or b"[]")
+            ours = [each["value"] for each in operations if each["op"] == "replace"]
+            planned.taken_over = [*ours, *(each["value"] for each in operations if each["op"] == "test")]
+        return self._becomes(where, planned, after)
+
+    async def _applied(
+        self, where: str, planned: _Planned, after: Object, query: Mapping[str, str] | None
+    ) -> Object:
+        """Return the result of an apply that takes fields over (`_without_dropped`).
+
+        The server fills in its defaults for what is gone, if it lets itself be asked.
+        """
+        manager = (query or {}).get("fieldManager", "")
+        left = _without_dropped(after, planned.taken_over[1:], manager)
+        if left != after:
+            left["metadata"]["resourceVersion"] = (planned.stored or after)["metadata"]["resourceVersion"]
+            left["metadata"].pop("managedFields", None)
+            sent = {"fieldManager": manager, **DRY_RUN}
+            try:
+                raw = await super().request("PUT", where, query=sent, body=orjson.dumps(left))
+            except ApiError:
+                return after
+            after = json_object(raw, "an object")
+        planned.taken_over = []
+        return after
+
+    def _becomes(self, where: str, planned: _Planned, after: Object | None) -> bytes:
+        """Note what an object would become; returns it as the answer."""
+        planned.after = after
+        self._plan.planned[where] = planned
+        self._plan.touched[where] = None
+        return b'{"kind":"Status","status":"Success"}' if after is None else self._shown(where, planned)
+
+    async def _of(self, where: str, *, missing: bool) -> _Planned:
+        planned = self._plan.planned.get(where)
+        if planned is None:
+            stored: Object | None = None
+            try:
+                stored = json_object(await super().request("GET", where), "an object")
+            except NotFound:
+                if not missing:
+                    raise
+            planned = self._plan.planned[where] = _Planned(stored)
+        elif planned.after is None and not missing:
+            raise _not_found(where)
+        return planned
+
+    def _shown(self, where: str, planned: _Planned) -> bytes:
+        """Return the planned object, with a resource version that is later than all before it."""
+        after = planned.after
+        if after is None:
+            raise _not_found(where)
+        self._versions += 1
+        metadata = {**after["metadata"], "resourceVersion": str(self._versions)}
+        # The cache keeps it, and orjson's bytes hold on to a buffer of twice their size and more.
+        return bytes(memoryview(orjson.dumps({**after, "metadata": metadata})))
+
+
+class _Write(NamedTuple):
+    """A write to one object, or to its status."""
+
+    method: str
+    query: Mapping[str, str] | None
+    body: bytes | None
+    content_type: str
+    subresource: str
+
+    def put_into_effect(self, there: Object) -> Object | None:
+        """Apply the write to an object that is not stored, so that no server can try it."""
+        if self.method == "DELETE":
+            return None
+        wanted: Any = orjson.loads(self.body or b"null")
+        if self.content_type == JSON_PATCH:
+            return _patched(there, wanted)
+        if self.content_type != JSON:
+            return cast("Object", _merged(there, wanted))
+        return {**there, "status": wanted.get("status")} if self.subresource else cast("Object", wanted)
+
+
+def _of_stored(body: bytes | None, planned: _Planned, content_type: str) -> bytes | None:
+    """Return the body with the stored version in place of a planned one."""
+    if not body or content_type == JSON_PATCH or b'"resourceVersion"' not in body:
+        return body
+    told = orjson.loads(body)
+    demanded = str((told.get("metadata") or {}).get("resourceVersion") or "")
+    if demanded.isdigit() and int(demanded) > _UNSTORED:
+        stored = planned.stored or {"metadata": {}}
+        told["metadata"]["resourceVersion"] = stored["metadata"].get("resourceVersion", "")
+    return orjson.dumps(told)
+
+
+def _place(path: str) -> tuple[str, int, str]:
+    """Split a path: the object's or collection's path, the steps below the namespace, and the subresource."""
+    parts = path.strip("/").split("/")
+    skipped = 2 if parts[0] == "api" else 3
+    rest = parts[skipped:]
+    of_namespace = len(rest) == 3 and rest[2] in {"status", "finalize"}  # noqa: PLR2004 - of a Namespace
+    if rest[:1] == ["namespaces"] and len(rest) > 2 and not of_namespace:  # noqa: PLR2004 - and its name
+        skipped += 2
+        rest = rest[2:]
+    subresource = "/".join(rest[2:])
+    return "/" + "/".join(parts[: skipped + 2]), len(rest), subresource
+
+
+def _not_found(path: str) -> ApiError:
+    plural, name = path.split("/")[-2:]
+    return NotFound(404, "NotFound", f'{plural} "{name}" not found', details={"name": name, "kind": plural})
+
+
+def _merged(there: Any, patch: Any) -> Any:
+    """Apply a merge patch; a list in it replaces the whole list."""
+    if not isinstance(patch, Mapping):
+        return patch
+    result = dict(there) if isinstance(there, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = _merged(result.get(name), value)
+    return result
+
+
+def _has(there: Any, wanted: Any) -> bool:
+    """Return whether an object has all that an apply of `wanted` would set."""
+    if isinstance(wanted, dict):
+        return isinstance(there, dict) and all(_has(there.get(name), each) for name, each in wanted.items())
+    if isinstance(wanted, list):
+        return isinstance(there, list) and all(any(_has(one, each) for one in there) for each in wanted)
+    return bool(there == wanted)
+
+
+def _patched(there: Object, operations: list[Any]) -> Object:
+    """Apply a JSON patch as the client writes it; only the server tests the `test` operations."""
+    document = copy.deepcopy(there)
+    at: Any
+    for each in operations:
+        steps = [part.replace("~1", "/").replace("~0", "~") for part in each["path"].split("/")[1:]]
+        if each["op"] == "test" or not steps:
+            continue
+        at = document
+        for step in steps[:-1]:
+            at = at[int(step)] if isinstance(at, list) else at.setdefault(step, {})
+        last: Any = steps[-1]
+        if isinstance(at, list):
+            if each["op"] == "add":
+                at.insert(len(at) if last == "-" else int(last), each["value"])
+                continue
+            last = int(last)
+        if each["op"] == "remove":
+            del at[last]
+        else:
+            at[last] = each["value"]
+    return document
+
+
+def _with_released(body: bytes | None, planned: _Planned) -> bytes:
+    """Return an apply with the released fields' values: the server would take them for dropped otherwise."""
+    wanted = orjson.loads(body or b"{}")
+    ours, *taken_over = planned.taken_over
+    for each in taken_over:
+        _fill(wanted, planned.stored, each.get("fieldsV1") or {}, ours.get("fieldsV1") or {})
+    return orjson.dumps(wanted)
+
+
+def _fill(wanted: Any, there: Any, owned: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
+    """Put the values of fields that `owned` names, and `kept` does not, into a map or a list."""
+    for path, below in owned.items():
+        if path.startswith("f:") and isinstance(wanted, dict) and isinstance(there, dict):
+            step = path[2:]
+            if path not in kept and step in there:
+                wanted.setdefault(step, there[step])
+            elif step in wanted and step in there:
+                _fill(wanted[step], there[step], below, kept[path])
+        elif path.startswith("k:") and isinstance(wanted, list) and isinstance(there, list):
+            place, stored = place_in(wanted, path), place_in(there, path)
+            if stored is not None and path not in kept:
+                wanted.append(there[stored])
+            elif stored is not None and place is not None:
+                _fill(wanted[place], there[stored], below, kept[path])
+
+
+def _without_dropped(answer: Object, taken_over: list[Object], manager: str) -> Object:
+    """Return an object without the fields that an apply drops, because it takes their entries over.
+
+    The server would do it, had the entries been joined before (see `client.ownership`).
+    """
+    joined = {(each.get("manager"), each.get("operation")) for each in taken_over} - {(manager, "Apply")}
+    entries = [each for each in answer["metadata"].get("managedFields", ()) if not each.get("subresource")]
+    dropped = [each for each in entries if (each.get("manager"), each.get("operation")) in joined]
+    kept = [each.get("fieldsV1") or {} for each in entries if each not in dropped]
+    left = copy.deepcopy(answer)
+    for each in dropped:
+        release(left, each.get("fieldsV1") or {}, kept)
+    return left

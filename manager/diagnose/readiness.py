@@ -1,0 +1,166 @@
+"""Readiness of an object, by its own status, and the reason if it is not ready."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from manager.api.pod_health import PodHealth
+from manager.api.shapes import fields, number, objects, text
+from manager.util import clock
+
+Object = Mapping[str, Any]
+
+_NEGATIVE = {"Degraded", "Failed", "ReplicaFailure", "Stalled"}
+"""Types of conditions of which True is bad."""
+
+_NEUTRAL = {"Progressing", "Reconciling"}
+"""Types of conditions of which neither is bad."""
+
+_UNKNOWN = -1
+
+_SAID = ("type", "status", "reason", "message", "lastTransitionTime")
+"""The text fields of a condition."""
+
+# Ahead of others: with these, waiting is of no use.
+_FIRST = ("Degraded", "Failed", "ReplicaFailure", "Stalled")
+
+
+class Verdict(NamedTuple):
+    """Whether an object is ready; None if it does not say."""
+
+    ready: bool | None
+    reason: str = ""
+    message: str = ""
+
+
+FINE, SILENT = Verdict(True), Verdict(None)
+
+
+def judge(obj: Object) -> Verdict:
+    """Return whether an object is ready, by its kind's own rules if they are known here."""
+    deleting = _deleting(obj)
+    if deleting is not None:
+        return deleting
+    return _BY_KIND.get(text(obj.get("kind")), _by_conditions)(obj)
+
+
+def conditions_of(obj: Object) -> list[Mapping[str, Any]]:
+    """Return an object's conditions, each with its text fields and `observedGeneration`."""
+    return [
+        {
+            **{name: text(each[name]) for name in _SAID if name in each},
+            "observedGeneration": number(each.get("observedGeneration"), _UNKNOWN),
+        }
+        for each in objects(fields(obj, "status").get("conditions"))
+    ]
+
+
+def bad_conditions(obj: Object) -> Iterator[Mapping[str, Any]]:
+    """Yield the conditions that report a problem, the worst first."""
+    bad = []
+    for each in conditions_of(obj):
+        kind, status = each.get("type"), each.get("status")
+        if kind not in _NEUTRAL and (status == "True" if kind in _NEGATIVE else status != "True"):
+            bad.append(each)
+    yield from sorted(bad, key=lambda each: each.get("type") not in _FIRST)
+
+
+def is_behind(obj: Object) -> bool:
+    """Return whether an object's status describes an earlier spec."""
+    generation = number(fields(obj, "metadata").get("generation"), _UNKNOWN)
+    observed = number(fields(obj, "status").get("observedGeneration"), _UNKNOWN)
+    known: int = max(observed, *(each["observedGeneration"] for each in conditions_of(obj)), _UNKNOWN)
+    return _UNKNOWN < known < generation
+
+
+def _deleting(obj: Object) -> Verdict | None:
+    metadata = fields(obj, "metadata")
+    since, listed = text(metadata.get("deletionTimestamp")), metadata.get("finalizers")
+    if not since:
+        return None
+    finalizers = ", ".join(filter(None, map(text, listed))) if isinstance(listed, list) else ""
+    said = next((f": {each['message']}" for each in bad_conditions(obj) if each.get("message")), "")
+    waits = f"; it waits for the finalizer {finalizers}{said}" if finalizers else ""
+    return Verdict(False, "Terminating", f"is being deleted since {since}{waits}")
+
+
+def _by_conditions(obj: Object) -> Verdict:
+    for each in bad_conditions(obj):
+        return Verdict(False, each.get("reason", ""), each.get("message", ""))
+    if is_behind(obj):
+        return Verdict(False, "NotObserved", "its status is of an earlier spec")
+    return FINE if conditions_of(obj) else SILENT
+
+
+def _pod(pod: Object) -> Verdict:
+    if text(fields(pod, "status").get("phase")) == "Succeeded":
+        return FINE
+    health = PodHealth.of(pod, clock.now(), grace=timedelta(0))
+    if health.is_ready:
+        return FINE
+    if health.problem is not None:
+        return Verdict(False, *health.problem)
+    for each in conditions_of(pod):
+        if each.get("type") == "Ready":
+            return Verdict(False, each.get("reason", "NotReady"), each.get("message", ""))
+    return Verdict(False, text(fields(pod, "status").get("phase")) or "Pending", "it has not started yet")
+
+
+def _claim(claim: Object) -> Verdict:
+    phase = text(fields(claim, "status").get("phase")) or "Pending"
+    return FINE if phase == "Bound" else Verdict(False, phase, "no volume is bound to it")
+
+
+def _replicas(obj: Object) -> Verdict:
+    """Judge a Deployment, ReplicaSet or StatefulSet by its ready pods."""
+    for each in conditions_of(obj):
+        kind, status = each.get("type"), each.get("status")
+        if (kind, status) in (("ReplicaFailure", "True"), ("Progressing", "False")):
+            return Verdict(False, each.get("reason", ""), each.get("message", ""))
+    return _enough(fields(obj, "status").get("readyReplicas"), wanted_replicas(obj))
+
+
+def _deployment(obj: Object) -> Verdict:
+    verdict, wanted = _replicas(obj), wanted_replicas(obj)
+    updated = number(fields(obj, "status").get("updatedReplicas"))
+    if verdict.ready and updated < wanted:
+        return Verdict(False, "RollingOut", f"{updated} of {wanted} pods are up to date")
+    return verdict
+
+
+def wanted_replicas(obj: Object) -> int:
+    """Return the wanted number of pods of a Deployment, ReplicaSet or StatefulSet."""
+    return number(fields(obj, "spec").get("replicas"), 1)
+
+
+def _daemon_set(obj: Object) -> Verdict:
+    status = fields(obj, "status")
+    return _enough(status.get("numberReady"), number(status.get("desiredNumberScheduled")))
+
+
+def _enough(found: Any, wanted: int) -> Verdict:
+    ready = number(found)
+    return (
+        FINE if ready >= wanted else Verdict(False, "NotEnoughReady", f"{ready} of {wanted} pods are ready")
+    )
+
+
+def _job(job: Object) -> Verdict:
+    for each in conditions_of(job):
+        if each.get("type") == "Failed" and each.get("status") == "True":
+            return Verdict(False, each.get("reason", "Failed"), each.get("message", ""))
+    return FINE
+
+
+_BY_KIND: dict[str, Callable[[Object], Verdict]] = {
+    "Pod": _pod,
+    "PersistentVolumeClaim": _claim,
+    "Deployment": _deployment,
+    "ReplicaSet": _replicas,
+    "StatefulSet": _replicas,
+    "DaemonSet": _daemon_set,
+    "Job": _job,
+}
+"""By kind alone: other groups hardly have kinds of these names."""

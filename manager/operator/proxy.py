@@ -1,0 +1,99 @@
+"""The manager's proxy settings, as environment for the containers it runs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Self, overload
+
+from manager.settings import HasSettings, Setting
+from manager.telemetry.logs import get_logger
+
+__all__ = ["PROXY_ENVIRONMENT", "ProxyEnvironment", "proxy_environment"]
+
+
+def _parse_credentials(text: str) -> bool:
+    choices = {"drop": False, "keep": True}
+    if text not in choices:
+        raise ValueError("drop or keep is expected")
+    return choices[text]
+
+
+class ProxyEnvironment(Setting[bool]):
+    """Declares, in the class of an operator, that its containers get the manager's proxy settings.
+
+    As an attribute of the operator it is their `env` entries (see `proxy_environment`), and empty without a
+    proxy. With it comes the setting that says whether they have the proxy's password.
+    """
+
+    @overload  # type: ignore[override]
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, instance: HasSettings, owner: type) -> list[dict[str, str]]: ...
+
+    def __get__(self, instance: HasSettings | None, owner: type) -> Self | list[dict[str, str]]:
+        if instance is None:
+            return self
+        environment = proxy_environment(os.environ, credentials=instance.settings[self])
+        # From now on it is an attribute of the instance: what the log says of it, it says once.
+        for name in {name for each in owner.__mro__ for name, value in vars(each).items() if value is self}:
+            vars(instance)[name] = environment
+        return environment
+
+
+PROXY_ENVIRONMENT = ProxyEnvironment(
+    "proxy-credentials",
+    _parse_credentials,
+    default="drop",
+    placeholder="drop|keep",
+    description="whether containers of operators get the user and password in the manager's proxy URL:"
+    " everybody who may read Deployments of the namespace sees them",
+)
+
+VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+
+_URL = re.compile(
+    r"(?P<scheme>[a-z][a-z0-9+.-]*://)?(?:.*@)?(?P<place>([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]+)?/?)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def proxy_environment(environ: Mapping[str, str], *, credentials: bool) -> list[dict[str, str]]:
+    """Return container `env` entries for the proxy variables that are set, in upper and in lower case.
+
+    Programs disagree about the spelling, so each variable is given in both; where the manager has only one
+    of the two, that one counts, and the upper case wins where they differ. Without `credentials`, a URL loses
+    its user and password, and one in which they cannot be told from the rest is left out; the log says so.
+    """
+    found = {name: environ.get(name) or environ.get(name.lower()) for name in VARIABLES}
+    if not credentials:
+        found = dict(_bare(found))
+    return [
+        {"name": spelling, "value": value}
+        for name, value in found.items()
+        if value
+        for spelling in (name, name.lower())
+    ]
+
+
+def _bare(found: Mapping[str, str | None]) -> Iterator[tuple[str, str | None]]:
+    for name, value in found.items():
+        if not value or name == "NO_PROXY":
+            yield name, value
+        # The last "@" ends them: one that belongs into a password ought to be written %40, and may not be.
+        elif match := _URL.fullmatch(value.strip()):
+            bare = (match["scheme"] or "") + match["place"]
+            if bare != value.strip():
+                _tell(name, "containers get the proxy's URL without user and password")
+            yield name, bare
+        else:
+            _tell(
+                name,
+                "containers do not get this, which is no URL of a proxy: a password may be anywhere in it",
+            )
+
+
+def _tell(variable: str, what: str) -> None:
+    get_logger("proxy").warning(what, variable=variable, setting="--proxy-credentials=keep")

@@ -1,0 +1,1 @@
+"""The process: what runs in it, and when it starts and stops."""

@@ -1,0 +1,393 @@
+"""The manager: what the controllers of one process share, and the order of starting and stopping."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, suppress
+from contextvars import Context
+from typing import TYPE_CHECKING, Any
+
+from manager.cache import Cache
+from manager.client import ChildLabel, Client
+from manager.controller import Controller
+from manager.election.coordinator import AlwaysLeader, Coordinator
+from manager.events import EventRecorder
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport, writes_beside_work
+from manager.process.runnables import CannotStart, Lifespan, Runnable, Runnables
+from manager.server import HttpServer
+from manager.settings import SettingValues
+from manager.shards.ranges import label_key, label_of
+from manager.telemetry.health import Health
+from manager.telemetry.logs import get_logger
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.runs import History
+from manager.telemetry.watchdog import Watchdog
+from manager.tls.served import ServedCertificate
+from manager.util.loop import WorkThreads, ended, threads_from_here
+from manager.util.program import Program
+
+if TYPE_CHECKING:
+    from aiohttp.web import AbstractRouteDef
+
+    from manager.client.kubernetes_client import TransportApiClient
+
+__all__ = ["CannotStart", "Lifespan", "Manager", "Runnable"]
+
+# How long events that are still unsent may hold up the end of the process, in seconds.
+EVENTS_FLUSH_TIMEOUT = 2.0
+
+# Seconds for which a stopping replica works on, while others get to know the objects that it leaves.
+HANDED_OVER_WITHIN = 10.0
+
+# Seconds after the grace in which all else has to be over: the lease released, Events sent, servers closed.
+STOP_MARGIN = 15.0
+
+_log = get_logger("manager")
+
+
+class Manager:
+    """Runs controllers on shared caches over one connection to one cluster.
+
+    An operator's `setup` builds its controllers from `cache`, `client`, `events`, `health`, `leadership`,
+    `metrics`, `program`, `rng` and `settings`. Building a manager starts nothing; `run` does, once.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        program: Program,
+        metrics: Metrics,
+        rng: random.Random,
+        identity: str,
+        settings: SettingValues | None = None,
+        namespaces: Sequence[str] = (),
+        coordinator: Coordinator | None = None,
+        watchdog: Watchdog | None = None,
+        graceful_shutdown_timeout: float = 30.0,
+        shutdown_delay: float = 0.0,
+        unguessable: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        """Args:
+        transport: carries every request; the caller closes it after `run`.
+        program: the program of this manager. Its name, then the controller's, is the field manager.
+        metrics: where everything is counted.
+        rng: the one source of jitter.
+        identity: names this replica in Events.
+        settings: the values of the settings that operators declare; default none.
+        namespaces: those that are watched; default all.
+        coordinator: decides with other replicas who does which work; default this one does all of it.
+        watchdog: ends the process when the stop takes longer than it may; default none does.
+        graceful_shutdown_timeout: seconds that running reconciles get to finish; 0 cancels them at once.
+        shutdown_delay: seconds from the stop until webhooks may end: callers send requests for a moment
+            though it is not ready any more. It runs beside the time above.
+        unguessable: makes as many random bytes as it is asked for, fit for passwords.
+        """
+        self.program = program
+        self._transport = transport
+        self.metrics = metrics
+        metrics.build_info.labels(program.name, program.version).set(1)
+        self.rng = rng
+        self.unguessable = unguessable
+        self.settings = settings or SettingValues()
+        self.health = Health()
+        self.coordinator = coordinator or AlwaysLeader()
+        self.leadership = self.coordinator.leadership
+        self._is_alone = coordinator is None
+        self.mapper = RestMapper(transport)
+        self.cache = Cache(
+            transport,
+            self.mapper,
+            field_manager=program.name,
+            namespaces=namespaces,
+            metrics=metrics,
+            rng=rng,
+        )
+        self.coordinator.attach(self)
+        child_label = ChildLabel(label_key(program.name), label_of, is_set=self.coordinator.owned is not None)
+        self.client = Client(
+            transport,
+            self.mapper,
+            self.cache,
+            field_manager=program.name,
+            former_managers=program.former_names,
+            child_label=child_label,
+        )
+        self.events = EventRecorder(
+            transport, component=program.name, instance=identity, metrics=metrics, rng=rng
+        )
+        self.history = History()
+        self.identity = identity
+        self.certificates: dict[str, ServedCertificate] = {}
+        """What it presents, by what it serves."""
+        self.routes: list[AbstractRouteDef] = []
+        """What operators add to the metrics server."""
+        self.controllers: list[Controller] = []
+        self._watchdog = watchdog or Watchdog()
+        self._threads = WorkThreads()
+        self._grace = graceful_shutdown_timeout
+        self._delay = shutdown_delay
+        self._lifespans: list[Lifespan] = []
+        self._runnables: list[Runnable] = []
+        self._shared: Runnables
+        """Run in every replica."""
+        self._controlling: Runnables
+        self._led: Runnables
+        """Run in the leader alone."""
+        self._led_threads: set[Future[Any]] = set()
+        self._stopping = False
+        self._lost = asyncio.Event()
+        self.health.readiness.add("shutdown", lambda: "the manager is stopping" if self._stopping else None)
+        self.health.readiness.add("informers", lambda: "; ".join(self.cache.problems()) or None)
+        if coordinator is not None:
+            self.health.readiness.add("leader-election", lambda: coordinator.problem)
+        # Caches run in every replica, leading or not: a standby that is warm works at once after a takeover.
+        self.add(Runnable("cache", self.cache.run))
+        self.add(Runnable("events", self.events.run))
+
+    @property
+    def leader(self) -> str | None:
+        """The identity of the leader, as far as this replica knows; None where no single one leads."""
+        return self.coordinator.leader
+
+    @property
+    def ranges(self) -> str | None:
+        """The number of shards that are this replica's, as in `5 of 16`; None without shards."""
+        return self.coordinator.owned
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the stop is under way: not ready any more, and whoever calls should go elsewhere."""
+        return self._stopping
+
+    def kubernetes_client(self) -> TransportApiClient:
+        """Return an `ApiClient` of kubernetes-asyncio on the manager's transport; see
+        `Client.kubernetes_client`.
+        """
+        return self.client.kubernetes_client()
+
+    def add(self, part: Runnable | Lifespan | Controller) -> None:
+        """Let the part live as long as the manager.
+
+        When a `Runnable` raises, the manager stops and raises the error. Raises ValueError for a second
+        controller of one name.
+        """
+        match part:
+            case Runnable():
+                self._runnables.append(part)
+            case Lifespan():
+                self._lifespans.append(part)
+            case _:
+                if any(other.name == part.name for other in self.controllers):
+                    raise ValueError(f"there is a controller named {part.name} already")
+                self.controllers.append(part)
+                self.health.readiness.add(f"controller-{part.name}", part.ready_problem)
+                self.health.liveness.add(f"controller-{part.name}", part.stuck_problem)
+
+    def add_routes(self, routes: Iterable[AbstractRouteDef], *, server: HttpServer | None = None) -> None:
+        """Serve handlers of aiohttp.web, in every replica, from the manager's start to its end.
+
+        Without a `server` the metrics server has them, which asks for the same tokens and rights as for
+        `/metrics`. A `server` of their own lets every client in. Call it while the manager is built.
+        """
+        if server is None:
+            self.routes += routes
+            return
+        wanted, certificate = list(routes), server.certificate()
+        if certificate is not None:
+            self.certificates[server.name] = certificate
+        self.add(
+            Lifespan(
+                lambda: server.serving(wanted, certificate, lambda: self._stopping),
+                name=f"the server of {server.name}",
+            )
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run until `stop` is set, then stop in order; raises what made it stop early.
+
+        Raises LeadershipLost, the error of a runnable that failed, or CannotStart for a context that could
+        not be entered. Cancelling it ends everything at once, and leaves the lease to expire.
+        """
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(self._threads)
+        writes_beside_work()
+        failure: asyncio.Future[None] = loop.create_future()
+        try:
+            async with AsyncExitStack() as stack:
+                if await self._open(stack, stop):
+                    await self._work(stop, failure)
+        except Exception as error:
+            # The error of a context that was left comes second to the reason for the stop.
+            if failed := _error(failure):
+                raise failed from error
+            raise
+        finally:
+            failed = _error(failure)
+        if failed:
+            raise failed
+
+    async def _open(self, stack: AsyncExitStack, stop: asyncio.Event) -> bool:
+        """Enter all contexts, to be left with `stack`; return False when the stop comes before the end.
+
+        All of it in this task, as cancel scopes and task groups want it.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(None) as patience:
+
+                async def end_with_stop() -> None:
+                    await stop.wait()
+                    patience.reschedule(loop.time())
+
+                ending = loop.create_task(end_with_stop(), name="stop-asked")
+                try:
+                    for lifespan in self._lifespans:
+                        await lifespan.open(stack)
+                finally:
+                    ending.cancel()
+                    await asyncio.wait([ending])
+        except TimeoutError:
+            _log.info("stopped before all had started")
+            return False
+        return True
+
+    async def _work(self, stop: asyncio.Event, failure: asyncio.Future[None]) -> None:
+        self._shared, self._controlling, self._led = (Runnables(failure) for _ in range(3))
+        try:
+            for runnable in self._runnables:
+                if not runnable.leader_only:
+                    self._shared.start(runnable)
+            self._start_controllers(leader_only=False)
+            self._shared.start(Runnable("leader-election", self._coordinate))
+            await _first(stop, failure)
+            await self._stop(failure)
+        finally:
+            # After a stop in order nothing is left; else this is the stop.
+            self._begin_stop()
+            await self._controlling.stop()
+            await self._led.stop()
+            await self._shared.stop()
+
+    async def _coordinate(self) -> None:
+        try:
+            await self.coordinator.run()
+        except Exception:
+            self._lost.set()
+            raise
+
+    # `Work`, as the coordinator starts and stops it.
+
+    def start_controllers(self) -> None:
+        """Start the controllers that need an election."""
+        if not self._stopping:
+            self._start_controllers(leader_only=True)
+
+    def start_leader_runnables(self, enter: Callable[[], object] = lambda: None) -> None:
+        """Start the runnables for the leader alone; `enter` is called once in the context of all of them."""
+        if self._stopping:
+            return
+        context = self._work_context()
+        context.run(enter)
+        self._led_threads = context.run(threads_from_here)
+        for runnable in self._runnables:
+            if runnable.leader_only:
+                self._led.start(runnable, context.copy())
+
+    async def stop_leader_runnables(self) -> None:
+        """Cancel these runnables, and return when they and their threads have ended."""
+        await self._led.stop()
+        await ended(self._led_threads)
+
+    async def wait_for_threads(self) -> None:
+        """Return when no thread works for a reconcile that was cancelled."""
+        await self._threads.wait_idle()
+
+    def _start_controllers(self, *, leader_only: bool) -> None:
+        for controller in self.controllers:
+            if controller.needs_leader_election is leader_only:
+                runnable = Runnable(f"controller-{controller.name}", controller.run)
+                self._controlling.start(runnable, self._work_context())
+
+    def _work_context(self) -> Context:
+        """A context for the controllers' work, whose writes end before the lease is released."""
+        context = self._threads.context()
+        context.run(writes_beside_work, False)
+        return context
+
+    async def _stop(self, failure: asyncio.Future[None]) -> None:
+        """Work first, then the lease, then the events: while work goes on, no other replica may begin."""
+        self._begin_stop()
+        began = asyncio.get_running_loop().time()
+        _log.info("stopping", reason=_reason(failure), grace=self._grace)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(self._grace, HANDED_OVER_WITHIN)):
+                await _unless(self._lost, self.coordinator.handed_over())
+        grace = max(0.0, self._grace - (asyncio.get_running_loop().time() - began))
+        if not await _unless(self._lost, self._end_work(grace=grace)):
+            # Another replica may be working already: what is begun must not be finished.
+            await self._end_work(grace=0.0)
+        await self._controlling.stop()
+        await self._led.stop()
+        if count := self._threads.at_work:
+            # Until they end, this process leads. If they do not, the watchdog ends it, and the lease expires.
+            _log.warning("waiting for threads, which cannot be cancelled", count=count)
+            await self._threads.wait_idle()
+        if not self._lost.is_set():
+            if not self._is_alone:
+                # Tasks that nothing has awaited, and that go on, would write beside the next leader.
+                self._transport.end_work("the lease is given back")
+            await self.coordinator.release()
+            await self.events.flush(EVENTS_FLUSH_TIMEOUT)
+            await asyncio.sleep(began + self._delay - asyncio.get_running_loop().time())
+        await self._shared.stop()
+        _log.info("stopped")
+
+    def _begin_stop(self) -> None:
+        self._stopping = True
+        self._watchdog.stopping()
+        self.coordinator.leave()
+
+    async def _end_work(self, *, grace: float) -> None:
+        async with asyncio.TaskGroup() as stopping:
+            for controller in self.controllers:
+                stopping.create_task(controller.stop(grace=grace), name=f"stop-{controller.name}")
+
+
+async def _first(stop: asyncio.Event, failure: asyncio.Future[None]) -> None:
+    """Wait until the stop is asked for or something failed."""
+    asked = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((asked, failure), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        asked.cancel()
+        await asyncio.wait([asked])
+
+
+async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do the work and return True; False when the event is set before it is done, which cancels it."""
+    working, waiting = asyncio.ensure_future(work), asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (working, waiting):
+            task.cancel()
+        await asyncio.wait((working, waiting))
+    if working.cancelled():
+        return False
+    working.result()
+    return True
+
+
+def _error(failure: asyncio.Future[None]) -> BaseException | None:
+    return failure.exception() if failure.done() else None
+
+
+def _reason(failure: asyncio.Future[None]) -> str:
+    error = _error(failure)
+    return "asked to" if error is None else str(error) or type(error).__name__

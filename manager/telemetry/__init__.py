@@ -1,0 +1,1 @@
+"""What a running manager says of itself: logs, metrics, traces, health, records of reconciles."""

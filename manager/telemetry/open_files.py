@@ -1,0 +1,106 @@
+"""How many files and connections the process may have open, and what it does when there can be no more."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import resource
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from manager.telemetry.logs import get_logger
+from manager.util.rate_limit import Repeats
+
+__all__ = ["LEAST", "NONE_LEFT", "Reserve", "are_scarce", "raised_limit", "tell_when_none_is_left"]
+
+LEAST = 128
+"""With fewer not everything works: five operators have forty open while nothing happens, some twenty more
+with work for each, and a quarter is kept from strangers."""
+
+_PLENTY = 16384
+"""With more, clients have not nearly as many connections as there may be files, and nothing is counted."""
+
+NONE_LEFT = {errno.EMFILE, errno.ENFILE}
+"""How it fails when there can be no more."""
+
+_DESCRIPTORS = Path("/dev/fd")
+
+_LOOK = 1.0
+"""Seconds from one look to the next."""
+
+_log = get_logger("open-files")
+
+
+def raised_limit() -> int:
+    """Raise the limit as far as the process may, as Go's runtime does, and return what it is now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):  # macOS allows less than it says
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
+
+
+def are_scarce() -> bool:
+    """Whether only a quarter is left, which is for our own connections and files.
+
+    They are counted: the number of a descriptor does not tell, as those below it come free again.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY or limit > _PLENTY:
+        return False
+    try:
+        return sum(1 for _ in _DESCRIPTORS.iterdir()) >= limit - limit // 4
+    except OSError as error:
+        return error.errno in NONE_LEFT
+
+
+async def tell_when_none_is_left() -> None:
+    """Until cancelled, say in the log when no file descriptor is left, and then less and less often."""
+    repeats = Repeats()
+    while True:
+        reserve = Reserve()
+        if not reserve.take() and (looks := repeats.count()) is not None:
+            limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            _log.error(
+                f"all of {limit} open files that are allowed are open: nothing connects and no file is read; "
+                "raise the limit (ulimit -n)",
+                looks=looks,
+            )
+        reserve.give_up()
+        await asyncio.sleep(_LOOK)
+
+
+class Reserve:
+    """A file descriptor that is kept for when there is no other."""
+
+    def __init__(self) -> None:
+        self._fd: int | None = None
+        self._over = False
+
+    def __enter__(self) -> Self:
+        self.take()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over = True
+        self.give_up()
+
+    def take(self) -> bool:
+        """Have one; false if none is left for that."""
+        if self._fd is None and not self._over:
+            try:
+                self._fd = os.open(os.devnull, os.O_RDONLY)
+            except OSError:
+                return False
+        return True
+
+    def give_up(self) -> bool:
+        """Let the next who needs a descriptor have this one; false if there is none."""
+        if self._fd is None:
+            return False
+        fd, self._fd = self._fd, None
+        os.close(fd)
+        return True

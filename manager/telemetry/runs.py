@@ -1,0 +1,477 @@
+"""The record of each reconcile: logs, metrics, traces, `explain` and the console read it.
+
+The runner makes a `ReconcileRecord` for each reconcile. The code that sends a request or records an Event
+finds the record by `current_record`, and adds to it. A finished record is kept as bytes, in a `History`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from contextvars import ContextVar, Token
+from functools import cache
+
+import msgspec
+from msgspec.structs import replace
+
+from manager.api import GroupVersionKind, ObjectKey, Resource
+
+NO_ANSWER = 0
+"""Stands for a status code where no complete answer came."""
+
+SPARED = -1
+"""Stands for a status code where nothing was sent, because nothing would have changed."""
+
+CALLED = -2
+"""Stands for a status code of a call outside of the cluster: `error` has how it ended."""
+
+MOST_TRIGGERS, MOST_REQUESTS, MOST_EVENTS = 16, 32, 16
+"""How many of each a record keeps. The others are counted."""
+
+LONGEST_TEXT = 300
+"""Characters of an error's or an Event's text that are kept."""
+
+_WORDS = {
+    "asked": "asked for by the program",
+    "back-off": "again, after its back-off",
+    "requeue": "again, as it said itself",
+}
+
+
+class Trigger(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Something that asked for a reconcile."""
+
+    why: str
+    """`event` (of a watch), `found` (it was there when the controller started), `freed` (a name that the
+    object waited for may be free), `requeue` (its own Result), `back-off`, `probe` (to see whether `name`
+    answers), `answered` (`name` has answered), `resync`, `timer`, `asked` (by the program),
+    `person` (by one called `name`)."""
+
+    at: float = 0.0
+    """When, on the loop's clock; of a watch event, when it arrived."""
+
+    change: str = ""
+    """Of an event: ADDED, MODIFIED or DELETED."""
+
+    source: str = ""
+    """Of an event: what the object is to the controller. `for` (its own kind), `owns` or `watches`."""
+
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    old: int = 0
+    """The resourceVersion before; 0 when there was none."""
+
+    new: int = 0
+    """The resourceVersion after; 0 when there is none."""
+
+    @property
+    def text(self) -> str:
+        """The trigger in a few words."""
+        match self.why:
+            case "event":
+                return f"{self.kind} {self.change.lower()}"
+            case "found":
+                return f"{self.kind} found"
+            case "freed":
+                return f"{self.kind} {self.name}, for whose name it waits, {self.change.lower()}"
+            case "probe":
+                return f"to try {self.name}"
+            case "person":
+                return f"asked for by {self.name}"
+            case "answered":
+                return f"{self.name} has answered"
+        return _WORDS.get(self.why, self.why)
+
+    def in_unix_time(self, offset: float) -> Trigger:
+        """Return a copy with `offset` added to its time, if it has one."""
+        return replace(self, at=self.at and self.at + offset)
+
+
+class RequestRecord(msgspec.Struct, array_like=True, gc=False):
+    """A request to the API server, one that was spared, or a call of something else."""
+
+    verb: str
+    """A method in small letters, or `apply`; with `, dry run` if it was one. `call` of something else."""
+
+    path: str
+    """Of a call, `service/method`."""
+
+    at: float
+    """When it began, on the loop's clock."""
+
+    name: str = ""
+    """Of a created object, which the path does not name."""
+
+    code: int = NO_ANSWER
+    """The status of the last answer, `NO_ANSWER`, `SPARED`, or `CALLED`."""
+
+    attempts: int = 0
+    seconds: float = 0.0
+    """The duration of the attempts, without the waits between them."""
+
+    error: str = ""
+    """Of a call that failed: a word for it."""
+
+    def add_attempt(self, code: int, seconds: float) -> None:
+        """Count an attempt that has ended with this status code."""
+        self.code = code
+        self.attempts += 1
+        self.seconds += seconds
+
+
+def resource_and_name(path: str) -> tuple[str, str]:
+    """Split an API path into the resource with its subresource, and the object's name if it has one."""
+    parts = path.strip("/").split("/")
+    rest = parts[2 if parts[0] == "api" else 3 :]
+    if rest[:1] == ["namespaces"] and len(rest) > 2:  # noqa: PLR2004 - and the name of one
+        rest = rest[2:]
+    return "/".join(rest[:1] + rest[2:]), "".join(rest[1:2])
+
+
+class EventRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An Event that the reconcile recorded."""
+
+    type: str
+    reason: str
+    message: str
+    at: float
+    """When, on the loop's clock."""
+
+
+class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
+    """A reconcile. Times are on the loop's clock; reports have copies `in_unix_time`."""
+
+    controller: str
+    namespace: str
+    name: str
+    id: str
+    """64 bits in hexadecimal, as in the log and in traces."""
+
+    started: float
+    waited: float
+    """Seconds that the object waited for a worker."""
+
+    attempt: int
+    """How many back-offs there were before it."""
+
+    priority: int
+    triggers: tuple[Trigger, ...]
+    """The first triggers since the object was enqueued."""
+
+    triggered: int
+    """The number of all triggers."""
+
+    outcome: str = ""
+    """`success`, `requeue`, `requeue_after`, `error` or `cancelled`; empty while it runs."""
+
+    seconds: float = 0.0
+    requests: list[RequestRecord] = []
+    requested: int = 0
+    """The number of all requests to the API server, without spared ones."""
+
+    writes: int = 0
+    spared: int = 0
+    called: int = 0
+    """The number of calls outside of the cluster."""
+
+    events: list[EventRecord] = []
+    recorded: int = 0
+    """The number of all Events."""
+
+    error: str = ""
+    error_type: str = ""
+    failure: str = ""
+    """The kind of failure: `terminal`, `race`, `fault`, `unexpected` or `panic`."""
+
+    timed_out: bool = False
+    next_in: float | None = None
+    """Seconds from its end to the next, if it is tried again without a change."""
+
+    skipped: bool = False
+    """Whether another reconcile was spared, because only the writes of this one had asked for it."""
+
+    gone: bool = False
+    """Whether the object was gone."""
+
+    awaits: str = ""
+    """What has to happen before the object goes on, as its operator says it."""
+
+    @property
+    def key(self) -> ObjectKey:
+        """The object."""
+        return ObjectKey(self.namespace, self.name)
+
+    @property
+    def why(self) -> str:
+        """The triggers in a few words."""
+        texts = list(dict.fromkeys(trigger.text for trigger in self.triggers))
+        return ", ".join(texts[:3]) + (", ..." if len(texts) > 3 else "")  # noqa: PLR2004 - more is no summary
+
+    def shows_gone(self, kind: str) -> bool:
+        """Return whether the last event of the object itself is its deletion."""
+        last = ""
+        for trigger in self.triggers:
+            if trigger.source == "for" and trigger.kind == kind:
+                last = trigger.change
+        return last == "DELETED"
+
+    def begin_request(self, verb: str, path: str, name: str) -> RequestRecord:
+        """Add a request that begins; the caller adds its attempts to the returned record."""
+        sent = RequestRecord(verb, path, _now(), name)
+        self.requested += 1
+        self.writes += verb != "get"
+        if len(self.requests) < MOST_REQUESTS:
+            self.requests.append(sent)
+        return sent
+
+    def add_spared(self, verb: str, kind: type[Resource], key: ObjectKey, subresource: str = "") -> None:
+        """Add a request that was not needed."""
+        self.spared += 1
+        if len(self.requests) < MOST_REQUESTS:
+            within = f"/namespaces/{key.namespace}" if key.namespace else ""
+            path = f"{_group_path(kind.gvk)}{within}/{kind.plural}/{key.name}"
+            path = f"{path}/{subresource}" if subresource else path
+            self.requests.append(RequestRecord(verb, path, _now(), code=SPARED))
+
+    def add_event(self, type: str, reason: str, message: str) -> None:  # noqa: A002 - the field's name
+        """Add an Event."""
+        self.recorded += 1
+        if self.recorded <= MOST_EVENTS:
+            self.events.append(EventRecord(type, reason, message[:LONGEST_TEXT], _now()))
+
+    def in_unix_time(self, offset: float) -> ReconcileRecord:
+        """Return a copy with `offset` added to all times: Unix time minus the loop's."""
+        return replace(
+            self,
+            started=self.started + offset,
+            seconds=self.seconds if self.outcome else _now() - self.started,
+            triggers=tuple(each.in_unix_time(offset) for each in self.triggers),
+            requests=[replace(each, at=each.at + offset) for each in self.requests],
+            events=[replace(each, at=each.at + offset) for each in self.events],
+        )
+
+
+@cache
+def _group_path(gvk: GroupVersionKind) -> str:
+    return f"/apis/{gvk.group}/{gvk.version}" if gvk.group else f"/api/{gvk.version}"
+
+
+_current: ContextVar[ReconcileRecord | None] = ContextVar("current_record", default=None)
+
+
+def current_record() -> ReconcileRecord | None:
+    """Return the record of the reconcile that the calling task belongs to, until the reconcile ends."""
+    record = _current.get()
+    return None if record is None or record.outcome else record
+
+
+def called(what: str, seconds: float, error: str = "") -> None:
+    """Note in the record of the current reconcile, if there is one, a call outside of the cluster.
+
+    The call has ended, and took `seconds`. `what` is `service/method`, without anything that is different for
+    each object; `error` is a word for how it failed, or empty.
+    """
+    if (record := current_record()) is not None:
+        record.called += 1
+        if len(record.requests) < MOST_REQUESTS:
+            at, text = _now() - seconds, error[:LONGEST_TEXT]
+            call = RequestRecord("call", what, at, code=CALLED, attempts=1, seconds=seconds, error=text)
+            record.requests.append(call)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def enter_record(record: ReconcileRecord) -> Token[ReconcileRecord | None]:
+    """Make the calling task, and the tasks that it starts, belong to this reconcile."""
+    return _current.set(record)
+
+
+def leave_record(token: Token[ReconcileRecord | None]) -> None:
+    """Undo the `enter_record` that returned `token`."""
+    _current.reset(token)
+
+
+BUDGET = 8 * 1024 * 1024
+"""Bytes of memory for the records of a process."""
+
+KEPT_OF_AN_OBJECT = 20
+"""Records of each object that are kept, if there is room."""
+
+GONE_KEPT = 3600.0
+"""Seconds for which the records of an object are kept after it was found gone."""
+
+_SLACK = 64
+"""So many dead entries are not worth a rebuild."""
+
+_OF_A_RECORD, _OF_AN_OBJECT, _OF_A_GONE_OBJECT = 50, 330, 190
+"""Bytes that a record and an object take besides the encoded records and the name, and a gone object besides
+those; as measured."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(ReconcileRecord).decode
+
+
+class _Ring(msgspec.Struct, gc=False, eq=False):
+    """The records of one object."""
+
+    key: ObjectKey
+    records: tuple[bytes, ...] = ()
+    dead: int = 0
+    """How many of its entries in the order stand for a dropped record; they are the first ones."""
+
+
+_NO_KEY = ObjectKey("", "")
+
+
+def _size_of(key: ObjectKey) -> int:
+    return _OF_AN_OBJECT + len(key.namespace) + len(key.name)
+
+
+class ControllerHistory:
+    """The records of one controller: by object, and in the order in which they ended."""
+
+    def __init__(self, controller: str, history: History) -> None:
+        self.controller = controller
+        self._history = history
+        self._rings: dict[ObjectKey, _Ring] = {}
+        self._order: deque[_Ring] = deque()
+        self._gone: OrderedDict[ObjectKey, float] = OrderedDict()
+        self._living = 0
+        self.bytes = 0
+        """Memory that the records take."""
+
+    def __len__(self) -> int:
+        return self._living
+
+    def add(self, record: ReconcileRecord) -> None:
+        """Keep the record of a reconcile that has ended; older ones make room."""
+        encoded = _encode(record)
+        key = record.key
+        ring = self._rings.get(key)
+        size = len(encoded) + _OF_A_RECORD
+        if ring is None:
+            ring = self._rings[key] = _Ring(key)
+            size += _size_of(key)
+        if len(ring.records) >= KEPT_OF_AN_OBJECT:
+            self._drop_first(ring)
+            ring.dead += 1
+        ring.records += (encoded,)
+        self._order.append(ring)
+        self._living += 1
+        self._grow(size)
+        now = record.started + record.seconds
+        if not record.gone:
+            self._unmark_gone(key)
+        elif key not in self._gone:
+            self._gone[key] = now
+            self._grow(_OF_A_GONE_OBJECT)
+        if self._gone:
+            self._forget_gone(now)
+        self._drop_dead()
+        self._history.make_room()
+
+    def of(self, key: ObjectKey) -> list[ReconcileRecord]:
+        """Return the records of an object, the oldest first."""
+        ring = self._rings.get(key)
+        return [] if ring is None else [_decode(each) for each in ring.records]
+
+    def last(self, key: ObjectKey) -> ReconcileRecord | None:
+        """Return the last record of an object."""
+        ring = self._rings.get(key)
+        return None if ring is None else _decode(ring.records[-1])
+
+    def latest(self) -> Iterator[ReconcileRecord]:
+        """Yield all records, the latest first. An added record ends the iterator's validity."""
+        seen: dict[int, int] = {}
+        for ring in reversed(self._order):
+            number = seen.get(id(ring), 0) + 1
+            if number <= len(ring.records):
+                seen[id(ring)] = number
+                yield _decode(ring.records[-number])
+
+    def drop_oldest(self) -> None:
+        """Drop the oldest record."""
+        while True:
+            ring = self._order.popleft()
+            if not ring.dead:
+                break
+            ring.dead -= 1
+        self._drop_first(ring)
+        if not ring.records:
+            self._remove(ring)
+
+    def _drop_first(self, ring: _Ring) -> None:
+        first, *_ = ring.records
+        ring.records = ring.records[1:]
+        self._living -= 1
+        self._grow(-len(first) - _OF_A_RECORD)
+
+    def _remove(self, ring: _Ring) -> None:
+        del self._rings[ring.key]
+        self._grow(-_size_of(ring.key))
+        self._unmark_gone(ring.key)
+        ring.key = _NO_KEY  # the order may keep the ring for long, and the name is long
+
+    def _unmark_gone(self, key: ObjectKey) -> None:
+        if self._gone.pop(key, None) is not None:
+            self._grow(-_OF_A_GONE_OBJECT)
+
+    def _forget_gone(self, now: float) -> None:
+        while self._gone:
+            key, since = next(iter(self._gone.items()))
+            if since > now - GONE_KEPT:
+                return
+            ring = self._rings[key]
+            ring.dead += len(ring.records)
+            while ring.records:
+                self._drop_first(ring)
+            self._remove(ring)
+
+    def _drop_dead(self) -> None:
+        if len(self._order) <= 2 * self._living + _SLACK:
+            return
+        living: deque[_Ring] = deque()
+        for ring in self._order:
+            if ring.dead:
+                ring.dead -= 1
+            else:
+                living.append(ring)
+        self._order = living
+
+    def _grow(self, size: int) -> None:
+        self.bytes += size
+        self._history.bytes += size
+
+
+class History:
+    """The last records of all controllers of a process, within a number of bytes.
+
+    Beyond it, the controller that has most drops its oldest record: a busy controller does not push out the
+    records of a quiet one.
+    """
+
+    def __init__(self, budget: int = BUDGET) -> None:
+        self._budget = budget
+        self._controllers: dict[str, ControllerHistory] = {}
+        self.bytes = 0
+        """Memory that the records take."""
+
+    def of(self, controller: str) -> ControllerHistory:
+        """Return the records of a controller."""
+        found = self._controllers.get(controller)
+        if found is None:
+            found = self._controllers[controller] = ControllerHistory(controller, self)
+        return found
+
+    def make_room(self) -> None:
+        """Drop old records until the rest is within the budget."""
+        while self.bytes > self._budget:
+            max(self._controllers.values(), key=_bytes_of).drop_oldest()
+
+
+def _bytes_of(history: ControllerHistory) -> int:
+    return history.bytes

@@ -1,0 +1,532 @@
+"""Traces by OpenTelemetry: what is made of reconciles, reviews and calls for whoever collects spans.
+
+Nothing of OpenTelemetry is imported unless the standard `OTEL_*` variables ask for traces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import ssl
+import threading
+from collections import OrderedDict, defaultdict
+from collections.abc import AsyncIterator, Hashable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Any
+
+from manager.telemetry.logs import get_logger
+from manager.telemetry.runs import (
+    CALLED,
+    NO_ANSWER,
+    SPARED,
+    ReconcileRecord,
+    RequestRecord,
+    resource_and_name,
+)
+from manager.util import clock
+from manager.util.program import Program
+from manager.util.proxy_address import NotAProxy, http_url, proxy_for
+from manager.util.rate_limit import Repeats
+from manager.util.small_file import read_small_file
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span, SpanContext, TracerProvider
+    from yarl import URL
+
+__all__ = ["CannotTrace", "Tracer", "current_trace", "current_tracer", "trace_from_here", "tracing"]
+
+_ASKING = (
+    "OTEL_TRACES_EXPORTER",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+)
+
+_REMEMBERED = 10_000
+"""Writes, and objects, of which is remembered in which span they were written: for links."""
+
+_ERROR_CODES = 400
+
+_version = re.compile(rb'"resourceVersion"\s*:\s*"([0-9]{1,19})"')
+
+_FLUSH = 5.0
+"""Seconds that spans which are still unsent may hold up the end of the process."""
+
+
+_MEMBER = r"[a-z0-9][a-z0-9_\-*/@]{0,127}=[!-+\--<>-~]{1,128}"
+_PARENT = {
+    "traceparent": re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"),
+    "tracestate": re.compile(rf"(?=.{{1,512}}\Z){_MEMBER}(?:,{_MEMBER}){{0,31}}"),
+}
+"""The headers of W3C Trace Context, level 1, without spaces, and no longer than everybody has to hand on."""
+
+
+_ANSWER = 4096
+"""Bytes of a collector's answer that are read: it may say what is wrong."""
+
+
+class CannotTrace(Exception):
+    """Traces are asked for, and cannot be made: one line that says why."""
+
+
+class Tracer:
+    """Makes spans. One for a process: what one reconcile writes may cause another one's."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        from opentelemetry import context, propagate, trace  # noqa: PLC0415 - only where traces are asked for
+        from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415 - as above
+            TraceContextTextMapPropagator,
+        )
+
+        self.trace, self.context, self.propagate = trace, context, propagate
+        self.from_strangers = TraceContextTextMapPropagator()
+        self.spans = provider.get_tracer("operator-manager")
+        self._written: OrderedDict[Hashable, SpanContext] = OrderedDict()
+
+    def remember(self, what: Hashable, span: SpanContext) -> None:
+        """Note in which span something was done that may ask for a reconcile."""
+        self._written[what] = span
+        self._written.move_to_end(what)
+        if len(self._written) > _REMEMBERED:
+            self._written.popitem(last=False)
+
+    def known(self, what: Hashable) -> SpanContext | None:
+        """In which span it was done, if we did it."""
+        return self._written.get(what)
+
+    def reconcile(self, run: ReconcileRecord) -> ReconcileTrace:
+        """A reconcile begins, in the calling task."""
+        return ReconcileTrace(self, run)
+
+    def review(self, path: str, headers: Mapping[str, str]) -> ReviewTrace:
+        """A webhook is asked; the API server may say in which of its spans."""
+        return ReviewTrace(self, path, headers)
+
+    def headers(self, span: Span) -> dict[str, str]:
+        """By which the other side joins the trace."""
+        carrier: dict[str, str] = {}
+        self.propagate.inject(carrier, self.trace.set_span_in_context(span))
+        if (parent := carrier.get("traceparent")) is not None:
+            # API servers refuse any flag but the first: one more came with level 2 of the standard.
+            carrier["traceparent"] = f"{parent[:-2]}{int(parent[-2:], 16) & 1:02x}"
+        return carrier
+
+    def fail(self, span: Span, kind: str, message: str, at: int | None = None) -> None:
+        """Note that what the span is of has failed; a traceback may have more than all may know."""
+        attributes = {"exception.type": kind, "exception.message": message}
+        span.add_event("exception", attributes, timestamp=at)
+        span.set_attribute("error.type", kind)
+        span.set_status(self.trace.Status(self.trace.StatusCode.ERROR, message))
+
+
+class _Clock:
+    """Nanoseconds of the calendar for moments of the loop's clock."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._offset = clock.now().timestamp() - self._loop.time()
+
+    def now(self) -> int:
+        return self.at(self._loop.time())
+
+    def at(self, moment: float) -> int:
+        return int((moment + self._offset) * 1e9)
+
+
+class ReconcileTrace:
+    """The spans of one reconcile: its own, which is current in the task, and those of what it sends."""
+
+    def __init__(self, tracer: Tracer, run: ReconcileRecord) -> None:
+        self.tracer = tracer
+        self.clock = _Clock()
+        self._run = run
+        begun = run.started - run.waited
+        self.span = tracer.spans.start_span(
+            f"reconcile {run.controller}",
+            context=tracer.context.Context(),
+            links=self._links(),
+            start_time=self.clock.at(begun),
+            attributes={
+                "k8s.controller.name": run.controller,
+                "k8s.namespace.name": run.namespace,
+                "k8s.object.name": run.name,
+                "reconcile.id": run.id,
+                "reconcile.attempt": run.attempt,
+                "reconcile.priority": int(run.priority),
+                "reconcile.triggers": run.triggered,
+            },
+        )
+        self.inside: Context = tracer.trace.set_span_in_context(self.span)
+        for each in run.triggers:
+            attributes = {"why": each.text}
+            if each.name:
+                attributes |= {"k8s.object.name": each.name, "k8s.namespace.name": each.namespace}
+            if each.new:
+                attributes["k8s.object.resource_version"] = str(each.new)
+            at = self.clock.at(max(each.at, begun)) if each.at else self.clock.at(begun)
+            self.span.add_event("enqueued", attributes, timestamp=at)
+        queued = tracer.spans.start_span("queue wait", self.inside, start_time=self.clock.at(begun))
+        queued.end(self.clock.at(run.started))
+        self._token = tracer.context.attach(self.inside)
+        self._trace_token = _current.set(self)
+
+    def _links(self) -> list[Any]:
+        run, tracer = self._run, self.tracer
+        found: dict[int, SpanContext] = {}
+        for each in run.triggers:
+            what: Hashable = each.new or (run.controller, run.namespace, run.name)
+            if each.why in {"event", "freed", "requeue", "back-off", "probe"} and (
+                known := tracer.known(what)
+            ):
+                found[known.span_id] = known
+        return [tracer.trace.Link(each) for each in found.values()]
+
+    @property
+    def exemplar(self) -> dict[str, str] | None:
+        """What leads from a metric to this trace, if anybody keeps it."""
+        context = self.span.get_span_context()
+        if not context.trace_flags.sampled:
+            return None
+        return {"trace_id": f"{context.trace_id:032x}", "span_id": f"{context.span_id:016x}"}
+
+    def request(self, sent: RequestRecord) -> RequestTrace:
+        """A request to the API server begins."""
+        return RequestTrace(self, sent)
+
+    def _called(self, call: RequestRecord) -> None:
+        """What was asked of something outside of the cluster."""
+        begun, end = self.clock.at(call.at), self.clock.at(call.at + call.seconds)
+        span = self.tracer.spans.start_span(
+            call.path, self.inside, kind=self.tracer.trace.SpanKind.CLIENT, start_time=begun
+        )
+        if call.error:
+            self.tracer.fail(span, call.error, call.error, end)
+        span.end(end)
+
+    def ended(self) -> None:
+        """The reconcile is over, and its record has all of it."""
+        run, span, tracer = self._run, self.span, self.tracer
+        end = self.clock.at(run.started + run.seconds)
+        for each in run.requests:
+            if each.code == SPARED:
+                what = {"verb": each.verb, "url.path": each.path}
+                span.add_event("write spared", what, timestamp=self.clock.at(each.at))
+            elif each.code == CALLED:
+                self._called(each)
+        for told in run.events:
+            what = {"type": told.type, "reason": told.reason}
+            span.add_event("Event", what, timestamp=self.clock.at(told.at))
+        span.set_attributes(
+            {
+                "reconcile.outcome": run.outcome,
+                "reconcile.seconds": run.seconds,
+                "reconcile.requests": run.requested,
+                "reconcile.writes": run.writes,
+                "reconcile.writes_spared": run.spared,
+            }
+        )
+        if run.next_in is not None:
+            span.set_attribute("reconcile.next_in", run.next_in)
+        if run.failure:
+            span.set_attribute("reconcile.failure", run.failure)
+            tracer.fail(span, run.error_type, run.error, end)
+        elif run.outcome == "cancelled":
+            tracer.fail(span, "cancelled", "the reconcile was cancelled", end)
+        tracer.remember((run.controller, run.namespace, run.name), span.get_span_context())
+        _current.reset(self._trace_token)
+        tracer.context.detach(self._token)
+        span.end(end)
+
+
+class RequestTrace:
+    """The span of one request, all its attempts included."""
+
+    def __init__(self, of: ReconcileTrace, sent: RequestRecord) -> None:
+        self._of, self._sent = of, sent
+        tracer = of.tracer
+        attributes = {"k8s.verb": sent.verb, "url.path": sent.path}
+        if sent.name:
+            attributes["k8s.object.name"] = sent.name
+        self._span = tracer.spans.start_span(
+            f"{sent.verb} {resource_and_name(sent.path)[0]}",
+            of.inside,
+            kind=tracer.trace.SpanKind.CLIENT,
+            attributes=attributes,
+            start_time=of.clock.now(),
+        )
+        self.headers = tracer.headers(self._span)
+
+    def ended(self, answer: bytes, error: BaseException | None) -> None:
+        """There is an answer, or there is none."""
+        span, sent, of = self._span, self._sent, self._of
+        if sent.code != NO_ANSWER:
+            span.set_attribute("http.response.status_code", sent.code)
+        if sent.attempts > 1:
+            span.set_attribute("http.request.resend_count", sent.attempts - 1)
+        end = of.clock.now()
+        if error is not None:
+            of.tracer.fail(span, type(error).__name__, f"no answer, or {sent.code}", end)
+        elif sent.verb != "get" and (found := _version.search(answer)) is not None:
+            of.tracer.remember(int(found[1]), span.get_span_context())
+        span.end(end)
+
+
+class ReviewTrace:
+    """The span of a webhook's review, in the API server's trace if that has one."""
+
+    def __init__(self, tracer: Tracer, path: str, headers: Mapping[str, str]) -> None:
+        self._tracer = tracer
+        self._clock = _Clock()
+        self._span = tracer.spans.start_span(
+            f"review {path}",
+            tracer.from_strangers.extract(_parent_in(headers), context=tracer.context.Context()),
+            kind=tracer.trace.SpanKind.SERVER,
+            attributes={"http.route": path},
+            start_time=self._clock.now(),
+        )
+        self._token = tracer.context.attach(tracer.trace.set_span_in_context(self._span))
+
+    def ended(self, status: int) -> None:
+        """It is answered with that status; 0 is not at all."""
+        end = self._clock.now()
+        if status:
+            self._span.set_attribute("http.response.status_code", status)
+        if not status or status >= _ERROR_CODES:
+            self._tracer.fail(self._span, str(status or "no answer"), "there is no verdict", end)
+        self._tracer.context.detach(self._token)
+        self._span.end(end)
+
+
+def _parent_in(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers of a caller's span, as API servers send them: anybody may have sent these.
+
+    OpenTelemetry reads more headers, takes long for some, and logs what it does not like as it stands there.
+    """
+    lower = {name.lower(): value for name, value in headers.items()}
+    return {name: lower[name] for name, form in _PARENT.items() if form.fullmatch(lower.get(name, ""))}
+
+
+_tracer: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
+_current: ContextVar[ReconcileTrace | None] = ContextVar("current_trace", default=None)
+
+
+current_tracer = _tracer.get
+"""Returns what makes spans; None where nobody has asked for any."""
+
+current_trace = _current.get
+"""Returns the trace of the reconcile that the calling task belongs to, if there is one."""
+
+
+def trace_from_here(tracer: Tracer) -> Token[Tracer | None]:
+    """Have the calling task, and those that it starts, make spans."""
+    return _tracer.set(tracer)
+
+
+def is_asked_for(environ: Mapping[str, str]) -> bool:
+    """Whether the standard variables ask for traces."""
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    if environ.get("OTEL_TRACES_EXPORTER", "").strip().lower() == "none":
+        return False
+    return any(environ.get(name) for name in _ASKING)
+
+
+@asynccontextmanager
+async def tracing(program: Program, environ: Mapping[str, str]) -> AsyncIterator[None]:
+    """Make spans in the calling task, and all that it starts, if the standard variables ask for it.
+
+    Raises CannotTrace.
+    """
+    if not is_asked_for(environ):
+        yield
+        return
+    with _hearing() as heard:
+        try:
+            provider = await asyncio.to_thread(_provider, program, environ)
+            tracer = Tracer(provider)
+        except ImportError as error:
+            asking = next(name for name in _ASKING if environ.get(name))
+            raise CannotTrace(
+                f"{asking} is set, and needs what operator-manager[tracing] installs"
+            ) from error
+        except ValueError as error:  # the SDK's, for a value that it cannot use
+            raise CannotTrace(_without_headers(str(error), environ)) from None
+        if heard.at_the_start:  # of others it only logs that it takes its default
+            await _sent_in_time(provider)
+            raise CannotTrace(_without_headers(heard.at_the_start[0], environ))
+        heard.starts = False
+        token = trace_from_here(tracer)
+        try:
+            yield
+        finally:
+            _tracer.reset(token)
+            await _sent_in_time(provider)
+
+
+def _without_headers(complaint: str, environ: Mapping[str, str]) -> str:
+    """What the SDK complains of, but for headers, which it quotes: a token for the collector is one."""
+    for name in ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"):
+        headers = [each.strip() for each in environ.get(name, "").split(",")]
+        if any(each and each in complaint for each in headers):
+            return f"{name}: name=value is expected, with commas between several, and values in URL encoding"
+    return f"the OTEL_* variables cannot be used: {complaint}"
+
+
+class _Heard(logging.Handler):
+    """What the SDK complains of: at the start it is kept; later the same is one line, and then a count."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.starts = True
+        self.at_the_start: list[str] = []
+        self._loop = asyncio.get_running_loop()
+        self._repeats: defaultdict[tuple[str, int], Repeats] = defaultdict(Repeats)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note it; threads of the SDK's own call this."""
+        if self.starts:
+            self.at_the_start.append(record.getMessage())
+            return
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._tell, record)
+
+    def _tell(self, record: logging.LogRecord) -> None:
+        # Of each place in the SDK's code: what it says there has other numbers each time.
+        if (times := self._repeats[record.pathname, record.lineno].count()) is not None:
+            log = get_logger(record.name)
+            log.log(record.levelno, record.getMessage(), times=times, exc_info=record.exc_info)
+
+
+@contextmanager
+def _hearing() -> Iterator[_Heard]:
+    """Take what the SDK logs, instead of everything that takes the log of libraries."""
+    sdk, heard = logging.getLogger("opentelemetry"), _Heard()
+    sdk.addHandler(heard)
+    sdk.propagate = False
+    sdk.setLevel(logging.WARNING)
+    try:
+        yield heard
+    finally:
+        sdk.removeHandler(heard)
+        sdk.propagate = True
+        sdk.setLevel(logging.NOTSET)
+
+
+async def _sent_in_time(provider: Any) -> None:
+    """Let what is still unsent be sent, and do not wait for a collector that does not answer.
+
+    The SDK keeps no limit of time of its own here. A thread of an executor would be waited for at the end.
+    """
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+    def shut_down() -> None:
+        provider.shutdown()
+        with suppress(RuntimeError):  # the loop is closed: nobody waited
+            loop.call_soon_threadsafe(done.set)
+
+    threading.Thread(target=shut_down, name="spans", daemon=True).start()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_FLUSH):
+            await done.wait()
+
+
+def _provider(program: Program, environ: Mapping[str, str]) -> Any:
+    """What the variables describe: exporter, sampler, resource and limits."""
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - only where traces are asked for
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - as above
+    from opentelemetry.sdk.trace.export import (  # noqa: PLC0415 - as above
+        BatchSpanProcessor,
+        ConsoleSpanExporter,
+        SpanExporter,
+    )
+
+    exporters = environ.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"
+    provider = TracerProvider(
+        resource=Resource.create(
+            {
+                "service.name": environ.get("OTEL_SERVICE_NAME") or program.name,
+                "service.version": program.version,
+            }
+        ),
+        shutdown_on_exit=False,
+    )
+    for name in exporters.split(","):
+        exporter: SpanExporter
+        match name.strip():
+            case "otlp":
+                exporter = _otlp(environ)
+            case "console":
+                exporter = ConsoleSpanExporter()
+            case _:
+                raise CannotTrace(f"OTEL_TRACES_EXPORTER: otlp, console or none is expected, not {name!r}")
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
+
+
+def _otlp(environ: Mapping[str, str]) -> Any:
+    named = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    protocol = next((environ[name] for name in named if environ.get(name)), "http/protobuf")
+    if protocol != "http/protobuf":
+        raise CannotTrace(f"OTEL_EXPORTER_OTLP_PROTOCOL: http/protobuf is expected, not {protocol!r}")
+    proxy: URL | None = None
+    # The second counts, where both are there.
+    for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
+        if not (address := environ.get(name)):
+            continue
+        if (endpoint := http_url(address)) is None:
+            raise CannotTrace(f"{name}: a URL of http or https is expected, such as http://localhost:4318")
+        try:
+            proxy = proxy_for(endpoint, environ)
+        except NotAProxy as error:
+            raise CannotTrace(str(error)) from None
+        if proxy is not None and proxy.scheme == "socks5":
+            raise CannotTrace(f"{name}: traces do not go through the socks5:// proxy: name it in NO_PROXY")
+    _check_files(environ)
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - as above
+
+    return OTLPSpanExporter(session=_session(proxy))
+
+
+def _check_files(environ: Mapping[str, str]) -> None:
+    """Raise CannotTrace for one that the SDK would open later, and perhaps wait for without end."""
+    for kind in ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"):
+        for name in (f"OTEL_EXPORTER_OTLP_{kind}", f"OTEL_EXPORTER_OTLP_TRACES_{kind}"):
+            if not (path := environ.get(name)):
+                continue
+            try:
+                content = read_small_file(path)
+                if kind == "CERTIFICATE":
+                    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                    trust.load_verify_locations(cadata=content.decode("ascii"))
+            except (ssl.SSLError, ValueError):
+                raise CannotTrace(f"{name}: {path}: it holds no certificate in PEM") from None
+            except OSError as error:
+                raise CannotTrace(f"{name}: {path}: {error.strerror}") from None
+
+
+def _session(proxy: URL | None) -> Any:
+    """Connections to a collector, of whose answers the beginning is read as it is, and no more.
+
+    They go by this proxy: `requests` would find one of its own, and quote a password that it cannot read.
+    """
+    from requests import PreparedRequest, Response, Session  # noqa: PLC0415 - as above
+    from requests.adapters import HTTPAdapter  # noqa: PLC0415 - as above
+
+    class Bounded(HTTPAdapter):
+        def send(self, request: PreparedRequest, *_: Any, **options: Any) -> Response:
+            response = super().send(request, **{**options, "stream": True})
+            # Where the content is there, nobody reads it again, or unpacks it.
+            response._content = response.raw.read(_ANSWER, decode_content=False)  # noqa: SLF001 - as it is read by `requests`
+            response.close()
+            return response
+
+    session = Session()
+    session.headers["Accept-Encoding"] = "identity"
+    session.trust_env = False
+    if proxy is not None:
+        session.proxies = {"http": str(proxy), "https": str(proxy)}
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, Bounded())
+    return session

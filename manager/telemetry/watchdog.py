@@ -1,0 +1,330 @@
+"""The end of a process that does not end by itself, and a log line that names what went on."""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import os
+import select
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from types import FrameType
+from typing import Any, Self
+
+from manager.telemetry.logs import get_logger
+
+__all__ = ["LastWords", "Watchdog"]
+
+LastWords = Callable[[], object]
+"""Writes to the log why the process ends."""
+
+_FORCED = 1
+_STDERR = 2
+_LAST_LINES = 0.5
+"""Seconds that an end by force waits for the last lines of the log, at most."""
+_DEEPEST = 20
+"""Innermost steps of a stack that are shown."""
+_LOOK = b"\0"
+_SOONEST = 0.001
+"""Seconds; `faulthandler` takes no less than a millisecond."""
+_MOST = 10
+"""Tasks that are shown."""
+_BLOCKED = 0.1
+"""Seconds between two looks at the loop, and that one task may keep it without being named."""
+_BLOCKED_AGAIN = 60.0
+_RECONCILES = "-worker-"
+"""A part of the names of tasks that call reconcilers. Other tasks compute too, at the start for one."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Limit:
+    when: float
+    latest: float
+    since: float
+    what: str
+
+
+class Watchdog:
+    """Ends the process at a time that it was told, whatever the process does then.
+
+    A task may swallow its cancellation, a thread cannot be cancelled, and a loop that is blocked runs no
+    timer: none of them may keep a process alive that has lost its lease, or that was asked to stop. Times are
+    those of `time.monotonic`, which is the clock of the program's event loop.
+
+    While entered it has a thread, which logs what still runs and ends the process. When that thread cannot
+    run in time, because some code holds the interpreter's lock or the whole process was frozen,
+    `faulthandler` does it, and writes the stack of each thread to stderr. Before it is entered, the watchdog
+    only notes limits.
+
+    It also names a reconciler that keeps the loop to itself: that computes, or waits without `await`.
+    """
+
+    def __init__(
+        self, *, stop_within: float = 0.0, before_exit: Callable[[float], object] | None = None
+    ) -> None:
+        """Args:
+        stop_within: seconds from the first `stopping` in which the process has to end.
+        before_exit: called with the seconds it may take, before the exit, which writes nothing buffered.
+        """
+        self._stop_within = stop_within
+        self._before_exit = before_exit
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._limits: dict[str, _Limit] = {}
+        self._thread: threading.Thread | None = None
+        self._armed: float | None = None
+        """When `faulthandler` ends the process."""
+        self._arming = threading.Lock()
+        self._reader = self._writer = -1
+        self._on_signal: Callable[[int], LastWords | None] | None = None
+        self._over = False
+        self._blocking: tuple[asyncio.Task[Any], threading.Event] | None = None
+        self._warn_from = 0.0
+        self._other_threads: set[threading.Thread] = set()
+        self._log = get_logger("watchdog")
+
+    def __enter__(self) -> Self:
+        self._other_threads = set(threading.enumerate())
+        # Bound now: it may have something to say when logging is turned off already.
+        self._log = self._log.bind()
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
+        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
+        self._thread.start()
+        self._arm()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._thread is not None
+        frames, ours = _frames(), {self._thread, *self._other_threads}
+        if any(_is_at_work(each, frames) for each in threading.enumerate() if each not in ours):
+            # The interpreter waits for these, so that there is still something to watch.
+            self.stopping()
+            return
+        self._over = True
+        if self._armed is not None:
+            faulthandler.cancel_dump_traceback_later()
+        self._poke()
+        self._thread.join()
+        self._thread = self._armed = None
+        writer, self._writer = self._writer, -1
+        os.close(writer)
+        os.close(self._reader)
+
+    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Show and observe the tasks of this loop."""
+        self._loop = loop
+        self._poke()
+
+    def limit(self, what: str, when: float, *, latest: float, since: float) -> None:
+        """End the process at `when`, unless this is called again with the same `what`, or `lift`.
+
+        At `latest` it ends without the last lines of the log. The log says that `what` was `since`. Never
+        waits.
+        """
+        self._limits[what] = _Limit(when, latest, since, what)
+        self._arm()
+        self._poke()
+
+    def lift(self, what: str) -> None:
+        """Take back that limit, if there is one."""
+        if self._limits.pop(what, None) is not None:
+            self._arm()
+
+    def stopping(self) -> None:
+        """Say that the process is to end now; later calls change nothing."""
+        what = "asked to stop"
+        if what not in self._limits:
+            now = time.monotonic()
+            when = now + self._stop_within
+            self.limit(what, when, latest=when + 2 * _LAST_LINES, since=now)
+
+    @contextmanager
+    def on_signals(self, heard: Callable[[int], LastWords | None]) -> Iterator[None]:
+        """While entered, in the main thread, each signal that Python handles is told to `heard`, at once.
+
+        That is called in the watchdog's thread, whatever the main thread does. What it answers, if anything,
+        is called, and the process ends.
+        """
+        self._on_signal = heard
+        before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)
+            self._on_signal = None
+
+    def ensure_heard(self, number: int) -> None:
+        """Hear that signal although an operator has sent signals elsewhere since, with a handler of the loop.
+
+        From then on they are heard at once again. For the main thread.
+        """
+        if self._writer < 0 or self._on_signal is None:
+            return
+        if signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False) != self._writer:
+            with suppress(BlockingIOError):
+                os.write(self._writer, bytes([number]))
+
+    def due(self) -> float | None:
+        """When the process will be ended; None while it will not."""
+        earliest = min(tuple(self._limits.values()), default=None)
+        return None if earliest is None else earliest.when
+
+    def _arm(self) -> None:
+        """End the process at the latest time of the limits, whichever thread holds the interpreter's lock."""
+        with self._arming:  # the loop's thread sets limits, and this one's when a signal comes
+            latest = min((limit.latest for limit in tuple(self._limits.values())), default=None)
+            if self._thread is None or latest == self._armed:
+                return
+            self._armed = latest
+            if latest is None:
+                faulthandler.cancel_dump_traceback_later()
+            else:
+                left = max(_SOONEST, latest - time.monotonic())
+                faulthandler.dump_traceback_later(left, exit=True, file=_STDERR)
+
+    def _poke(self) -> None:
+        if self._writer >= 0:
+            with suppress(BlockingIOError):  # full: it will look anyway
+                os.write(self._writer, _LOOK)
+
+    def _run(self) -> None:
+        try:
+            self._watch()
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            # Without it the process might never end: better at once.
+            self._exit(partial(self._log.error, "the watchdog failed", exc_info=error), 2 * _LAST_LINES)
+
+    def _watch(self) -> None:
+        readable = select.poll()
+        readable.register(self._reader, select.POLLIN)
+        while not self._over:
+            limit = min(tuple(self._limits.values()), default=None)
+            waits = [] if limit is None else [max(0.0, limit.when - time.monotonic())]
+            if self._loop is not None:
+                waits.append(_BLOCKED)
+            if readable.poll(min(waits) * 1000 if waits else None):
+                for number in os.read(self._reader, 64):
+                    if number and self._on_signal and (last_words := self._on_signal(number)):
+                        self._exit(last_words, 2 * _LAST_LINES)
+                        return
+                continue
+            now = time.monotonic()
+            self._look_at_loop(now)
+            if limit is None or now < limit.when or self._limits.get(limit.what) is not limit:
+                continue  # rounded, moved or lifted
+            self._exit(partial(self._log_end, limit), limit.latest - now)
+            return
+
+    def _look_at_loop(self, now: float) -> None:
+        """Name the reconciler that has had the loop to itself since the last look, once a minute."""
+        loop, before, self._blocking = self._loop, self._blocking, None
+        if loop is None or now < self._warn_from:
+            return
+        try:
+            task = asyncio.current_task(loop)
+            if task is None or _RECONCILES not in task.get_name():
+                return
+            if before is not None and before[0] is task and not before[1].is_set():
+                stack = traceback.format_stack(_frames().get(threading.main_thread().ident or 0))
+                if not before[1].is_set():
+                    self._warn_from = now + _BLOCKED_AGAIN
+                    self._log.warning(
+                        "a reconcile blocks the event loop: it computes, or waits without await",
+                        ms=round(_BLOCKED * 1000),
+                        task=task.get_name(),
+                        stack="".join(stack[-_DEEPEST:]),
+                    )
+                return
+            # This runs as soon as the loop runs anything else.
+            others = threading.Event()
+            loop.call_soon_threadsafe(others.set)
+            self._blocking = task, others
+        except RuntimeError:
+            self._loop = None  # it is closed
+
+    def _exit(self, last_words: LastWords, left: float) -> None:
+        try:
+            last_words()
+            if self._before_exit is not None:
+                self._before_exit(min(_LAST_LINES, max(0.0, left) / 2))
+        finally:
+            os._exit(_FORCED)
+
+    def _log_end(self, limit: _Limit) -> None:
+        try:
+            names, stacks = _still_running(self._loop)
+        except Exception as error:  # noqa: BLE001 - the loop goes on while it is looked at
+            names, stacks = [], f"cannot be shown: {error!r}"
+        ago = time.monotonic() - limit.since
+        self._log.error(
+            f"ended by force: {limit.what} {ago:.1f} s ago, and still not over",
+            still_running=names,
+            stack=stacks,
+        )
+
+
+def _still_running(loop: asyncio.AbstractEventLoop | None) -> tuple[list[str], str]:
+    """Return names and stacks of the tasks and threads that keep the process from ending."""
+    found: dict[str, Sequence[str]] = dict(_threads())
+    if loop is not None:
+        found.update(_tasks(loop))
+        if not found:
+            found.update(_waiting(asyncio.all_tasks(loop)))
+    return list(found), "\n".join(f"{name}:\n{''.join(stack[-_DEEPEST:])}" for name, stack in found.items())
+
+
+def _tasks(loop: asyncio.AbstractEventLoop) -> Iterator[tuple[str, Sequence[str]]]:
+    """The task that runs just now, if one does, and those that were cancelled and are still there."""
+    running = asyncio.current_task(loop)
+    if running is not None:
+        # It need not have done anything wrong; but when the loop is blocked, it is blocked there.
+        frame = _frames().get(threading.main_thread().ident or 0)
+        yield f"task {running.get_name()}, running", traceback.format_stack(frame)
+    yield from _waiting(task for task in asyncio.all_tasks(loop) if task is not running and task.cancelling())
+
+
+def _waiting(tasks: Iterable[asyncio.Task[Any]]) -> Iterator[tuple[str, Sequence[str]]]:
+    for task in islice(tasks, _MOST):
+        yield f"task {task.get_name()}", traceback.format_list(_stack_of(task))
+
+
+def _stack_of(task: asyncio.Task[Any]) -> traceback.StackSummary:
+    """Where a task waits, down to what it waits for: `Task.get_stack` has the first frame alone."""
+    frames: list[tuple[FrameType, int]] = []
+    awaited: Any = task.get_coro()
+    while awaited is not None:
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
+        frame = frame or getattr(awaited, "ag_frame", None)
+        if frame is not None:
+            frames.append((frame, frame.f_lineno))
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+    return traceback.StackSummary.extract(iter(frames))
+
+
+def _threads() -> Iterator[tuple[str, Sequence[str]]]:
+    """The threads at work that the end of the interpreter waits for."""
+    frames = _frames()
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread() and _is_at_work(thread, frames):
+            yield f"thread {thread.name}", traceback.format_stack(frames[thread.ident or 0])
+
+
+def _frames() -> Mapping[int, FrameType]:
+    return sys._current_frames()  # noqa: SLF001 - the documented way
+
+
+def _is_at_work(thread: threading.Thread, frames: Mapping[int, FrameType]) -> bool:
+    """Whether the interpreter would wait for it: not for a daemon, nor a pool's with nothing to do."""
+    frame = frames.get(thread.ident or 0)
+    if thread.daemon or frame is None:
+        return False
+    module, function = frame.f_globals.get("__name__"), frame.f_code.co_name
+    return (module, function) != ("concurrent.futures.thread", "_worker")

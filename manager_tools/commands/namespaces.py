@@ -1,0 +1,103 @@
+"""The manager with rights in some namespaces only: Roles there in the place of its ClusterRole.
+
+`make deploy` of a project pipes its manifests through this module: `python -m MODULE team-a,team-b`.
+"""
+# ruff: noqa: T201 - a program's output is printed
+
+from __future__ import annotations
+
+import copy
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from manager.util.yaml_text import yaml_documents, yaml_stream
+
+__all__ = ["LimitedAlready", "limited_to"]
+
+Manifest = dict[str, Any]
+
+_RBAC = "rbac.authorization.k8s.io"
+# The one of all operators, or those of each.
+_ROLE = re.compile(r"(manager|owner-references|console-reading)-role(-[a-z]+)?$")
+_MANAGER = re.compile(r"controller-manager(-[a-z]+)?$")
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_WEBHOOKS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
+
+
+class LimitedAlready(Exception):
+    """The manifests are those of a manager with rights in some namespaces; the message names them."""
+
+
+def limited_to(namespaces: Sequence[str], manifests: Sequence[Manifest]) -> Iterator[Manifest]:
+    """Yield the manifests with the manager watching `namespaces`, and its rights in these alone.
+
+    The namespaces are not made: they are somebody's. Other cluster roles stay, such as the one that lets it
+    ask the API server who is calling. Its webhooks have a say in these namespaces alone, so that elsewhere
+    nobody waits for a manager that is not theirs; conversion has no namespaces.
+
+    Raises:
+        LimitedAlready: they are limited to some as they are.
+    """
+    for manifest in manifests:
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
+        if kind == "ClusterRole" and _ROLE.search(name):
+            for namespace in namespaces:
+                yield {
+                    **manifest,
+                    "kind": "Role",
+                    "metadata": {**manifest["metadata"], "namespace": namespace},
+                }
+        elif kind == "ClusterRoleBinding" and _ROLE.search(manifest["roleRef"]["name"]):
+            for namespace in namespaces:
+                yield {
+                    **manifest,
+                    "kind": "RoleBinding",
+                    "metadata": {**manifest["metadata"], "namespace": namespace},
+                    "roleRef": {**manifest["roleRef"], "apiGroup": _RBAC, "kind": "Role"},
+                }
+        elif kind == "Deployment" and _MANAGER.search(name):
+            yield _watching(namespaces, manifest)
+        elif kind in _WEBHOOKS:
+            yield {**manifest, "webhooks": [_scoped(namespaces, each) for each in manifest["webhooks"]]}
+        else:
+            yield manifest
+
+
+def _watching(namespaces: Sequence[str], deployment: Manifest) -> Manifest:
+    changed: Manifest = copy.deepcopy(deployment)
+    (container,) = changed["spec"]["template"]["spec"]["containers"]
+    given = [each for each in container["args"] if each.startswith("--namespaces=")]
+    if given:
+        raise LimitedAlready(
+            f"the overlay has roles for namespaces of its own ({given[0]}): edit it, or take another one"
+        )
+    container["args"].append(f"--namespaces={','.join(namespaces)}")
+    return changed
+
+
+def _scoped(namespaces: Sequence[str], webhook: Manifest) -> Manifest:
+    within = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": list(namespaces)}
+    chosen = webhook.get("namespaceSelector") or {}
+    expressions = [*chosen.get("matchExpressions", ()), within]
+    return {**webhook, "namespaceSelector": {**chosen, "matchExpressions": expressions}}
+
+
+def main(argument: str) -> int:
+    """Print the manifests of the standard input, limited to the namespaces; return the exit code."""
+    names = argument.split(",")
+    if not all(map(_NAMESPACE.fullmatch, names)):
+        told = f"NAMESPACES={argument}: names of namespaces, separated by commas, are expected"
+        print(told, file=sys.stderr)
+        return 2
+    try:
+        print(yaml_stream(limited_to(names, yaml_documents(sys.stdin.read()))), end="")
+    except LimitedAlready as error:
+        print(f"NAMESPACES={argument}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,95 @@
+"""Deletes definitions as `kubectl delete` does, and says what that waits for.
+
+    program crds | python -m manager_tools.commands.uninstall KUBECTL
+
+A definition goes after all of its objects, and an object with a finalizer after it was cleaned up. Without a
+manager that can do that, it would take for ever, in silence.
+"""
+# ruff: noqa: T201, S603 - a program's output is printed; it starts kubectl
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import yaml
+
+from manager.telemetry.logs import on_one_line, shortened
+
+_PATIENCE = 7.0
+"""Seconds in which a manager that runs has removed what there usually is."""
+
+_SHOWN = 5
+_LONGEST = 1_000
+_REMOVED = """'{"metadata":{"finalizers":null}}'"""
+
+
+def main(kubectl: str) -> int:
+    """Returns kubectl's exit code."""
+    manifests = sys.stdin.read()
+    command = [kubectl, "delete", "--ignore-not-found", "-f", "-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as deleting:
+        assert deleting.stdin is not None
+        deleting.stdin.write(manifests)
+        deleting.stdin.close()
+        try:
+            return deleting.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            names = [_stored(each) for each in yaml.safe_load_all(manifests) if each]
+            _tell([left for name in names for left in _left_of(kubectl, name)])
+            return deleting.wait()
+
+
+def _stored(definition: dict[str, Any]) -> str:
+    """What kubectl knows its objects by in the stored version: nobody may be there to convert any other."""
+    spec = definition["spec"]
+    [version] = (each["name"] for each in spec["versions"] if each["storage"])
+    return f"{spec['names']['plural']}.{version}.{spec['group']}"
+
+
+def _left_of(kubectl: str, name: str) -> list[tuple[str, str, str]]:
+    """Objects of a definition that wait: where kubectl finds each, and what it says itself, if it does."""
+    command = [kubectl, "get", name, "--all-namespaces", "--output=json", "--request-timeout=5s"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    items: list[dict[str, Any]] = json.loads(done.stdout)["items"] if done.returncode == 0 else []
+    return [
+        (
+            metadata.get("namespace", ""),
+            f"{name}/{metadata['name']}",
+            _message(each),
+        )
+        for each in items
+        if (metadata := each["metadata"]).get("deletionTimestamp") and metadata.get("finalizers")
+    ]
+
+
+def _message(item: dict[str, Any]) -> str:
+    """What its status says, which others may write."""
+    for condition in (item.get("status") or {}).get("conditions") or []:
+        if condition.get("type") == "Ready":
+            return on_one_line(shortened(str(condition.get("message", "")), _LONGEST))
+    return ""
+
+
+def _tell(waiting: list[tuple[str, str, str]]) -> None:
+    """Say what is waited for, and how to go on."""
+    if not waiting:
+        return
+    lines = [f"Waiting for a manager to clean up {len(waiting)} object(s) that are being deleted:"]
+    for namespace, name, message in waiting[:_SHOWN]:
+        lines.append(f"  {namespace}/{name}" + (f": {message}" if message else ""))
+    if len(waiting) > _SHOWN:
+        lines.append(f"  ... and {len(waiting) - _SHOWN} more")
+    namespace, name, _ = waiting[0]
+    lines += [
+        "This goes on by itself once one runs: a deployed one (see its pods and their logs), or `make run`.",
+        "To leave what they have outside of the cluster as it is, let each go; for the first:",
+        f"  kubectl patch -n {namespace} {name} --type=merge -p {_REMOVED}",
+    ]
+    print("\n".join(lines), file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,253 @@
+"""The commands and their flags."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import os
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import reduce
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import click
+from click.core import ParameterSource
+from click.shell_completion import shell_complete
+
+from manager.util.duration import parse_wait
+from manager.util.quantity import parse_quantity
+from petstore.address import BindAddress, parse_address
+from petstore.capacity import MAX_CALLS, MAX_MESSAGE_BYTES, Capacity
+from petstore.pet import PetType
+
+__all__ = ["commands", "main"]
+
+_INTERRUPTED: Final = 130
+_MOST: Final = 2**31 - 1
+"""The largest number that gRPC takes."""
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
+_CAPACITY: Final = Capacity()
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command and exit: with 0 when done, 1 on failure, 2 for a wrong flag, 130 when interrupted."""
+    commands.main(arguments, prog_name="petstore")
+
+
+@click.group(
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 110,
+        "show_default": True,
+    }
+)
+@click.version_option(package_name="operator-manager-operators", message="%(prog)s %(version)s")
+def commands() -> None:
+    """Run a pet store behind gRPC, or call one."""
+    # gRPC would explain every failed connection on stderr, in its own terms.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+
+@commands.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print a script that completes commands and flags in a shell."""
+    shell_complete(commands, {}, "petstore", "_PETSTORE_COMPLETE", f"{shell}_source")
+
+
+def _address_or_none(text: str) -> BindAddress | None:
+    return None if text == "0" else parse_address(text)
+
+
+def _number(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        with suppress(ValueError):
+            number = parse_quantity(text)
+            if number.denominator == 1 and least <= number <= _MOST:
+                return int(number)
+        raise ValueError(f"a number of at least {least} is expected, such as 20000, 64Ki or 1Gi")
+
+    return parse
+
+
+def _path(text: str) -> Path:
+    if not text:
+        raise ValueError("the name of a file is expected")
+    return Path(text)
+
+
+def _day(text: str) -> datetime.date:
+    # The library would take other forms too, such as 2021W137.
+    if not _DAY.match(text):
+        raise ValueError("a day such as 2021-04-01 is expected")
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        raise ValueError("there is no such day") from None
+
+
+def _file(*flags: str, default: str | None = None, text: str) -> Callable[[Any], Any]:
+    """Declare a flag that names a file, which a shell completes."""
+    return click.option(
+        *flags,
+        type=_path,
+        default=default,
+        metavar="FILE",
+        shell_complete=click.Path().shell_complete,
+        help=text,
+    )
+
+
+def _limit(flag: str, default: int, text: str, *, least: int = 1) -> Callable[[Any], Any]:
+    return click.option(flag, type=_number(least), default=str(default), metavar="N", help=text)
+
+
+@commands.command()
+@click.option(
+    "--bind-address",
+    type=parse_address,
+    default="127.0.0.1:6742",
+    metavar="HOST:PORT",
+    help="address to listen on; without HOST, every interface; port 0 takes a free one",
+)
+@click.option(
+    "--metrics-bind-address",
+    type=_address_or_none,
+    default="127.0.0.1:6743",
+    metavar="HOST:PORT",
+    help="address of /metrics; 0 is off",
+)
+@_file("--tls-cert-file", text="certificate to serve with (PEM); without it, nothing is encrypted")
+@_file("--tls-key-file", text="its key (PEM)")
+@_file("--tls-client-ca-file", text="serve only clients with a certificate of these authorities (PEM)")
+@_file("--data", default="petstore.db", text="SQLite file that keeps the pets; made if it is missing")
+@click.option("--memory", is_flag=True, help="keep the pets in memory only")
+@click.option(
+    "--ignore-idempotency-keys",
+    is_flag=True,
+    help="act like a store that knows the published contract only, to try out clients",
+)
+@click.option(
+    "--allow-change-sampler",
+    is_flag=True,
+    help="let every client change, by ChangeSampler, the share of calls that is logged",
+)
+@_limit("--max-calls", MAX_CALLS, "calls at once; more are refused")
+@_limit("--max-message-size", MAX_MESSAGE_BYTES, "bytes of a request; longer ones are refused", least=4096)
+@_limit(
+    "--max-waiting-pets",
+    _CAPACITY.waiting_pets,
+    "pets in calls that wait for the disk; more are refused",
+)
+@_limit("--max-pets", _CAPACITY.pets, "pets in the store; more are refused")
+@_limit("--max-data-size", _CAPACITY.data_bytes, "bytes of pets and indexes in the file; more are refused")
+@click.option(
+    "--graceful-shutdown-timeout",
+    type=parse_wait,
+    default="10s",
+    metavar="DURATION",
+    help="time that running calls have to end after SIGTERM or Ctrl-C",
+)
+@click.pass_context
+def serve(context: click.Context, /, **options: Any) -> None:
+    """Run a store until interrupted."""
+    if options["memory"] and context.get_parameter_source("data") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--memory cannot be given with --data", context)
+    from petstore.cli.serve import serve as run  # noqa: PLC0415 -- after the flags are known to be right
+
+    context.exit(run(options))
+
+
+_CLIENT_FLAGS: Final = (
+    click.option(
+        "--address",
+        default="localhost:6742",
+        metavar="HOST:PORT",
+        envvar="PETSTORE_ADDRESS",
+        show_envvar=True,
+        help="address of the store",
+    ),
+    _file("--tls-ca-file", text="talk to the store over TLS, and trust these authorities (PEM)"),
+    _file("--tls-cert-file", text="certificate to show the store (PEM)"),
+    _file("--tls-key-file", text="its key (PEM)"),
+    click.option(
+        "--tls-server-name",
+        metavar="NAME",
+        show_default="the host of --address",
+        help="name that the store's certificate is for",
+    ),
+    click.option(
+        "--timeout",
+        type=parse_wait,
+        default="30s",
+        metavar="DURATION",
+        help="time to wait for the store, such as 500ms or 1m30s",
+    ),
+    click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        help="text for people, json for programs",
+    ),
+)
+
+
+def _client(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the flags that all calls of a store take."""
+    return reduce(lambda decorated, flag: flag(decorated), reversed(_CLIENT_FLAGS), command)
+
+
+_TYPE: Final = click.Choice([kind.value for kind in PetType])
+
+
+def _call(context: click.Context, options: dict[str, Any]) -> NoReturn:
+    """Make the call that the command stands for, and exit."""
+    from petstore.cli.calls import call  # noqa: PLC0415 -- after the flags are known to be right
+
+    try:
+        context.exit(asyncio.run(call(str(context.info_name), options)))
+    except KeyboardInterrupt:
+        context.exit(_INTERRUPTED)
+
+
+@commands.command()
+@click.argument("name")
+@click.option("--type", "kind", type=_TYPE, required=True, help="kind of animal")
+@click.option("--birthday", type=_day, required=True, metavar="YYYY-MM-DD", help="day of birth, in UTC")
+@click.option(
+    "--idempotency-key",
+    default="",
+    show_default="none",
+    metavar="KEY",
+    help="if the store has a pet with this key, add none and print that one's id",
+)
+@_client
+@click.pass_context
+def add(context: click.Context, /, **options: Any) -> None:
+    """Add a pet, and print its id."""
+    _call(context, options)
+
+
+@commands.command()
+@click.option("--name", "names", multiple=True, help="name of the pet; may be repeated: any of them")
+@click.option("--type", "kinds", type=_TYPE, multiple=True, help="kind of animal; may be repeated")
+@click.option("--born-from", type=_day, metavar="YYYY-MM-DD", help="born on that day or later")
+@click.option("--born-before", type=_day, metavar="YYYY-MM-DD", help="born before that day")
+@click.option("--idempotency-key", "keys", multiple=True, metavar="KEY", help="may be repeated: any of them")
+@_client
+@click.pass_context
+def search(context: click.Context, /, **options: Any) -> None:
+    """List the pets that match; without a filter, all."""
+    _call(context, options)
+
+
+@commands.command()
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@_client
+@click.pass_context
+def delete(context: click.Context, /, **options: Any) -> None:
+    """Remove pets by their ids; unknown ids are ignored."""
+    _call(context, options)

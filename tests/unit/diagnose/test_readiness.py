@@ -1,0 +1,181 @@
+"""Readiness of built-in and other kinds, by statuses as Kubernetes writes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from manager.diagnose.readiness import FINE, SILENT, Verdict, bad_conditions, is_behind, judge
+
+
+def condition(kind: str, status: str, reason: str = "", message: str = "", **more: Any) -> dict[str, Any]:
+    return {"type": kind, "status": status, "reason": reason, "message": message, **more}
+
+
+def made(kind: str, spec: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
+    return {"kind": kind, "metadata": {"name": "it"}, "spec": spec or {}, "status": status}
+
+
+def container(**state: Any) -> dict[str, Any]:
+    return {"name": "main", "state": state}
+
+
+READY, UNREADY = condition("Ready", "True"), condition("Ready", "False", "ContainersNotReady", "[main]")
+PULL = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "nope"'}
+EXCEEDED = 'pods "web-1" is forbidden: exceeded quota: none'
+UNBOUND = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims"
+
+
+@pytest.mark.parametrize(
+    ("obj", "verdict"),
+    [
+        (made("Pod", phase="Running", conditions=[READY]), FINE),
+        (made("Pod", phase="Succeeded", conditions=[UNREADY]), FINE),
+        (made("Pod"), Verdict(False, "Pending", "it has not started yet")),
+        (
+            made("Pod", phase="Pending", conditions=[UNREADY], containerStatuses=[container(waiting=PULL)]),
+            Verdict(False, "ImagePullBackOff", 'container main: Back-off pulling image "nope"'),
+        ),
+        (
+            made("Pod", initContainerStatuses=[container(waiting=PULL)], containerStatuses=[]),
+            Verdict(False, "ImagePullBackOff", 'container main: Back-off pulling image "nope"'),
+        ),
+        (
+            made(
+                "Pod",
+                conditions=[UNREADY],
+                containerStatuses=[container(waiting={"reason": "ContainerCreating"})],
+            ),
+            Verdict(False, "ContainersNotReady", "[main]"),
+        ),
+        (
+            made("Pod", containerStatuses=[container(terminated={"exitCode": 137, "reason": "OOMKilled"})]),
+            Verdict(False, "OOMKilled", "container main ended for lack of memory with exit code 137"),
+        ),
+        (
+            made("Pod", conditions=[condition("PodScheduled", "False", "Unschedulable", UNBOUND)]),
+            Verdict(False, "Unschedulable", UNBOUND),
+        ),
+        (
+            made("Pod", phase="Failed", reason="Evicted", message="The node was low on resource: memory."),
+            Verdict(False, "Evicted", "The node was low on resource: memory."),
+        ),
+        (made("PersistentVolumeClaim", phase="Bound"), FINE),
+        (
+            made("PersistentVolumeClaim", phase="Pending"),
+            Verdict(False, "Pending", "no volume is bound to it"),
+        ),
+        (
+            made(
+                "Pod",
+                phase="Failed",
+                reason="Evicted",
+                message="The node had condition: [DiskPressure]. ",
+                containerStatuses=[container(terminated={"exitCode": 137, "reason": "Error"})],
+            ),
+            Verdict(False, "Evicted", "The node had condition: [DiskPressure]."),
+        ),
+        (made("Deployment", {"replicas": 2}, readyReplicas=2, updatedReplicas=2), FINE),
+        (
+            made("Deployment", {"replicas": 2}, readyReplicas=2, updatedReplicas=1),
+            Verdict(False, "RollingOut", "1 of 2 pods are up to date"),
+        ),
+        (made("Deployment", {"replicas": 0}), FINE),
+        (
+            made("Deployment", {"replicas": 2}, readyReplicas=1),
+            Verdict(False, "NotEnoughReady", "1 of 2 pods are ready"),
+        ),
+        (
+            made(
+                "ReplicaSet",
+                {"replicas": 2},
+                conditions=[condition("ReplicaFailure", "True", "FailedCreate", EXCEEDED)],
+            ),
+            Verdict(False, "FailedCreate", EXCEEDED),
+        ),
+        (
+            made(
+                "Deployment",
+                conditions=[condition("Progressing", "False", "ProgressDeadlineExceeded", "late")],
+            ),
+            Verdict(False, "ProgressDeadlineExceeded", "late"),
+        ),
+        (
+            made("DaemonSet", desiredNumberScheduled=3, numberReady=1),
+            Verdict(False, "NotEnoughReady", "1 of 3 pods are ready"),
+        ),
+        (
+            made("Job", conditions=[condition("Failed", "True", "BackoffLimitExceeded", "Job has failed")]),
+            Verdict(False, "BackoffLimitExceeded", "Job has failed"),
+        ),
+        (made("Foo", conditions=[condition("Happy", "True")]), FINE),
+        (made("Foo", conditions=[condition("Progressing", "False"), condition("Degraded", "False")]), FINE),
+        (
+            made("Foo", conditions=[condition("Happy", "Unknown", "Asking", "is asked")]),
+            Verdict(False, "Asking", "is asked"),
+        ),
+        (made("Secret"), SILENT),
+        (made("Foo", conditions="none"), SILENT),
+    ],
+)
+def test_judge_returns_verdict_of_object(obj: dict[str, Any], verdict: Verdict):
+    assert judge(obj) == verdict
+
+
+def test_judge_reports_terminating_with_finalizers_of_deleted_object():
+    obj = made("Pet", conditions=[condition("Ready", "False", "CleanupFailed", "the store does not answer")])
+    obj["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b", "c/d"]}
+    ready, reason, message = judge(obj)
+    assert (ready, reason) == (False, "Terminating")
+    assert "the finalizer a/b, c/d: the store does not answer" in message
+
+
+def test_bad_conditions_lists_worst_condition_first():
+    told = [condition("Available", "False", "NotEnoughReady"), condition("Degraded", "True", "NameTaken")]
+    assert [each["reason"] for each in bad_conditions(made("Foo", conditions=told))] == [
+        "NameTaken",
+        "NotEnoughReady",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "behind"),
+    [
+        ({}, False),
+        ({"observedGeneration": 1}, True),
+        ({"observedGeneration": 2}, False),
+        ({"conditions": [condition("Ready", "True", observedGeneration=1)]}, True),
+        ({"conditions": [condition("Ready", "True", observedGeneration=2)]}, False),
+    ],
+)
+def test_is_behind_detects_status_of_an_earlier_generation(status: dict[str, Any], behind: bool):
+    obj = made("Foo", **status)
+    obj["metadata"]["generation"] = 2
+    assert is_behind(obj) is behind
+
+
+ODD = [None, True, 7, 1.5, "x", [], [7], {}, {"": []}, [{"type": [], "status": {}, "reason": 7}]]
+
+
+@pytest.mark.parametrize("kind", ["Pod", "PersistentVolumeClaim", "Deployment", "DaemonSet", "Job", "Foo"])
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_judging_treats_malformed_fields_as_absent(kind: str, odd: Any):
+    statuses = {"state": odd}, {"state": {"waiting": odd}}, {"state": {"terminated": odd}}, odd
+    names = ("conditions", "containerStatuses", "phase", "readyReplicas", "numberReady", "observedGeneration")
+    named = [{"status": {name: odd}} for name in names]
+    conditions = [
+        {"status": {"conditions": [{name: odd}]}}
+        for name in ("type", "status", "message", "observedGeneration")
+    ]
+    for each in (
+        *named,
+        *conditions,
+        *({"status": {"containerStatuses": [one]}} for one in statuses),
+        *({"metadata": odd}, {"spec": odd}, {"status": odd}, {"spec": {"replicas": odd}}),
+        *({"metadata": {"deletionTimestamp": odd, "finalizers": odd, "generation": odd}}, {}),
+    ):
+        verdict = judge({"kind": kind, **each})
+        assert all(isinstance(said, str) for said in verdict[1:])
+        is_behind({"kind": kind, **each})
+        list(bad_conditions(each))

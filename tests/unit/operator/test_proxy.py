@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+from structlog.testing import capture_logs
+
+from manager.operator.proxy import PROXY_ENVIRONMENT, VARIABLES, proxy_environment
+from manager.settings import SettingValues
+
+SECRET = "s3cret"
+URL = f"http://user:{SECRET}@proxy:3128"
+
+
+def values(environ: dict[str, str], *, credentials: bool = False) -> dict[str, str]:
+    return {each["name"]: each["value"] for each in proxy_environment(environ, credentials=credentials)}
+
+
+def test_proxy_values_contain_both_spellings_of_each_variable():
+    assert values({"https_proxy": "http://proxy:3128", "NO_PROXY": "a,b", "no_proxy": "other"}) == {
+        "HTTPS_PROXY": "http://proxy:3128",
+        "https_proxy": "http://proxy:3128",
+        "NO_PROXY": "a,b",
+        "no_proxy": "a,b",
+    }
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"])
+@pytest.mark.parametrize(
+    ("url", "bare"),
+    [
+        (f"http://user:{SECRET}@proxy.local:3128", "http://proxy.local:3128"),
+        (f"HTTP://user:{SECRET}@proxy.local:3128/", "HTTP://proxy.local:3128/"),
+        (f" socks5://{SECRET}@[fd00::1]:1080 ", "socks5://[fd00::1]:1080"),
+        (f"user:{SECRET}@proxy:3128", "proxy:3128"),
+        (f"http://user:p@{SECRET}/#?x@proxy:3128", "http://proxy:3128"),
+        (f"http://user:{SECRET}\n@proxy", "http://proxy"),
+        (f"http://a@{SECRET}://b@proxy", "http://proxy"),
+    ],
+)
+def test_proxy_values_and_log_omit_the_password(name: str, url: str, bare: str):
+    with capture_logs() as lines:
+        assert values({name: url}) == {name.upper(): bare, name.lower(): bare}
+    [line] = lines
+    assert line["variable"] == name.upper()
+    assert SECRET not in str(line)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"http://user:{SECRET}",
+        f"http://user:{SECRET}%40proxy:3128",
+        f"http://proxy/{SECRET}",
+        f"http://proxy?{SECRET}",
+        f"http://user:{SECRET}@",
+        f"http:/user {SECRET} proxy",
+        f"http://[{SECRET}@",
+    ],
+)
+def test_proxy_values_omit_url_that_may_contain_a_password(url: str):
+    with capture_logs() as lines:
+        assert values({"HTTPS_PROXY": url, "NO_PROXY": "a"}) == {"NO_PROXY": "a", "no_proxy": "a"}
+    [line] = lines
+    assert SECRET not in str(line)
+
+
+def test_proxy_values_log_nothing_without_a_password():
+    with capture_logs() as lines:
+        assert values({"HTTP_PROXY": "http://proxy:3128"})["http_proxy"] == "http://proxy:3128"
+    assert not lines
+
+
+def test_proxy_values_include_password_when_credentials_are_kept():
+    assert values({"HTTP_PROXY": URL}, credentials=PROXY_ENVIRONMENT.parse("keep"))["HTTP_PROXY"] == URL
+    assert PROXY_ENVIRONMENT.default_value() is False
+    with pytest.raises(ValueError, match="drop or keep"):
+        PROXY_ENVIRONMENT.parse("maybe")
+
+
+@pytest.mark.parametrize(("credentials", "seen"), [(False, "http://proxy:3128"), (True, URL)])
+def test_proxy_attribute_of_operator_logs_dropped_credentials_once(
+    credentials: bool, seen: str, monkeypatch: pytest.MonkeyPatch
+):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", URL)
+
+    class Owner:
+        settings = SettingValues({PROXY_ENVIRONMENT: credentials})
+        proxy = PROXY_ENVIRONMENT
+
+    assert Owner.proxy is PROXY_ENVIRONMENT
+    owner = Owner()
+    with capture_logs() as lines:
+        assert [owner.proxy, owner.proxy] == [
+            [{"name": "HTTPS_PROXY", "value": seen}, {"name": "https_proxy", "value": seen}]
+        ] * 2
+    assert len(lines) == (not credentials)

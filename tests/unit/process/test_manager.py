@@ -1,0 +1,444 @@
+"""The order of starting and stopping, with everything around the manager made of small fakes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from manager.controller import Request, Result
+from manager.election.guard import LeadershipLost
+from manager.process.manager import Runnable
+from manager_tools.simulation.loop import ThreadHold
+from tests.unit.conftest import LogLines
+from tests.unit.controller.doubles import turns
+from tests.unit.manager_house import House, begin, now
+
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
+
+
+async def test_servers_come_first_and_go_last():
+    house = House(elect=True)
+    house.lifespan("metrics")
+    house.lifespan("health")
+    house.runnable("helper")
+    await house.start()
+    assert house.notes == ["metrics opened", "health opened", "helper began", "election began"]
+    await house.stopped()
+    assert house.notes[-3:] == ["helper ended", "health closed", "metrics closed"]
+
+
+async def test_manager_stop_ends_work_then_election_then_flushes_events():
+    house = House(elect=True)
+    house.runnable("helper")
+    house.runnable("led", leader_only=True)
+    _, source = house.controller("worker", seconds=5.0)
+    await house.start(elected=True)
+    await begin(source)
+    house.notes.clear()
+    await house.stopped()
+    assert now() == pytest.approx(5)
+    assert house.notes == [
+        "worker reconciled a",
+        "led ended",
+        "released",
+        "election ended",
+        "events flushed",
+        "helper ended",
+    ]
+
+
+@pytest.mark.parametrize(("hands_over_after", "ends"), [(3.0, 4), (3600.0, 11)])
+async def test_manager_takes_work_until_its_coordinator_has_handed_over(hands_over_after: float, ends: float):
+    house = House(elect=True)
+    _, source = house.controller("worker", seconds=2.0)
+    await house.start(elected=True)
+    house.elector.hands_over.clear()
+    asyncio.get_running_loop().call_later(hands_over_after, house.elector.hands_over.set)
+    house.stop.set()
+    await asyncio.sleep(ends - 2)
+    await begin(source)
+    await house.ended()
+    assert now() == pytest.approx(ends)
+    assert house.notes[-4:] == ["worker reconciled a", "released", "election ended", "events flushed"]
+
+
+async def test_manager_serves_webhooks_for_shutdown_delay_while_not_ready():
+    house = House(elect=True, delay=5.0)
+    house.runnable("webhooks")
+    house.runnable("led", leader_only=True)
+    await house.start(elected=True)
+    house.stop.set()
+    await asyncio.sleep(4.9)
+    assert house.manager.stopping
+    assert not house.manager.health.readiness.report().healthy
+    # The next leader need not wait for it.
+    assert house.notes[-4:] == ["led ended", "released", "election ended", "events flushed"]
+    await house.ended()
+    assert house.notes[-1] == "webhooks ended"
+    assert now() == pytest.approx(5)
+
+
+async def test_manager_skips_shutdown_delay_when_lease_is_lost():
+    house = House(elect=True, delay=5.0)
+    await house.start()
+    house.elector.ending.set_exception(LeadershipLost("taken"))
+    with pytest.raises(LeadershipLost):
+        await house.ended()
+    assert now() == pytest.approx(0)
+
+
+async def test_standby_manager_runs_leaderless_work_and_is_ready():
+    house = House(elect=True)
+    house.runnable("helper")
+    house.runnable("led", leader_only=True)
+    waiting, _ = house.controller("waiting")
+    working, _ = house.controller("working", needs_leader_election=False)
+    await house.start()
+    await asyncio.sleep(3600)
+    assert house.notes == ["helper began", "election began"]
+    assert (waiting.state.value, working.state.value) == ("standby", "running")
+    assert house.manager.health.readiness.report().healthy
+    await house.stopped()
+    assert "released" in house.notes
+    assert "led began" not in house.notes
+    assert now() == pytest.approx(3600)
+
+
+async def test_manager_starts_no_leader_runnable_when_elected_while_stopping():
+    house = House(elect=True)
+    house.runnable("led", leader_only=True)
+    waiting, _ = house.controller("waiting")
+    _, source = house.controller("working", seconds=5.0, needs_leader_election=False)
+    await house.start()
+    await begin(source)
+    house.stop.set()
+    await asyncio.sleep(1)
+    house.elector.elected.set()
+    await house.ended()
+    assert "working reconciled a" in house.notes
+    assert "led began" not in house.notes
+    assert waiting.state.value == "stopped"
+
+
+async def test_manager_stops_cleanly_when_asked_before_start_is_over():
+    house = House(elect=True)
+    house.lifespan("health")
+    house.runnable("helper")
+    house.controller("worker")
+    house.stop.set()
+    await house.start()
+    await house.ended()
+    assert house.notes[-1] == "health closed"
+    assert "released" in house.notes
+
+
+@pytest.mark.parametrize("elect", [False, True])
+@pytest.mark.parametrize(
+    ("grace", "delay", "works", "ends"),
+    [(10.0, 0.0, 3600.0, 10), (0.0, 0.0, 3600.0, 0), (10.0, 5.0, 8.0, 8), (10.0, 5.0, 2.0, 5)],
+    ids=["cancelled after the grace", "without grace", "the delay runs beside", "the delay is longer"],
+)
+async def test_reconciles_of_all_controllers_share_one_grace_and_are_cancelled_when_it_is_over(
+    grace: float, delay: float, works: float, ends: float, elect: bool
+):
+    house = House(elect=elect, grace=grace, delay=delay)
+    house.runnable("led", leader_only=True)
+    made = [house.controller(name, seconds=works) for name in ("one", "two")]
+    await house.start(elected=elect)
+    assert house.notes[-1] == "led began"
+    for controller, source in made:
+        assert controller.state.value == "running"
+        await begin(source)
+    await house.stopped()
+    assert now() == pytest.approx(ends)
+    assert {controller.state.value for controller, _ in made} == {"stopped"}
+    last = "events flushed"
+    for name in ("one", "two"):
+        how = f"{name} cancelled" if works > grace else f"{name} reconciled a"
+        assert house.notes.index(how) < house.notes.index("released" if elect else last)
+
+
+@pytest.mark.parametrize("leader_only", [False, True])
+async def test_manager_stops_in_order_and_raises_when_a_runnable_fails(
+    leader_only: bool, log_lines: LogLines
+):
+    house = House(elect=True)
+
+    async def fail() -> None:
+        await asyncio.sleep(7)
+        raise OSError("the disk is full")
+
+    house.manager.add(Runnable("fragile", fail, leader_only=leader_only))
+    _, source = house.controller("worker", seconds=10.0)
+    await house.start(elected=True)
+    source.add("a")
+    with pytest.raises(OSError, match="the disk is full"):
+        await house.ended()
+    assert now() == pytest.approx(10)
+    assert "worker reconciled a" in house.notes
+    assert "released" in house.notes
+    [line] = [line for line in log_lines if line["event"] == "stopping"]
+    assert line["reason"] == "the disk is full"
+
+
+async def test_manager_raises_error_of_runnable_that_cannot_be_made():
+    house = House()
+    house.lifespan("health")
+    house.runnable("helper")
+
+    def broken() -> Coroutine[Any, Any, None]:
+        raise TypeError("no coroutine")
+
+    house.manager.add(Runnable("broken", broken))
+    await house.start()
+    with pytest.raises(TypeError, match="no coroutine"):
+        await house.ended()
+
+
+@pytest.mark.parametrize(
+    "ending", [LeadershipLost("the lease is somebody else's"), KeyError("a fault in the program")], ids=repr
+)
+async def test_manager_cancels_work_without_releasing_lease_when_election_ends(ending: Exception):
+    house = House(elect=True)
+    _, source = house.controller("worker", seconds=3600.0)
+    await house.start(elected=True)
+    await begin(source)
+    house.elector.ending.set_exception(ending)
+    with pytest.raises(type(ending)) as raised:
+        await house.ended()
+    assert raised.value is ending
+    assert now() == pytest.approx(0)
+    assert house.notes == ["election began", "election ended", "worker cancelled"]
+
+
+@pytest.mark.parametrize("first", ["a signal", "a failure"])
+async def test_leadership_lost_during_the_grace_ends_the_grace(first: str):
+    house = House(elect=True)
+    failing = asyncio.Event()
+
+    async def fail() -> None:
+        await failing.wait()
+        raise ValueError("broken")
+
+    house.manager.add(Runnable("fragile", fail))
+    _, source = house.controller("worker", seconds=3600.0)
+    await house.start(elected=True)
+    await begin(source)
+    (house.stop if first == "a signal" else failing).set()
+    await asyncio.sleep(3)
+    assert "worker cancelled" not in house.notes
+    house.elector.ending.set_exception(LeadershipLost("not renewed"))
+    expected = (LeadershipLost, "not renewed") if first == "a signal" else (ValueError, "broken")
+    with pytest.raises(expected[0], match=expected[1]):
+        await house.ended()
+    assert now() == pytest.approx(3)
+    assert "worker cancelled" in house.notes
+    assert "released" not in house.notes
+
+
+@pytest.mark.parametrize("moment", ["idle", "waiting for the election", "working", "stopping"])
+async def test_manager_ends_everything_at_once_when_cancelled(moment: str):
+    house = House(elect=True)
+    house.lifespan("health")
+    house.runnable("helper")
+    _, source = house.controller("worker", seconds=3600.0)
+    await house.start()
+    if moment != "waiting for the election":
+        house.elector.elected.set()
+        await turns()
+    if moment in {"working", "stopping"}:
+        await begin(source)
+    if moment == "stopping":
+        house.stop.set()
+        await asyncio.sleep(1)
+    before = now()
+    house.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await house.ended()
+    assert now() == before
+    assert "released" not in house.notes
+    assert {"helper ended", "health closed"} <= set(house.notes)
+    assert house.notes.count("worker cancelled") == (moment in {"working", "stopping"})
+
+
+async def test_manager_can_be_cancelled_before_its_first_step():
+    house = House()
+    house.task = asyncio.create_task(house.manager.run(house.stop))
+    house.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await house.ended()
+
+
+async def test_manager_is_not_ready_while_stopping():
+    house = House()
+    _, source = house.controller("worker", seconds=5.0)
+    await house.start()
+    await begin(source)
+    assert house.manager.health.readiness.problem("shutdown") is None
+    house.stop.set()
+    await turns()
+    assert house.manager.health.readiness.problem("shutdown") == "the manager is stopping"
+    assert house.manager.health.liveness.report().healthy
+    await house.ended()
+
+
+async def test_manager_is_unready_when_the_election_has_trouble():
+    house = House(elect=True)
+    house.elector.problem = "cannot read the lease"
+    assert house.manager.health.readiness.problem("leader-election") == "cannot read the lease"
+    house.elector.ending.cancel()
+
+
+async def test_manager_refuses_two_controllers_of_one_name():
+    house = House()
+    house.controller("twin")
+    with pytest.raises(ValueError, match="there is a controller named twin already"):
+        house.controller("twin")
+
+
+async def test_manager_keeps_lease_and_logs_no_stop_while_a_thread_works(log_lines: LogLines):
+    house = House(elect=True, grace=5.0)
+    hold = ThreadHold()
+
+    async def act(request: Request) -> Result | None:
+        await asyncio.to_thread(hold.wait)
+        return None
+
+    source = house.reconciling("worker", act)
+    await house.start(elected=True)
+    await begin(source)
+    house.stop.set()
+    await asyncio.sleep(3600)
+    assert "released" not in house.notes
+    assert "stopped" not in [line["event"] for line in log_lines]
+    assert house.watchdog.due() is not None
+    hold.release()
+    await house.ended()
+    assert "released" in house.notes
+    assert "stopped" in [line["event"] for line in log_lines]
+
+
+async def test_manager_keeps_lease_while_a_reconcile_ignores_cancellation():
+    house = House(elect=True, grace=5.0)
+    may_end = asyncio.Event()
+
+    async def act(request: Request) -> Result | None:
+        while not may_end.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await may_end.wait()
+        return None
+
+    source = house.reconciling("worker", act)
+    await house.start(elected=True)
+    await begin(source)
+    house.stop.set()
+    await asyncio.sleep(3600)
+    assert "released" not in house.notes
+    may_end.set()
+    await house.ended()
+    assert "released" in house.notes
+
+
+@pytest.mark.parametrize("how", ["a signal", "a failure", "a cancellation"])
+async def test_manager_sets_watchdog_limit_on_every_way_to_stop(how: str):
+    house = House()
+    failing = asyncio.Event()
+
+    async def fail() -> None:
+        await failing.wait()
+        raise ValueError("broken")
+
+    house.manager.add(Runnable("fragile", fail))
+    await house.start()
+    assert house.watchdog.due() is None
+    match how:
+        case "a signal":
+            house.stop.set()
+        case "a failure":
+            failing.set()
+        case _:
+            house.task.cancel()
+    with contextlib.suppress(ValueError, asyncio.CancelledError):
+        await house.ended()
+    assert house.watchdog.due() is not None
+
+
+async def test_manager_is_not_alive_while_all_workers_of_a_controller_are_stuck():
+    house = House()
+    may_end = asyncio.Event()
+
+    async def act(request: Request) -> Result | None:
+        while not may_end.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await may_end.wait()
+        return None
+
+    source = house.reconciling("worker", act, max_concurrent_reconciles=2, reconcile_timeout=300.0)
+    await house.start()
+    alive = house.manager.health.liveness
+    source.add("a")
+    await asyncio.sleep(1000)
+    assert alive.report().healthy, "the other worker still works"
+    source.add("b")
+    await asyncio.sleep(359)
+    assert alive.report().healthy
+    await asyncio.sleep(2)
+    assert alive.problem("controller-worker") == (
+        "no worker is left: 2 reconciles do not end, that of ns/a among them"
+    )
+    may_end.set()
+    await turns()
+    assert alive.report().healthy
+    await house.stopped()
+
+
+async def test_reconciles_without_a_time_limit_are_never_taken_for_stuck():
+    house = House()
+    source = house.reconciling(
+        "worker", lambda _: asyncio.sleep(86400), max_concurrent_reconciles=1, reconcile_timeout=None
+    )
+    await house.start()
+    source.add("a")
+    await asyncio.sleep(80000)
+    assert house.manager.health.liveness.report().healthy
+    await house.stopped()
+
+
+async def test_reconcile_is_not_repeated_while_a_thread_of_the_last_attempt_works(log_lines: LogLines):
+    house = House()
+    attempts = 0
+    running = most = 0
+    hold, again = ThreadHold(), asyncio.Event()
+
+    def work() -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        hold.wait()
+        running -= 1
+
+    async def act(request: Request) -> Result | None:
+        nonlocal attempts
+        attempts += 1
+        if attempts > 1:
+            again.set()
+        await asyncio.to_thread(work)
+        return None
+
+    source = house.reconciling("worker", act, reconcile_timeout=1.0)
+    await house.start()
+    source.add("a")
+    await asyncio.sleep(600)
+    source.add("a")
+    await asyncio.sleep(600)
+    assert attempts == 1
+    [line] = [line for line in log_lines if line["event"] == "waiting for threads, which cannot be cancelled"]
+    assert (line["name"], line["count"]) == ("a", 1)
+    hold.release()
+    await again.wait()
+    assert most == 1
+    await house.stopped()

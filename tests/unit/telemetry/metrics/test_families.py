@@ -1,0 +1,114 @@
+"""docs/metrics.md has every family, as it is."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from controllers.petstore.pet import calls_counted
+from manager.telemetry.metrics import (
+    QUEUE_BUCKETS,
+    RECONCILE_BUCKETS,
+    REQUEST_BUCKETS,
+    Metrics,
+    counting,
+    observing,
+)
+from tests.support.metrics_page import Family, documented
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    metrics = Metrics()
+    for collector in vars(metrics).values():
+        if not isinstance(collector, CollectorRegistry):
+            names = collector._labelnames
+            child = collector.labels(*names) if names else collector
+            observe = getattr(child, "observe", None) or child.inc
+            observe(1)
+    return (generate_latest(metrics.registry) + generate_latest(metrics.process_registry)).decode()
+
+
+def test_metrics_page_documents_every_family(page: str):
+    families = list(text_string_to_metric_families(page))
+    assert all(family.documentation for family in families)
+    assert page.count("# HELP ") == page.count("# TYPE ") == len(families)
+
+
+def test_metrics_page_has_no_created_series(page: str):
+    assert "_created" not in page
+
+
+@pytest.mark.parametrize(
+    ("buckets", "first", "last", "count"),
+    [
+        (RECONCILE_BUCKETS, 0.005, 60, 40),
+        (QUEUE_BUCKETS, 1e-08, 1000, 12),
+        (REQUEST_BUCKETS, 0.005, 60, 12),
+    ],
+)
+def test_buckets_are_those_of_the_go_libraries(
+    buckets: tuple[float, ...], first: float, last: float, count: int
+):
+    assert (buckets[0], buckets[-1], len(buckets)) == (first, last, count)
+
+
+def test_metrics_instances_have_separate_counts():
+    one, other = Metrics(), Metrics()
+    one.events_total.labels("sent").inc()
+    name, labels = "operator_manager_events_total", {"result": "sent"}
+    assert one.registry.get_sample_value(name, labels) == 1
+    assert other.registry.get_sample_value(name, labels) is None
+
+
+@pytest.fixture(scope="module")
+def registered() -> dict[str, Family]:
+    metrics = Metrics()
+    calls_counted(metrics.registry)
+    return {**_families(metrics.registry), **_families(metrics.process_registry)}
+
+
+def test_documented_families_match_registered_types_and_labels(registered: dict[str, Family]):
+    assert dict(documented()) == registered
+
+
+def test_documented_families_are_unique():
+    names = [name for name, _ in documented()]
+    assert len(names) == len(set(names))
+
+
+def _families(registry: CollectorRegistry) -> dict[str, Family]:
+    return {name: family for collector in registry._collector_to_names for name, family in _of(collector)}
+
+
+def _of(collector: Collector) -> list[tuple[str, Family]]:
+    """What a collector collects; its labels are in the collector, or else in its samples."""
+    found = []
+    for family in collector.collect():
+        labels = getattr(collector, "_labelnames", ())
+        if not hasattr(collector, "_labelnames"):
+            labels = tuple(sorted({label for sample in family.samples for label in sample.labels}))
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        found.append((name, (family.type, tuple(labels))))
+    return found
+
+
+@pytest.mark.parametrize("value", [0.0, 0.005, 0.0051, 60.0, 61.0, -1.0])
+def test_quick_observers_record_same_samples_as_prometheus_client(value: float):
+    quick, slow = Metrics(), Metrics()
+    observing(quick.reconcile_time.labels("a"))(value)
+    observing(quick.reconcile_time.labels("a"))(value, {"trace_id": "1"})
+    counting(quick.reconcile_errors.labels("a"))()
+    for exemplar in (None, {"trace_id": "1"}):
+        slow.reconcile_time.labels("a").observe(value, exemplar)
+    slow.reconcile_errors.labels("a").inc()
+    shown, expected = (
+        [(each.name, each.labels, each.value, each.exemplar and each.exemplar.labels) for each in samples]
+        for samples in (
+            [sample for family in metrics.registry.collect() for sample in family.samples]
+            for metrics in (quick, slow)
+        )
+    )
+    assert shown == expected

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import resource
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from manager.telemetry.open_files import Reserve, raised_limit, tell_when_none_is_left
+
+
+@pytest.mark.virtual_time
+async def test_tell_when_none_is_left_logs_at_once_and_then_ever_less_often(monkeypatch: pytest.MonkeyPatch):
+    open_, left = os.open, False
+
+    def opening(*path: Any) -> int:
+        if not left:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return open_(*path)
+
+    monkeypatch.setattr(os, "open", opening)
+    with capture_logs() as lines:
+        watching = asyncio.create_task(tell_when_none_is_left())
+        await asyncio.sleep(0.5)
+        assert len(lines) == 1
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        assert f"all of {limit} open files" in lines[0]["event"]
+        await asyncio.sleep(600)
+        assert 2 <= len(lines) <= 5
+        left, told = True, len(lines)
+        await asyncio.sleep(3600)
+        assert len(lines) == told
+        watching.cancel()
+        await asyncio.wait([watching])
+
+
+@pytest.mark.parametrize("hard", [100, resource.RLIM_INFINITY])
+def test_raised_limit_raises_soft_limit_to_hard_limit(monkeypatch: pytest.MonkeyPatch, hard: int):
+    now = [28, hard]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: tuple(now))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: now.__setitem__(slice(None), limits))
+    assert raised_limit() >= 100
+    assert now == [hard, hard]
+
+
+def test_raised_limit_returns_current_limit_when_it_cannot_be_raised(monkeypatch: pytest.MonkeyPatch):
+    def refused(*_: object) -> None:
+        raise ValueError("not allowed to raise maximum limit")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (28, 100))
+    monkeypatch.setattr(resource, "setrlimit", refused)
+    assert raised_limit() == 28
+
+
+def test_reserve_gives_up_nothing_after_it_is_closed():
+    with Reserve() as reserve:
+        assert reserve.give_up()
+        assert not reserve.give_up()
+        assert reserve.take()
+    reserve.take()
+    assert not reserve.give_up()

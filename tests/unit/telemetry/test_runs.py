@@ -1,0 +1,288 @@
+"""The record of reconciles: what a record keeps, and how long records are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import tracemalloc
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manager.api import ObjectKey
+from manager.api.apps_v1 import Deployment
+from manager.telemetry.runs import (
+    BUDGET,
+    CALLED,
+    GONE_KEPT,
+    KEPT_OF_AN_OBJECT,
+    MOST_EVENTS,
+    MOST_REQUESTS,
+    MOST_TRIGGERS,
+    SPARED,
+    History,
+    ReconcileRecord,
+    Trigger,
+    called,
+    current_record,
+    enter_record,
+    leave_record,
+    resource_and_name,
+)
+
+WEB = ObjectKey("default", "web")
+CHANGED = Trigger("event", 1.0, "MODIFIED", "for", "Memcached", *WEB, 41, 42)
+GONE = Trigger("event", 1.0, "DELETED", "for", "Memcached", *WEB, 42, 0)
+_numbers = count()
+
+
+def run_of(
+    key: ObjectKey = WEB,
+    *,
+    controller: str = "memcached",
+    at: float = 0.0,
+    triggers: tuple[Trigger, ...] = (CHANGED,),
+    error: str = "",
+    gone: bool = False,
+) -> ReconcileRecord:
+    """A run that has ended, recognised by its id."""
+    run = ReconcileRecord(controller, *key, f"{next(_numbers):016x}", at, 0.0, 0, 0, triggers, len(triggers))
+    run.outcome, run.error, run.gone = "success", error, gone
+    return run
+
+
+@contextmanager
+def entered(run: ReconcileRecord) -> Iterator[ReconcileRecord]:
+    run.outcome = ""
+    token = enter_record(run)
+    yield run
+    leave_record(token)
+
+
+CONTROLLERS, NAMES = ("pet", "foo", "memcached"), "abcd"
+ADDED = st.tuples(
+    st.sampled_from(CONTROLLERS),
+    st.sampled_from(NAMES),
+    st.integers(0, 300),
+    st.booleans(),
+    st.sampled_from((0.0, 1.0, GONE_KEPT)),
+)
+
+
+@given(added=st.lists(ADDED, max_size=150), budget=st.integers(500, 20_000))
+def test_history_keeps_last_records_of_each_object_within_its_budget(
+    added: list[tuple[str, str, int, bool, float]], budget: int
+):
+    history, now = History(budget), 0.0
+    ids: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    order: defaultdict[str, list[str]] = defaultdict(list)
+    for controller, name, size, gone, pause in added:
+        now += pause
+        run = run_of(ObjectKey("ns", name), controller=controller, at=now, error="x" * size, gone=gone)
+        history.of(controller).add(run)
+        ids[controller, name].append(run.id)
+        order[controller].append(run.id)
+        assert history.bytes <= budget
+        assert history.bytes == sum(history.of(each).bytes for each in CONTROLLERS) >= 0
+        for each in CONTROLLERS:
+            records, living = history.of(each), set[str]()
+            for key in NAMES:
+                kept = [run.id for run in records.of(ObjectKey("ns", key))]
+                assert len(kept) <= KEPT_OF_AN_OBJECT
+                assert kept == (ids[each, key][-len(kept) :] if kept else [])
+                living.update(kept)
+            assert [run.id for run in records.latest()] == [one for one in order[each][::-1] if one in living]
+            assert len(records) == len(living)
+            assert (records.bytes == 0) is (not living)
+
+
+def test_history_keeps_records_of_quiet_controller_beside_a_busy_one():
+    history = History(20_000)
+    quiet = run_of(controller="pet")
+    history.of("pet").add(quiet)
+    for number in range(1000):
+        history.of("foo").add(run_of(ObjectKey("ns", f"{number}"), controller="foo"))
+    assert [run.id for run in history.of("pet").of(WEB)] == [quiet.id]
+    latest = [run.name for run in history.of("foo").latest()]
+    assert latest == [f"{number}" for number in range(999, 999 - len(latest), -1)]
+
+
+def test_history_keeps_only_the_last_records_of_a_busy_object():
+    history = History()
+    records = history.of("foo")
+    records.add(run_of(ObjectKey("ns", "quiet")))
+    for _ in range(10_000):
+        records.add(run_of())
+    assert len(records) == KEPT_OF_AN_OBJECT + 1
+    assert len(records._order) < 200
+
+
+@pytest.mark.whole
+async def test_history_of_ten_thousand_objects_takes_no_more_memory_than_its_budget():
+    history = History()
+    keys = [ObjectKey("default", f"memcached-{number}") for number in range(10_000)]
+    gc.collect()
+    tracemalloc.start()
+    for _ in range(5):
+        for key in keys:
+            run = run_of(key)
+            run.add_spared("apply", Deployment, key)
+            history.of("memcached").add(run)
+    del run
+    gc.collect()
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken <= history.bytes * 1.02 <= BUDGET * 1.02
+    assert history.bytes > BUDGET * 0.99
+    assert len(history.of("memcached")) > 1.5 * len(keys)
+
+
+def test_history_counts_the_memory_of_long_names_of_gone_objects():
+    history, pinned = History(BUDGET // 8), ObjectKey("default", "a")
+    records = history.of("pet")
+    gc.collect()
+    tracemalloc.start()
+    records.add(run_of(pinned, gone=True))
+    for number in range(6_000):
+        records.add(run_of(ObjectKey("default", f"{number:0253}"), at=number / 10, gone=True))
+        if number % 100 == 0:  # it has been there again ever since, and keeps its runs
+            records.add(run_of(pinned, at=number / 10))
+    gc.collect()
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert history.bytes > BUDGET * 0.12
+    assert taken <= history.bytes * 1.05
+
+
+def test_history_memory_stays_bounded_for_object_that_comes_and_goes():
+    history = History()
+    gc.collect()
+    tracemalloc.start()
+    for number in range(2_000):
+        history.of("pet").add(run_of(at=number / 10, gone=number % 2 == 0))
+    gc.collect()
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 50_000
+
+
+def test_history_keeps_records_of_a_deleted_object_for_an_hour():
+    records = History().of("foo")
+    records.add(run_of(at=10.0, gone=True))
+    again = ObjectKey("default", "again")
+    records.add(run_of(again, at=10.0, gone=True))
+    records.add(run_of(again, at=20.0))  # another of its name
+    records.add(run_of(ObjectKey("ns", "other"), at=GONE_KEPT + 9))
+    assert len(records.of(WEB)) == 1
+    records.add(run_of(ObjectKey("ns", "other"), at=GONE_KEPT + 10))
+    assert records.of(WEB) == []
+    assert len(records.of(again)) == 2
+    assert len(records) == 4
+
+
+def test_record_shows_gone_when_its_last_trigger_is_the_deletion():
+    child = Trigger("event", 1.0, "DELETED", "owns", "Pod", *WEB, 1, 0)
+    assert run_of(triggers=(CHANGED, GONE)).shows_gone("Memcached")
+    assert not run_of(triggers=(GONE, CHANGED)).shows_gone("Memcached")  # there is another of its name
+    assert not run_of(triggers=(child,)).shows_gone("Memcached")
+
+
+async def test_record_keeps_first_entries_and_counts_the_others():
+    run = run_of()
+    run.outcome = ""
+    token = enter_record(run)
+    for number in range(1000):
+        run.begin_request("get", f"/api/v1/pods/{number}", "").add_attempt(200, 0.1)
+        run.add_spared("apply", Deployment, WEB)
+        run.add_event("Normal", "Reason", "message " * 1000)
+        called("store/Add", 0.1, "Unavailable")
+    leave_record(token)
+    called("store/Add", 0.1)
+    run.outcome = "success"
+    records = History().of("foo")
+    records.add(run)
+    [kept] = records.of(WEB)
+    assert (kept.requested, kept.spared, kept.called, kept.recorded) == (1000, 1000, 1000, 1000)
+    assert (len(kept.requests), len(kept.events)) == (MOST_REQUESTS, MOST_EVENTS)
+    assert records.bytes < 12_000
+    spared = kept.requests[1]
+    assert (spared.path, spared.code) == ("/apis/apps/v1/namespaces/default/deployments/web", SPARED)
+    call = kept.requests[2]
+    assert (call.verb, call.path, call.code, call.error) == ("call", "store/Add", CALLED, "Unavailable")
+
+
+def test_record_why_summarises_its_triggers():
+    triggers = [Trigger("event", kind=f"Kind{number % 5}", change="ADDED") for number in range(MOST_TRIGGERS)]
+    assert run_of(triggers=tuple(triggers)).why == "Kind0 added, Kind1 added, Kind2 added, ..."
+    assert run_of(triggers=()).why == ""
+    words = {each: Trigger(each, name="the API server", kind="Pod").text for each in ("probe", "answered")}
+    assert words == {"probe": "to try the API server", "answered": "the API server has answered"}
+    assert [Trigger(each).text for each in ("back-off", "requeue", "asked", "resync", "timer")] == [
+        "again, after its back-off",
+        "again, as it said itself",
+        "asked for by the program",
+        "resync",
+        "timer",
+    ]
+
+
+async def test_history_returns_each_record_as_it_was_added():
+    record = run_of(triggers=(CHANGED, GONE), error="no answer")
+    record.outcome, record.next_in = "", 2.5
+    record.begin_request("apply", "/api/v1/pods", "web").add_attempt(201, 0.1)
+    record.add_event("Normal", "Created", "a pod")
+    record.outcome = "error"
+    history = History().of("memcached")
+    history.add(record)
+    assert history.of(WEB) == [record]
+
+
+@pytest.mark.virtual_time
+async def test_record_in_unix_time_shifts_all_times():
+    record = run_of(at=5.0, triggers=(CHANGED, Trigger("resync")))
+    record.outcome = ""
+    record.begin_request("get", "/api/v1/pods", "")
+    record.add_event("Normal", "Created", "a pod")
+    now = asyncio.get_running_loop().time()
+    shown = record.in_unix_time(1000.0)
+    assert (shown.started, shown.seconds) == (1005.0, now - 5.0)
+    assert [each.at for each in shown.triggers] == [CHANGED.at + 1000, 0.0]
+    assert [each.at for each in (*shown.requests, *shown.events)] == [now + 1000, now + 1000]
+
+
+async def test_current_record_is_inherited_by_tasks_until_the_reconcile_ends():
+    found: list[ReconcileRecord | None] = []
+
+    async def look() -> None:
+        found.append(current_record())
+
+    assert current_record() is None
+    with entered(run_of()) as run:
+        assert current_record() is run
+        await asyncio.create_task(look())
+        left_behind = asyncio.create_task(look())
+        run.outcome = "success"
+        assert current_record() is None
+    await left_behind
+    assert found == [run, None]
+
+
+@pytest.mark.parametrize(
+    ("path", "of"),
+    [
+        ("/apis/apps/v1/namespaces/blue/deployments", ("deployments", "")),
+        ("/apis/apps/v1/namespaces/blue/deployments/web", ("deployments", "web")),
+        ("/apis/cache.example.com/v1/namespaces/blue/memcacheds/web/status", ("memcacheds/status", "web")),
+        ("/api/v1/namespaces/blue", ("namespaces", "blue")),
+        ("/api/v1/namespaces", ("namespaces", "")),
+        ("/api/v1/namespaces/blue/secrets/root", ("secrets", "root")),
+        ("/api", ("", "")),
+    ],
+)
+def test_resource_and_name_splits_api_path(path: str, of: tuple[str, str]):
+    assert resource_and_name(path) == of

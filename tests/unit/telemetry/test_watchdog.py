@@ -1,0 +1,295 @@
+"""Who does not end by himself is ended: in threads and in real time, because that is what it is made of."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import faulthandler
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from manager.telemetry.watchdog import Watchdog
+
+SOON = 0.05
+LONG = 3600.0
+WAIT = 30.0
+
+
+LOCK_HELD = """
+import re, time
+from manager.watchdog import Watchdog
+
+with Watchdog() as watchdog:
+    now = time.monotonic()
+    watchdog.limit("the lease was lost", now + 0.2, latest=now + 0.4, since=now)
+    re.match("(a+)+$", "a" * 64 + "b")
+"""
+"""The regular expression backtracks for years, and no other thread runs meanwhile."""
+
+
+class Exits:
+    """The ends of the process, recorded instead of carried out.
+
+    Attributes:
+        armed: seconds after which `faulthandler` was asked to end it; None if it was not, or told not to.
+    """
+
+    def __init__(self) -> None:
+        self.codes: list[int] = []
+        self.ended = threading.Event()
+        self.armed: float | None = None
+
+    def exit(self, code: int) -> None:
+        self.codes.append(code)
+        self.ended.set()
+
+    def arm(self, seconds: float, **how: Any) -> None:
+        assert how == {"exit": True, "file": 2}
+        self.armed = seconds
+
+    def disarm(self) -> None:
+        self.armed = None
+
+
+@pytest.fixture
+def exits(monkeypatch: pytest.MonkeyPatch) -> Exits:
+    exits = Exits()
+    monkeypatch.setattr(os, "_exit", exits.exit)
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", exits.arm)
+    monkeypatch.setattr(faulthandler, "cancel_dump_traceback_later", exits.disarm)
+    return exits
+
+
+@pytest.fixture(autouse=True)
+def lines() -> Iterator[list[MutableMapping[str, Any]]]:
+    with capture_logs() as captured:
+        yield captured
+
+
+def limit(watchdog: Watchdog, seconds: float, *, late: float = LONG) -> None:
+    now = time.monotonic()
+    watchdog.limit("the lease was lost", now + seconds, latest=now + seconds + late, since=now)
+
+
+def test_watchdog_ends_process_at_its_limit_after_flushing_last_lines(
+    exits: Exits, lines: list[MutableMapping[str, Any]]
+):
+    flushed: list[float] = []
+    with Watchdog(before_exit=flushed.append) as watchdog:
+        limit(watchdog, SOON)
+        assert exits.ended.wait(WAIT)
+    assert exits.codes == [1]
+    [line] = lines
+    assert line["event"].startswith("ended by force: the lease was lost 0.")
+    assert 0 < flushed[0] <= 0.5
+
+
+def test_watchdog_ends_process_when_it_fails_itself(exits: Exits, lines: list[MutableMapping[str, Any]]):
+    def fail(number: int) -> None:
+        raise KeyError(number)
+
+    previous = signal.signal(signal.SIGUSR1, lambda *_: None)
+    try:
+        with Watchdog() as watchdog, watchdog.on_signals(fail):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert exits.ended.wait(WAIT)
+    finally:
+        signal.signal(signal.SIGUSR1, previous)
+    assert exits.codes == [1]
+    assert [line["event"] for line in lines] == ["the watchdog failed"]
+
+
+def test_watchdog_keeps_process_when_limit_is_postponed_or_lifted(exits: Exits):
+    with Watchdog() as watchdog:
+        limit(watchdog, SOON)
+        limit(watchdog, LONG)
+        watchdog.lift("the lease was lost")
+        watchdog.lift("the lease was lost")
+        assert not exits.ended.wait(4 * SOON)
+        assert watchdog.due() is None
+
+
+def test_watchdog_keeps_limit_of_the_first_stop(exits: Exits):
+    with Watchdog(stop_within=LONG) as watchdog:
+        watchdog.stopping()
+        due = watchdog.due()
+        time.sleep(0.01)
+        watchdog.stopping()
+        assert watchdog.due() == due
+        limit(watchdog, SOON)  # whichever comes first
+        assert exits.ended.wait(WAIT)
+
+
+def test_watchdog_never_ends_process_when_not_entered(exits: Exits):
+    watchdog = Watchdog(stop_within=0)
+    watchdog.stopping()
+    assert watchdog.due() is not None
+    assert not exits.ended.wait(4 * SOON)
+
+
+def test_watchdog_ends_process_whose_interpreter_lock_is_held():
+    ended = subprocess.run(
+        [sys.executable, "-c", LOCK_HELD], check=False, capture_output=True, text=True, timeout=WAIT
+    )
+    assert ended.returncode == 1
+    assert "Timeout" in ended.stderr
+    assert "in match" in ended.stderr
+
+
+def test_watchdog_arms_faulthandler_for_the_latest_time_of_the_first_limit(exits: Exits):
+    watchdog = Watchdog(stop_within=LONG)
+    limit(watchdog, LONG, late=100)
+    assert exits.armed is None
+    with watchdog:
+        assert exits.armed == pytest.approx(LONG + 100, abs=WAIT)
+        limit(watchdog, 2 * LONG, late=100)
+        assert exits.armed == pytest.approx(2 * LONG + 100, abs=WAIT)
+        watchdog.stopping()
+        assert exits.armed == pytest.approx(LONG + 1, abs=WAIT)
+        watchdog.lift("asked to stop")
+        assert exits.armed == pytest.approx(2 * LONG + 100, abs=WAIT)
+        watchdog.lift("the lease was lost")
+        assert exits.armed is None
+        limit(watchdog, LONG)
+    assert exits.armed is None
+
+
+def run_stuck(exits: Exits, stuck: Callable[[], Any]) -> None:
+    """Run a coroutine that does not end before the watchdog would have ended the process."""
+
+    async def main() -> None:
+        watchdog.watch(asyncio.get_running_loop())
+        await stuck()
+
+    with Watchdog() as watchdog, asyncio.Runner() as runner:
+        limit(watchdog, SOON)
+        runner.run(main())
+
+
+def test_forced_end_names_task_that_swallowed_its_cancellation(
+    exits: Exits, lines: list[MutableMapping[str, Any]]
+):
+    over = asyncio.Event()
+
+    async def innermost() -> None:
+        while not over.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await over.wait()
+
+    async def stubborn() -> None:
+        await innermost()
+
+    async def main() -> None:
+        task = asyncio.create_task(stubborn(), name="the stubborn one")
+        innocent = asyncio.create_task(asyncio.sleep(LONG), name="an innocent one")
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.to_thread(exits.ended.wait, WAIT)
+        over.set()
+        await task
+        innocent.cancel()
+
+    run_stuck(exits, main)
+    [line] = lines
+    assert "task the stubborn one" in line["still_running"]
+    assert "task an innocent one" not in line["still_running"]
+    assert "in stubborn" in line["stack"]
+    assert "in innermost" in line["stack"]
+    assert "await over.wait()" in line["stack"]
+
+
+def test_forced_end_names_task_and_stack_that_block_the_loop(
+    exits: Exits, lines: list[MutableMapping[str, Any]]
+):
+    async def main() -> None:
+        asyncio.current_task().set_name("the blocking one")
+        exits.ended.wait(WAIT)
+
+    run_stuck(exits, main)
+    [line] = lines
+    assert line["still_running"] == ["task the blocking one, running"]
+    assert "exits.ended.wait(WAIT)" in line["stack"]
+
+
+def test_watchdog_warns_once_about_a_task_that_blocks_the_loop(
+    exits: Exits, lines: list[MutableMapping[str, Any]]
+):
+    async def blocking() -> None:
+        named = asyncio.current_task()
+        assert named is not None
+        named.set_name("memcached-worker-1 default/m")
+        until = time.monotonic() + WAIT
+        while not lines and time.monotonic() < until:
+            time.sleep(0.01)  # noqa: ASYNC251 - that is what it does
+        time.sleep(0.5)  # noqa: ASYNC251
+
+    with Watchdog() as watchdog, asyncio.Runner() as runner:
+        watchdog.watch(runner.get_loop())
+        runner.run(blocking())
+    (line,) = lines
+    assert line["log_level"] == "warning"
+    assert line["task"] == "memcached-worker-1 default/m"
+    assert "in blocking" in line["stack"]
+    assert exits.codes == []
+
+
+def test_forced_end_names_working_thread_but_no_idle_one(exits: Exits, lines: list[MutableMapping[str, Any]]):
+    with ThreadPoolExecutor(thread_name_prefix="pool") as pool:
+        pool.submit(int).result()
+        working = threading.Thread(target=exits.ended.wait, args=(WAIT,), name="working")
+        working.start()
+        run_stuck(exits, lambda: asyncio.sleep(8 * SOON))
+        working.join()
+    [line] = lines
+    assert line["still_running"] == ["thread working"]
+
+
+def test_watchdog_ends_process_that_waits_for_lingering_threads(exits: Exits):
+    with Watchdog(stop_within=SOON):
+        lingering = threading.Thread(target=exits.ended.wait, args=(WAIT,))
+        lingering.start()
+    assert exits.ended.wait(WAIT)
+    lingering.join()
+    assert exits.codes == [1]
+
+
+def test_watchdog_ignores_idle_thread_pool(exits: Exits):
+    pool = ThreadPoolExecutor()
+    with Watchdog(stop_within=SOON) as watchdog:
+        pool.submit(int).result()
+        time.sleep(2 * SOON)  # it has given the result a moment before it waits again
+    assert watchdog.due() is None
+    assert not exits.ended.wait(4 * SOON)
+    pool.shutdown()
+
+
+def test_signals_are_heard_while_the_main_thread_is_blocked(exits: Exits):
+    heard: list[int] = []
+    both = threading.Event()
+
+    def hear(number: int) -> None:
+        heard.append(number)
+        if len(heard) == 2:
+            both.set()
+
+    previous = {each: signal.signal(each, lambda *_: None) for each in (signal.SIGTERM, signal.SIGUSR1)}
+    try:
+        with Watchdog() as watchdog, watchdog.on_signals(hear):
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert both.wait(WAIT)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    assert set(heard) == {signal.SIGTERM, signal.SIGUSR1}
+    assert exits.codes == []

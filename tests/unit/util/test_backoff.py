@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manager.util.backoff import Backoff, ExponentialDelay
+
+
+def backoff(*, jitter: float = 0.0, base: float = 1.0, cap: float = 10.0) -> Backoff:
+    return Backoff(base=base, cap=cap, jitter=jitter, rng=random.Random(1))
+
+
+def test_delays_double_up_to_the_cap():
+    delays = backoff()
+    assert [delays.next() for _ in range(6)] == [1, 2, 4, 8, 10, 10]
+
+
+def test_backoff_starts_over_after_reset():
+    delays = backoff()
+    first = [delays.next(), delays.next()]
+    assert delays.failures == 2
+    delays.reset()
+    assert delays.failures == 0
+    assert [delays.next(), delays.next()] == first
+
+
+def test_delays_that_reached_the_cap_still_differ():
+    delays = backoff(jitter=0.5)
+    late = [delays.next() for _ in range(100)][50:]
+    assert len(set(late)) == 50
+    assert max(late) - min(late) > 2
+
+
+def test_backoff_delays_are_equal_for_equal_seeds():
+    first, second = backoff(jitter=0.3), backoff(jitter=0.3)
+    assert [first.next() for _ in range(20)] == [second.next() for _ in range(20)]
+
+
+@given(
+    base=st.floats(1e-6, 10),
+    growth=st.floats(1, 1e6),
+    factor=st.floats(1, 10),
+    jitter=st.floats(0, 2),
+    failures=st.integers(0, 10**9),
+    seed=st.integers(0, 100),
+)
+def test_exponential_delay_lies_between_base_and_cap(
+    base: float, growth: float, factor: float, jitter: float, failures: int, seed: int
+):
+    cap = base * growth
+    delay = ExponentialDelay(base=base, cap=cap, factor=factor, jitter=jitter, rng=random.Random(seed))
+    slack = 1 + 1e-9
+    assert min(base, cap / (1 + jitter)) / slack <= delay(failures) <= cap * slack
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"base": 0.0},
+        {"base": 2.0, "cap": 1.0},
+        {"cap": float("inf")},
+        {"factor": 0.5},
+        {"jitter": -0.1},
+        {"base": float("nan")},
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, float]):
+    with pytest.raises(ValueError, match="back-off needs"):
+        ExponentialDelay(**{"base": 1.0, "cap": 2.0, **wrong}, rng=random.Random(1))

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manager.util.duration import format_duration, parse_duration
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("15s", 15),
+        ("1m30s", 90),
+        ("1h0m0s", 3600),
+        ("1.5h", 5400),
+        (".5s", 0.5),
+        ("1.s", 1),
+        ("300ms", 0.3),
+        ("100us", 0.0001),
+        ("1µs", 0.000001),
+        ("1μs", 0.000001),
+        ("0", 0),
+        ("-2m", -120),
+        ("+3s", 3),
+        ("1s1s", 2),
+    ],
+)
+def test_parse_duration_reads_like_go(text: str, seconds: float):
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "15", "s", "1 s", " 1s", "1d", "1s2", "--1s", "-", ".s", "1e3s", "1..s", "3000000h", "\u0661s"],
+)
+def test_parse_duration_refuses_what_go_refuses_and_shows_an_example(text: str):
+    with pytest.raises(ValueError, match='a duration such as "15s"'):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0s"),
+        (15.0, "15s"),
+        (90.0, "1m30s"),
+        (3600.0, "1h"),
+        (3601.5, "1h1.5s"),
+        (0.25, "250ms"),
+        (0.0000015, "1.5us"),
+        (0.000000001, "1ns"),
+        (-90.0, "-1m30s"),
+    ],
+)
+def test_format_duration_omits_needless_parts(seconds: float, text: str):
+    assert format_duration(seconds) == text
+
+
+@given(st.integers(min_value=-(10**15), max_value=10**15))
+def test_parse_duration_reads_what_format_duration_writes(nanoseconds: int):
+    seconds = nanoseconds / 10**9
+    assert parse_duration(format_duration(seconds)) == pytest.approx(seconds, abs=1e-9)
+
+
+def test_parse_duration_refuses_a_million_digits_without_unit():
+    with pytest.raises(ValueError, match="is expected"):
+        parse_duration("9" * 1_000_000)

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from manager.util.garbage import settle, tune_garbage_collector
+
+pytestmark = pytest.mark.usefixtures("gc_thresholds")
+
+
+def test_collections_become_rare():
+    tune_garbage_collector()
+    assert gc.get_threshold()[0] > 10_000
+
+
+def test_settle_freezes_existing_objects():
+    kept = [[]]
+    before = gc.get_freeze_count()
+    settle()
+    assert gc.get_freeze_count() > before
+    assert kept

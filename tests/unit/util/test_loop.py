@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from manager.telemetry.metrics import Metrics
+from manager.util import loop
+from manager.util.loop import SMALL, WorkThreads, count_tasks, loop_factory, observe_lag, own_turn
+
+
+def test_loop_factory_returns_asyncio_loop_when_uvloop_is_missing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    loop = loop_factory()()
+    try:
+        assert isinstance(loop, asyncio.SelectorEventLoop)
+    finally:
+        loop.close()
+
+
+def test_uvloop_is_used_where_it_is_installed():
+    uvloop = pytest.importorskip("uvloop")
+    loop = loop_factory()()
+    try:
+        assert isinstance(loop, uvloop.Loop)
+    finally:
+        loop.close()
+
+
+def test_loop_time_advances_while_a_callback_runs():
+    async def passes() -> bool:
+        loop = asyncio.get_running_loop()
+        start, machine = loop.time(), time.monotonic()
+        while time.monotonic() == machine:
+            pass
+        return start < loop.time() < start + 3600
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        assert runner.run(passes())
+
+
+def test_timers_follow_the_loops_clock():
+    async def due() -> float:
+        loop = asyncio.get_running_loop()
+        fired = loop.create_future()
+        when = loop.time() + 0.01
+        loop.call_at(when, lambda: fired.set_result(loop.time()))
+        return await fired - when
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        assert runner.run(due()) >= -0.001
+
+
+@pytest.mark.virtual_time
+async def test_lag_is_recorded_once_a_second_until_cancelled():
+    metrics = Metrics()
+    task = asyncio.create_task(observe_lag(metrics.loop_lag))
+    await asyncio.sleep(10.5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    count = metrics.registry.get_sample_value("operator_manager_event_loop_lag_seconds_count")
+    total = metrics.registry.get_sample_value("operator_manager_event_loop_lag_seconds_sum")
+    assert count == 10
+    assert total == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.virtual_time
+async def test_tasks_are_counted_until_they_are_done():
+    before = count_tasks()
+    tasks = [asyncio.create_task(asyncio.sleep(seconds)) for seconds in (1, 2, 3)]
+    await asyncio.sleep(2.5)
+    assert count_tasks() == before + 1
+    await asyncio.gather(*tasks)
+    assert count_tasks() == before
+
+
+@pytest.mark.parametrize("factory", [asyncio.new_event_loop, loop_factory()])
+def test_work_in_a_thread_counts_until_the_thread_is_done_whoever_was_cancelled(
+    factory: Callable[[], asyncio.AbstractEventLoop],
+):
+    names: list[str] = []
+    started, may_end = threading.Event(), threading.Event()
+
+    def work() -> None:
+        names.append(threading.current_thread().name)
+        started.set()
+        may_end.wait(30)
+
+    async def main() -> None:
+        loop, threads = asyncio.get_running_loop(), WorkThreads()
+        loop.set_default_executor(threads)
+        task = loop.create_task(asyncio.to_thread(work), name="worker", context=threads.context())
+        await asyncio.sleep(0)
+        await asyncio.to_thread(started.wait, 30)  # which does not count
+        assert threads.at_work == 1
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert threads.at_work == 1
+        idle = loop.create_task(threads.wait_idle())
+        await asyncio.sleep(0.01)
+        assert not idle.done()
+        may_end.set()
+        await idle
+        assert threads.at_work == 0
+
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main())
+    assert names == ["work_0 for worker"]
+
+
+async def test_threads_that_are_busy_with_work_keep_nobody_else_waiting():
+    loop, threads, may_end = asyncio.get_running_loop(), WorkThreads(), threading.Event()
+    loop.set_default_executor(threads)
+    context = threads.context()
+    tasks = [loop.create_task(asyncio.to_thread(may_end.wait, 30), context=context) for _ in range(100)]
+    await asyncio.sleep(0)
+    assert threads.at_work == 100
+    async with asyncio.timeout(20):
+        assert await asyncio.to_thread(int, "7") == 7
+    assert threads.at_work == 100
+    may_end.set()
+    await asyncio.gather(*tasks)
+
+
+@pytest.mark.virtual_time
+class TestLargeWork:
+    async def test_own_turn_lets_waiting_tasks_go_in_order_of_their_requests(self):
+        order = list[str]()
+
+        async def works(name: str, times: int) -> None:
+            for _ in range(times):
+                await own_turn(SMALL + 1)
+                order.append(name)
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(works("much", 3))
+            for name in ("a", "b"):
+                tasks.create_task(works(name, 1))
+        assert order == ["much", "a", "b", "much", "much"]
+
+    async def test_own_turn_skips_a_cancelled_waiter(self):
+        first, second, third = (asyncio.create_task(own_turn(SMALL + 1)) for _ in range(3))
+        await asyncio.sleep(0)
+        second.cancel()
+        await asyncio.gather(first, third)
+        assert second.cancelled()
+
+    async def test_own_turn_leaves_no_waiters_behind(self):
+        await asyncio.gather(*(own_turn(SMALL + 1) for _ in range(3)))
+        await asyncio.sleep(0)
+        assert asyncio.get_running_loop() not in loop._waiting

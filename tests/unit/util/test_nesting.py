@@ -1,0 +1,138 @@
+"""The limit for nested JSON and YAML holds for each decoder, at each depth of the caller's stack."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manager.api import ObjectKey
+from manager.api.core_v1 import Pod
+from manager.cache.record import RecordDecoder
+from manager.client.reader import decode_at_once
+from manager.kube.decoding import Decoder, json_object
+from manager.kube.errors import ProtocolError, status_error
+from manager.kube.listing import decode_list
+from manager.server.reviews import has_expired
+from manager.util import yaml_text
+from manager.util.nesting import MOST_LEVELS, is_too_deep
+from manager_tools.simulation.seeds import Plan
+
+T = TypeVar("T")
+DEEP = [MOST_LEVELS + 1, 300, 990, 1_000, 1_100, 5_000, 50_000]
+STACKS = [0, 500]
+
+
+class Named(msgspec.Struct):
+    name: str
+
+
+def at(frames: int, call: Callable[[], T]) -> T:
+    """Call it with so much more of the stack in use."""
+    return call() if frames == 0 else at(frames - 1, call)
+
+
+def nested(levels: int) -> bytes:
+    """Objects and lists within each other."""
+    return (
+        b'{"a":' * (levels % 2)
+        + b'[{"a":' * (levels // 2)
+        + b"1"
+        + b"}]" * (levels // 2)
+        + b"}" * (levels % 2)
+    )
+
+
+def pod(levels: int) -> bytes:
+    """A Pod of so many levels, in a field that the model does not have."""
+    metadata = b'"metadata":{"name":"a","namespace":"ns","uid":"u","resourceVersion":"1"}'
+    return b'{"apiVersion":"v1","kind":"Pod",%b,"x":%b}' % (metadata, nested(levels - 1))
+
+
+def levels_of(value: Any) -> int:
+    """How deeply it is nested."""
+    levels, level = 0, [value]
+    while level := [each for each in level if isinstance(each, dict | list)]:
+        levels += 1
+        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
+    return levels
+
+
+TEXTS = st.text(alphabet='[{"\\}]', max_size=8)
+VALUES = st.recursive(TEXTS, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner))
+
+
+@given(VALUES)
+def test_is_too_deep_counts_brackets_that_are_not_in_texts(value: Any):
+    raw, levels = orjson.dumps(value), levels_of(value)
+    for most in range(5):
+        for content in (raw, bytearray(raw), memoryview(raw), msgspec.Raw(raw)):
+            assert is_too_deep(content, most) == (levels > most)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_decoders_read_as_many_levels_as_there_may_be(stack: int):
+    def read() -> None:
+        assert json_object(pod(MOST_LEVELS), "a pod")["x"] == orjson.loads(nested(MOST_LEVELS - 1))
+        record, _ = RecordDecoder(Pod.gvk, field_manager="x")(pod(MOST_LEVELS))
+        assert record.raw == pod(MOST_LEVELS)
+        assert decode_at_once(record.raw, Pod, record.key).origin == record.raw
+        assert Decoder(Named, "a name")(b'{"x":%b,"name":"a"}' % nested(MOST_LEVELS - 1)).name == "a"
+        assert levels_of(yaml_text.load(nested(MOST_LEVELS))) == MOST_LEVELS
+
+    at(stack, read)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("levels", DEEP)
+def test_decoders_cut_off_what_a_server_has_nested_more_deeply(levels: int, stack: int):
+    def read() -> None:
+        assert levels_of(json_object(pod(levels), "a pod")) == MOST_LEVELS
+        record, _ = RecordDecoder(Pod.gvk, field_manager="x")(pod(levels))
+        assert levels_of(orjson.loads(record.raw)) == MOST_LEVELS
+        live = decode_at_once(pod(levels), Pod, ObjectKey("ns", "a"))
+        assert live.origin is not None
+        assert levels_of(orjson.loads(live.origin)) == MOST_LEVELS
+        assert Decoder(Named, "a name")(b'{"x":%b,"name":"a"}' % nested(levels)).name == "a"
+
+    at(stack, read)
+
+
+@pytest.mark.parametrize("levels", DEEP)
+async def test_decoders_of_lists_cut_off_what_is_in_an_object_of_them(levels: int):
+    raw = b'{"metadata":{"resourceVersion":"1"},"items":[%b,%b]}' % (pod(3), pod(levels))
+    first, second = (await decode_list.large(raw)).items or ()
+    assert bytes(first) == pod(3)
+    record, _ = RecordDecoder(Pod.gvk, field_manager="x")(second)
+    assert levels_of(orjson.loads(record.raw)) == MOST_LEVELS
+
+
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("levels", DEEP)
+def test_decoders_refuse_what_a_person_has_nested_more_deeply(levels: int, stack: int):
+    def read() -> None:
+        with pytest.raises(yaml_text.NotYaml, match=r"it is nested too deeply$"):
+            yaml_text.load(nested(levels))
+        with pytest.raises(ValueError, match=r"^it is no plan of a simulation: it is nested too deeply$"):
+            Plan.from_json(nested(levels), kinds=1)
+        claims = b'{"exp":1,"x":%b}' % nested(levels - 1)
+        parts = (base64.urlsafe_b64encode(each).rstrip(b"=") for each in (b'{"alg":"x"}', claims, b"x"))
+        assert not has_expired(b".".join(parts).decode())
+        status = b'{"kind":"Status","code":404,"message":"x","x":%b}' % nested(levels - 1)
+        assert status_error(msgspec.Raw(status)).status == 500
+
+    at(stack, read)
+
+
+@pytest.mark.parametrize("levels", DEEP)
+def test_decoders_say_of_what_has_no_end_that_it_is_nested_too_deeply(levels: int):
+    deep = b'{"a":' * levels
+    for decode in (lambda: json_object(deep, "a list"), lambda: Decoder(Named, "a list")(deep)):
+        with pytest.raises(ProtocolError, match=r"^not a list: it is nested too deeply$"):
+            decode()

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from manager.util.rate_limit import Lines, Repeats, TokenBucket
+
+pytestmark = pytest.mark.virtual_time
+
+
+def now() -> float:
+    return round(asyncio.get_running_loop().time(), 6)
+
+
+async def test_token_bucket_allows_a_burst_and_no_more():
+    bucket = TokenBucket(rate=2, burst=3)
+    assert [bucket.try_acquire() for _ in range(5)] == [True, True, True, False, False]
+
+
+async def test_token_bucket_regains_a_token_per_interval():
+    bucket = TokenBucket(rate=2, burst=3)
+    while bucket.try_acquire():
+        pass
+    await asyncio.sleep(0.4)
+    assert not bucket.try_acquire()
+    await asyncio.sleep(0.11)
+    assert bucket.try_acquire()
+    assert not bucket.try_acquire()
+
+
+async def test_token_bucket_never_exceeds_its_burst_after_a_quiet_time():
+    bucket = TokenBucket(rate=1, burst=2)
+    await asyncio.sleep(3600)
+    assert [bucket.try_acquire() for _ in range(3)] == [True, True, False]
+
+
+async def test_token_bucket_lets_waiters_through_at_its_rate_in_order():
+    bucket = TokenBucket(rate=10, burst=1)
+    passed: list[tuple[int, float]] = []
+
+    async def pass_through(number: int) -> None:
+        await bucket.acquire()
+        passed.append((number, now()))
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(4):
+            group.create_task(pass_through(number))
+    assert passed == [(0, 0.0), (1, 0.1), (2, 0.2), (3, 0.3)]
+
+
+async def test_try_acquire_fails_while_others_wait():
+    bucket = TokenBucket(rate=1, burst=1)
+    assert bucket.try_acquire()
+    waiting = asyncio.create_task(bucket.acquire())
+    await asyncio.sleep(0.5)
+    assert not bucket.try_acquire()
+    await waiting
+    assert now() == 1
+    assert not bucket.try_acquire()
+
+
+async def test_token_bucket_regains_token_of_a_cancelled_wait():
+    bucket = TokenBucket(rate=1, burst=1)
+    assert bucket.try_acquire()
+    waiting = asyncio.create_task(bucket.acquire())
+    await asyncio.sleep(0.5)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await asyncio.sleep(0.5)
+    assert bucket.try_acquire()
+
+
+@pytest.mark.parametrize(("rate", "burst"), [(0, 1), (-1, 1), (float("inf"), 1), (1, 0)])
+async def test_numbers_that_make_no_sense_are_refused(rate: float, burst: int):
+    with pytest.raises(ValueError, match="positive rate"):
+        TokenBucket(rate=rate, burst=burst)
+
+
+async def test_repeats_report_at_once_and_then_ever_less_often_with_a_count():
+    repeats, told = Repeats(), []
+    for _ in range(3600):
+        if (times := repeats.count()) is not None:
+            told.append((now(), times))
+        await asyncio.sleep(1)
+    assert told == [(0, 1), (60, 60), (180, 120), (420, 240), (900, 480), (1800, 900), (2700, 900)]
+
+
+async def test_repeats_report_at_once_again_after_a_long_quiet_time():
+    repeats = Repeats()
+    assert [repeats.count() for _ in range(3)] == [1, None, None]
+    await asyncio.sleep(1000)
+    assert [repeats.count(), repeats.count()] == [3, None]
+    await asyncio.sleep(61)
+    assert repeats.count() == 2
+
+
+async def test_lines_above_their_number_are_left_out_and_counted():
+    lines, written = Lines(per_minute=2), list[tuple[str, dict[str, int]]]()
+
+    def write(event: str, **told: int) -> None:
+        written.append((event, told))
+
+    for number in range(5):
+        lines.tell(write, "failed", number=number)
+    await asyncio.sleep(30)
+    for number in (5, 6):
+        lines.tell(write, "failed", number=number)
+    assert written == [
+        ("failed", {"number": 0}),
+        ("failed", {"number": 1}),
+        ("failed", {"number": 5, "untold": 3}),
+    ]
