@@ -71,7 +71,7 @@ def main(arguments: Sequence[str], description: str) -> int:
     try:
         results = _measure(peers, parts, options, pinned)
     except KeyboardInterrupt:
-        print(f"\nstopped; what was measured until then is in {KEPT}", file=sys.stderr)
+        print(f"\nstopped; {KEPT} has the figures so far", file=sys.stderr)
         return 130
     print(shown(results))
     if onto_page:
@@ -111,8 +111,8 @@ def _parser(description: str) -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME=COMMAND",
-        help="one more program that does the work of Memcached, such as an older version of this one; in the"
-        " command {kubeconfig}, {concurrency} and {health} stand for what they say",
+        help="measure another Memcached operator too, such as an older version of this one; the command"
+        " contains {kubeconfig}, {concurrency} and {health} as placeholders",
     )
     parser.add_argument(
         "--python",

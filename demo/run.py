@@ -194,7 +194,7 @@ class Demo:
             group, _, version = obj["apiVersion"].rpartition("/")
             resource = cluster.registry.of_kind(group, version, obj["kind"])
             if resource is None:
-                raise DemoFailed(f"there is no kind {obj['kind']} in {obj['apiVersion']}")
+                raise DemoFailed(f"{obj['apiVersion']} has no kind {obj['kind']}")
             namespace = obj["metadata"].get("namespace", DEFAULT)
             path = resource.paths[-1].format(namespace=namespace)
             answer = await cluster.handle(

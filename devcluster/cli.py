@@ -123,7 +123,7 @@ def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], l
     flag_value=False,
     default=True,
     show_default=False,
-    help="run the API server only: no workload comes to life",
+    help="run the API server only; no workload starts",
 )
 @click.option(
     "--pod-ready-delay",
@@ -144,7 +144,7 @@ def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], l
     type=_duration,
     default="30m",
     metavar="DURATION",
-    help="a watch that asks for no end lasts between one and two times as long",
+    help="duration of a watch without a timeout: between one and two times this",
 )
 @click.option(
     "--enable-admission-plugins",
@@ -154,7 +154,7 @@ def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], l
     metavar="NAMES",
     shell_complete=_offering(OWNER_REFERENCES),
     show_default="none",
-    help=f"admission plugins beside the usual ones: {OWNER_REFERENCES}",
+    help=f"additional admission plugins: {OWNER_REFERENCES}",
 )
 @click.option(
     "--feature-gates",
@@ -206,7 +206,7 @@ async def _up(options: Mapping[str, Any]) -> None:
 def _announce(cluster: DevCluster) -> None:
     click.echo(f"devcluster: serving Kubernetes at {cluster.server_url}")
     if not ipaddress.ip_address(cluster.address).is_loopback:
-        click.echo(f"devcluster: whoever reaches {cluster.address} and has a token can use it")
+        click.echo(f"devcluster: everyone with a token who can reach {cluster.address} can use it")
     click.echo(f"export KUBECONFIG={cluster.kubeconfig_path}")
     click.echo("devcluster: ready; Ctrl-C stops it")
 

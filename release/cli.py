@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m release", description=__doc__, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    generate = commands.add_parser("generate", help="write what is generated and kept in the repository")
+    generate = commands.add_parser("generate", help="write the repository's generated files")
     generate.add_argument(
         "--check", action="store_true", help="write nothing; fail when a file is not current"
     )
@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     _namespaces_flag(installer)
     _image_flags(installer)
     installer.set_defaults(run=_installer)
-    chart = commands.add_parser("chart", help="write the Helm chart, in the place of what is there")
+    chart = commands.add_parser("chart", help="write the Helm chart, replacing an existing one")
     chart.add_argument("folder", type=Path)
     _image_flags(chart)
     chart.set_defaults(run=_chart, namespaces=())

@@ -224,7 +224,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Without an owner",
-                "For how long a lease was nobody's before somebody took it.",
+                "Time from the release or expiry of a Lease until another replica acquires it.",
                 "s",
                 _quantiles("operator_manager_lease_unowned_seconds", "pod", _JOB),
             ),
@@ -235,7 +235,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel(
                 "Requests by code",
-                "<error> is no answer at all.",
+                "<error> counts requests without a response.",
                 "reqps",
                 ((_rate("rest_client_requests_total", "method, code", _JOB), "{{method}} {{code}}"),),
             ),

@@ -64,5 +64,5 @@ def idle(
             wait_quiet(process, at_least=settle, timeout=WITHIN)
             figures = {"mb": resident_mb(process), "peak_mb": peak_mb(process)}
     if not records(store):
-        raise AssertionError("no sample has come to the store")
+        raise AssertionError("no sample has reached the store")
     recorder.record("memory", number, figures, group=ALL_FIVE)

@@ -101,7 +101,7 @@ def check_ours(kind: str, metadata: ObjectMeta, site: Wordpress, program: str) -
     if whose:
         raise Blocked.name_taken(f"{name} already exists and {whose}")
     if metadata.deletion_timestamp is not None:
-        message = f"{name} is being deleted; it is made anew once it is gone"
+        message = f"{name} is being deleted; it is created again after that"
         raise Blocked("BeingDeleted", message, awaited=True)
 
 

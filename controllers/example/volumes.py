@@ -122,4 +122,4 @@ def _not_as_wanted(site: Wordpress, claim: PersistentVolumeClaim) -> Iterator[Tr
         message = f"{name} has {has}, not {wanted}, and cannot change it; it is used as it is"
         yield Trouble("StorageClassDiffers", message)
     if claim.status.phase == "Lost":
-        yield Trouble("VolumeLost", f"the volume of {name} is gone, and with it what was on it")
+        yield Trouble("VolumeLost", f"the volume of {name} is gone, with all its data")

@@ -42,8 +42,8 @@ BY_SECRET = "root-password-secret"  # noqa: S105 - a name
 SITES_PODS = Selection.of(label_selector="app.kubernetes.io/part-of=wordpress,tier")
 
 _IN_THE_OPEN = (
-    "spec.sqlrootpassword: whoever may read this object can read it, and it cannot be changed later;"
-    " better keep it in a Secret, and name that in spec.sqlRootPasswordSecretRef"
+    "spec.sqlrootpassword: everyone with access to this object can read it, and it is immutable;"
+    " better use a Secret and spec.sqlRootPasswordSecretRef"
 )
 _FIRST_VISITOR = (
     "spec.serviceType: {type} lets whoever comes first install WordPress, and be its administrator;"

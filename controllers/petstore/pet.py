@@ -291,7 +291,7 @@ class PetOperator(Operator[Pet]):
             case "added":
                 ctx.event("Added", f"Added {content} to the pet store as {kept.id}")
             case "adopted":
-                ctx.event("Adopted", f"Took over {kept.id} of the pet store, which was nobody's: {content}")
+                ctx.event("Adopted", f"Took over {kept.id} of the pet store, which had no owner: {content}")
             case "updated" if _is_settled(pet, "True"):
                 ctx.event("Restored", f"Put {kept.id} of the pet store back as it should be: {content}")
             case "updated":

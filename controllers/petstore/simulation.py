@@ -113,7 +113,7 @@ class PetStoreOutside(Outside):
             elif pet.status.id != record.id:
                 problems.append(f"Pet {pet.key} has id {pet.status.id}, and its record {record.id}")
         problems += [
-            f"a record is left of a Pet that is gone: {each}"
+            f"the record of a deleted Pet still exists: {each}"
             for key, each in by_key.items()
             if key not in seen and key not in self.world.forgotten
         ]

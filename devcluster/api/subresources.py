@@ -83,7 +83,7 @@ class Subresources:
             if given and given != account["metadata"][field]:
                 raise bad_request(f"must match the {field} of the service account")
         if self.tokens is None:
-            raise StatusError(405, "MethodNotAllowed", "there are no tokens here")
+            raise StatusError(405, "MethodNotAllowed", "this server issues no tokens")
         representation = negotiate(call.request.headers.get("accept", ""))
         spec = asked.setdefault("spec", {})
         if spec.get("expirationSeconds") is None:

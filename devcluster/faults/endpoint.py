@@ -68,14 +68,14 @@ def _answer(request: ApiRequest, control: FaultControl) -> ApiResponse:
             number = path.removeprefix("faults/")
             fault = control.remove(int(number)) if _NUMBER.match(number) else None
             if fault is None:
-                raise StatusError(404, "NotFound", f"there is no fault {number}")
+                raise StatusError(404, "NotFound", f"fault {number} does not exist")
             return ApiResponse.json(fault.to_json())
         case "POST", "history/expire":
             control.expire_history()
             return ApiResponse.json({})
         case "POST", "connections/cut":
             return ApiResponse.json({"connections": control.cut_connections()})
-    raise StatusError(404, "NotFound", f"there is no {request.method} {request.path}")
+    raise StatusError(404, "NotFound", f"{request.method} {request.path} does not exist")
 
 
 def _fault(body: bytes) -> Fault:

@@ -65,7 +65,7 @@ def parse_options(arguments: Sequence[str]) -> Options:
 def _dns_label(text: str) -> str:
     if DNS_LABEL.fullmatch(text) is None:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no name of a namespace: at most 63 lower-case letters, digits and '-' within"
+            f"{text!r} is not a namespace's name: at most 63 lower-case letters, digits and '-' within"
         )
     return text
 

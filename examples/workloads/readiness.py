@@ -31,7 +31,7 @@ async def wait_ready(client: Client, deployment: Deployment, *, timeout: float) 
             ):
                 async for found in live:
                     if not found:
-                        raise Failure(f"deployment {name} was deleted by somebody else")
+                        raise Failure(f"deployment {name} was deleted by another client")
                     ready = ready_replicas(found[0])
                     show(ready)
                     if ready >= total:

@@ -141,7 +141,7 @@ def applied_record(obj: Object, spec: Object) -> Object:
 BENCHMARKS = (
     Benchmark(
         "apply.compare-created",
-        "a Deployment compared with what is wanted, by the record of a create",
+        "a Deployment compared with the desired one, by the record of a create",
         ready(lambda: comparison(partial(holds, exact=False), owned(), equal=True)),
         against=("apply.compare-naive",),
     ),
@@ -165,7 +165,7 @@ BENCHMARKS = (
         ),
         against=("apply.compare-naive",),
     ),
-    Benchmark("apply.compare-naive", "the same without records: is what is wanted there?", ready(naive)),
+    Benchmark("apply.compare-naive", "the same without records: are the desired values there?", ready(naive)),
     Benchmark(
         "apply.unchanged",
         "a client's apply of a Deployment that is as it should be",
