@@ -1,1 +1,1 @@
-"""What users write: one pydantic model per kind, in `apis/<group>/<version>/<kind>.py`."""
+"""The API types: one pydantic model per kind, in `apis/<group>/<version>/<kind>.py`."""

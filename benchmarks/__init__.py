@@ -1,4 +1,4 @@
-"""What the manager costs on a real API server, next to its peers and to the least that its work can cost."""
+"""Benchmarks of the manager on a real API server, next to its peers and to the minimum cost of its work."""
 
 from __future__ import annotations
 

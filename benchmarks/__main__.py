@@ -1,11 +1,10 @@
-"""Measures operators from outside, side by side, on a real API server and etcd with no other controllers.
+"""Measure operators from outside, side by side, on a real API server and etcd without other controllers.
 
     python -m benchmarks [--only PART,...] [--rounds N] [--peers NAME,...] [--program NAME=COMMAND]...
 
-A whole run writes docs/benchmarks/; one of some parts, some peers or other programs is printed, unless
+A whole run writes docs/benchmarks/. A run with some parts, some peers or other programs is printed, unless
 --write is given. All raw figures are kept in .local/benchmarks/. KUBEBUILDER_ASSETS names the folder with the
-programs of the control plane. Figures of one run may be compared with each other, those of different runs or
-machines not.
+programs of the control plane. Only figures of the same run are comparable.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A client that costs little: sends what it is told to an API server, and says how long that took.
+"""A cheap client: it sends a job's requests to an API server, and reports how long they took.
 
     python -m benchmarks.api_load KUBECONFIG JOB
 
-JOB is a JSON object, of which `do` names one of the functions below and the rest is its arguments. The result
-is a line of JSON. A process of its own, so that its time is not the server's.
+JOB is a JSON object: `do` names one of the functions below, the other fields are its arguments. The result is
+a line of JSON. The client has its own process, so that its CPU time is not the server's.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ APPLY = "application/apply-patch+yaml"
 
 
 class Connection(asyncio.Protocol):
-    """One connection, one request at a time."""
+    """A connection, with one request at a time."""
 
     def __init__(self) -> None:
         self.delays: list[float] | None = None
-        """Of a watch: how long after its writing each event came, in ms."""
+        """The delay of each event of a watch since its write, in ms."""
         self._enough = 0
         self._body: list[bytes] = []
         self._done: asyncio.Future[bytes] | None = None
@@ -50,10 +50,10 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     async def send(self, request: bytes) -> bytes:
-        """The body of the answer.
+        """Send a request and return the response's body.
 
         Raises:
-            OSError: the answer is an error, or the connection has gone.
+            OSError: the response is an error, or the connection is closed.
         """
         self._start(request)
         assert self._done is not None
@@ -67,17 +67,17 @@ class Connection(asyncio.Protocol):
         return self._done
 
     async def close(self) -> None:
-        """Be done, at once."""
+        """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
             await self._gone.wait()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ready."""
+        """Note that the connection is open."""
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """No answer comes any more."""
+        """Fail the current request."""
         self._gone.set()
         if self._done is not None and not self._done.done():
             self._done.set_exception(error or ConnectionResetError("the server closed the connection"))
@@ -87,7 +87,7 @@ class Connection(asyncio.Protocol):
         self._parser.feed_data(data)
 
     def on_body(self, part: bytes) -> None:
-        """A part of an answer, or some events."""
+        """Take a part of a response, or some events."""
         if self.delays is None:
             self._body.append(part)
             return
@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
             self._done.set_result(b"")
 
     def on_message_complete(self) -> None:
-        """The answer is all there."""
+        """Complete the current request."""
         body, self._body = b"".join(self._body), []
         if self._done is None or self._done.done():
             return
@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
 
 
 class Client:
-    """Requests of one user to one server."""
+    """The requests of a user to a server."""
 
     def __init__(self, kubeconfig: Path) -> None:
         credentials = Credentials.read(kubeconfig)
@@ -128,7 +128,7 @@ class Client:
         self._context = ssl.create_default_context(cadata=(credentials.authority or b"").decode())
 
     async def connect(self, count: int) -> list[Connection]:
-        """So many connections."""
+        """Open `count` connections."""
         loop = asyncio.get_running_loop()
         made = [
             await loop.create_connection(Connection, self._host, self._port, ssl=self._context)
@@ -137,7 +137,7 @@ class Client:
         return [connection for _, connection in made]
 
     def request(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> bytes:
-        """As it goes over the wire."""
+        """Build a request as it goes over the wire."""
         data = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
         head = f"{method} {path} HTTP/1.1\r\n{self._head}"
         head += f"Content-Type: {content_type}\r\nContent-Length: {len(data)}\r\n\r\n"
@@ -147,7 +147,7 @@ class Client:
 async def requests(
     client: Client, *, kind: str, count: int, connections: int = 16, prefix: str = "load", first: int = 0
 ) -> dict[str, Any]:
-    """`count` requests of a kind of `KINDS`, over so many connections."""
+    """Send `count` requests of a kind of `KINDS`, over `connections` connections."""
     make = KINDS[kind]
     waiting = iter([make(client, f"{prefix}-{index:06d}") for index in range(first, first + count)])
     pool = await client.connect(connections)
@@ -166,7 +166,7 @@ async def requests(
 
 
 async def one(client: Client, *, path: str, rounds: int = 5) -> dict[str, Any]:
-    """The same GET several times: the quickest, in seconds, and the bytes of its answer."""
+    """Repeat a GET; return the shortest time in seconds, and the bytes of the response."""
     (connection,) = await client.connect(1)
     request, times, size = client.request("GET", path), [], 0
     for _ in range(rounds):
@@ -177,9 +177,9 @@ async def one(client: Client, *, path: str, rounds: int = 5) -> dict[str, Any]:
 
 
 async def watch(client: Client, *, watchers: int, events: int) -> dict[str, Any]:
-    """How long after its writing each event came to each of the watches, in ms.
+    """Measure the delay of each event at each watch since its write, in ms.
 
-    Says `ready` once all watch; the writer is another process, with `writes`.
+    Prints `ready` once all watches are open; another process writes the objects with `writes`.
     """
     (lister,) = await client.connect(1)
     version = json.loads(await lister.send(client.request("GET", f"{CONFIG_MAPS}?limit=1")))["metadata"]
@@ -206,13 +206,13 @@ async def writes(client: Client, *, count: int, rate: float, prefix: str) -> dic
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:
-    """A small one."""
+    """Build a small ConfigMap."""
     metadata = {"name": name, "namespace": "default", "labels": {"app": "load"}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"key": "value", **data}}
 
 
 def deployment(name: str) -> dict[str, Any]:
-    """A usual one."""
+    """Build a typical Deployment."""
     labels = {"app": name}
     container = {"name": "web", "image": "nginx:1.27", "ports": [{"containerPort": 80, "name": "http"}]}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
@@ -225,7 +225,7 @@ def deployment(name: str) -> dict[str, Any]:
 
 
 def memcached(name: str) -> dict[str, Any]:
-    """A custom object."""
+    """Build a Memcached."""
     return {
         "apiVersion": "cache.example.com/v1",
         "kind": "Memcached",
@@ -235,7 +235,7 @@ def memcached(name: str) -> dict[str, Any]:
 
 
 def status(name: str) -> dict[str, Any]:
-    """What an operator would say of it."""
+    """Build a status like an operator's."""
     condition = {
         "type": "Available",
         "status": "True",

@@ -42,10 +42,10 @@ class Served:
     plane: ControlPlane | None = None
 
     def run(self, do: str, **arguments: Any) -> dict[str, Any]:
-        """A job of `api_load`, in a process of its own; the server's CPU time, in s, is added to its result.
+        """Run a job of `api_load` in its own process; return its result with the server's CPU seconds added.
 
         Raises:
-            OSError: it failed.
+            OSError: the job failed.
         """
         before = self.cpu_seconds()
         with self.begin(do, **arguments) as job:
@@ -56,23 +56,23 @@ class Served:
         return {**result, "cpu": self.cpu_seconds() - before}
 
     def begin(self, do: str, **arguments: Any) -> subprocess.Popen[str]:
-        """The same, only started."""
+        """Start a job of `api_load`, and return its process."""
         job = json.dumps({"do": do, **arguments})
         command = [sys.executable, "-m", "benchmarks.api_load", str(self.kubeconfig), job]
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
     def cpu_seconds(self) -> float:
-        """Used so far by all of it."""
+        """Return the CPU seconds used by all processes so far."""
         return sum(process.cpu_seconds() for process in self.processes)
 
     def resident_mb(self) -> float:
-        """Held now by all of it."""
+        """Return the memory of all processes in MB."""
         return sum(process.resident_bytes() for process in self.processes) / (1 << 20)
 
 
 @contextlib.contextmanager
 def devcluster(folder: Path, *, persistent: bool = False, controllers: bool = False) -> Iterator[Served]:
-    """One devcluster."""
+    """Run a devcluster."""
     parts = (*BARE, "controllers") if controllers else BARE
     with DevclusterControlPlane(folder, parts=parts, persistent=persistent) as plane:
         yield _with_definitions(Served(plane.kubeconfig, [plane.process], plane))
@@ -80,14 +80,14 @@ def devcluster(folder: Path, *, persistent: bool = False, controllers: bool = Fa
 
 @contextlib.contextmanager
 def real(folder: Path) -> Iterator[Served]:
-    """A bare control plane: etcd and kube-apiserver."""
+    """Run a bare control plane: etcd and kube-apiserver."""
     with EnvtestControlPlane(folder, parts=BARE, measured=True) as plane:
         yield _with_definitions(Served(plane.kubeconfig, [plane.part(name) for name in BARE], plane))
 
 
 @contextlib.contextmanager
 def echo(folder: Path) -> Iterator[Served]:
-    """A bare aiohttp server."""
+    """Run a bare aiohttp server."""
     folder.mkdir(parents=True)
     command = [sys.executable, "-m", "benchmarks.echo", str(folder)]
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -102,7 +102,7 @@ def echo(folder: Path) -> Iterator[Served]:
 
 
 def start_seconds(data: Path | None = None, *, environ: Mapping[str, str] | None = None) -> float:
-    """From the start of the command `devcluster up` to its first answer, in seconds."""
+    """Return the seconds from the start of `devcluster up` until its first response."""
     command = [str(PROGRAM), "up", *([f"--data={data}"] if data else [])]
     # Whether it is the right one is not the question, and to load a store of certificates takes time.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -130,7 +130,7 @@ def start_seconds(data: Path | None = None, *, environ: Mapping[str, str] | None
 
 
 def _with_definitions(served: Served) -> Served:
-    """The manager's kinds are there too."""
+    """Install the manager's CRDs."""
     assert served.plane is not None
     done = run_once("crds", folder=served.plane.folder)
     for definition in yaml.safe_load_all(done.stdout):

@@ -1,4 +1,4 @@
-"""What bare loops have in common: one pass over all objects of a kind, a few at a time, on one session."""
+"""The common part of bare loops: one pass over all objects of a kind, a few at a time, in one session."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ MERGE_PATCH = {"Content-Type": "application/merge-patch+json"}
 
 
 class BareLoop(abc.ABC):
-    """Lists the objects once and works on each."""
+    """A loop that lists the objects once and works on each."""
 
     PATH: ClassVar[str]
-    """Where they are listed."""
+    """The path of the list."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
@@ -50,7 +50,7 @@ class BareLoop(abc.ABC):
         """Send what has to be written for one object."""
 
     async def send(self, method: str, path: str, body: dict[str, Any], headers: Mapping[str, str]) -> None:
-        """One write."""
+        """Send a write."""
         async with self._session.request(method, path, data=orjson.dumps(body), headers=headers) as answer:
             answer.raise_for_status()
             await answer.read()

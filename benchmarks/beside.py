@@ -1,13 +1,12 @@
-"""How much CPU does a new object cost in this checkout, and how much in others that work at the same time?
+"""Compare the CPU time per new object of this checkout and of others that work at the same time.
 
     python -m benchmarks.beside NAME=CHECKOUT... [--objects 300] [--rounds 5]
 
 Each CHECKOUT has its own `.venv` (`make venv`). Its manager works on the Memcacheds of one namespace, and all
-managers of a round start together, on the same API server. Runs one after another differ by a fifth where the
-machine is slower at times; what runs side by side has the same luck. Single rounds still differ by a
-twentieth, so a smaller difference takes many rounds to be seen. Compare ratios only: side by side, each takes
-twice the time that it takes alone.
-KUBEBUILDER_ASSETS names the folder with the control plane's programs.
+managers of a round start together, on the same API server. Successive runs differ by a fifth on a machine
+whose speed varies; simultaneous ones are affected alike. Single rounds still differ by a twentieth, so a
+smaller difference needs many rounds. Compare ratios only: side by side, each takes twice the time that it
+takes alone. KUBEBUILDER_ASSETS names the folder with the control plane's programs.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from tests.support.memcacheds import memcached, memcached_path
 
 TIMEOUT = 300.0
 FIRST = 50
-"""Objects before the first round: with them connections are made, and code is warm."""
+"""Objects before the first round: they open connections and warm up the code."""
 IDLE = 0.01
-"""Seconds of CPU in half a second, at most, of a manager that has nothing more to do."""
+"""The maximum CPU seconds in half a second of a manager without work."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ def start(plane: EnvtestControlPlane, name: str, checkout: Path, folder: Path, n
 
 
 def measure(checkouts: dict[str, Path], objects: int, rounds: int) -> dict[str, list[float]]:
-    """Of each, ms of CPU for each object, for each round."""
+    """Return the ms of CPU per object for each checkout and round."""
     found: dict[str, list[float]] = {name: [] for name in checkouts}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

@@ -1,4 +1,4 @@
-"""The time that a whole run may take: what does not fit any more is left out, and the page says so."""
+"""The time limit of a whole run: the suite skips steps that no longer fit, and the page names them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESERVE = 1.1
 
 
 class Budget:
-    """So many seconds from the moment it is made; keeps account of what had to be left out."""
+    """A time limit that starts with its creation, and keeps a record of skipped steps."""
 
     def __init__(
         self,
@@ -24,23 +24,24 @@ class Budget:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`note` is told of everything that is left out, in a line."""
+        """Start the time limit; `note` gets a line for each skipped step."""
         self._clock = clock
         self._end = clock() + seconds
         self._note = note
 
     def allows(self, seconds: float, what: str) -> bool:
-        """Whether `what` still fits, which needs so many seconds with all that has to follow."""
+        """Return whether `what` still fits; `seconds` includes all required later steps."""
         if self._end - self._clock() >= seconds:
             return True
         self._note(f"left out, as the time is up: {what}")
         return False
 
     def rounds(self, count: int, usual: float, what: str, *, after: float = 0.0) -> Iterator[int]:
-        """The numbers of those rounds that fit, one after the other; the first is always among them.
+        """Yield the numbers of the rounds that fit; the first one always does.
 
-        `usual`: the seconds that a round usually takes; what one did take counts instead if it is more.
-        `after`: those that have to be left for what comes after the last round.
+        `usual`: the usual seconds of a round; the longest round so far counts instead if it is longer.
+
+        `after`: the seconds to reserve for the steps after the last round.
         """
         longest = usual
         for number in range(1, count + 1):

@@ -41,13 +41,13 @@ KEPT = ROOT / ".local" / "benchmarks"
 ROUNDS = 3
 # A run for the page measures these as well, where the machine has them.
 INTERPRETERS = ("3.11", "3.14")
-# Of fifty minutes, what is left when the last step has run over.
+# The budget of fifty minutes, less the overrun of the last step.
 MINUTES = 48
 WHERE_FROM = "go run sigs.k8s.io/controller-runtime/tools/setup-envtest@latest use -p path"
 
 
 def main(arguments: Sequence[str], description: str) -> int:
-    """Returns the exit code."""
+    """Run the command line, and return the exit code."""
     parser = _parser(description)
     options = parser.parse_args(arguments)
     if options.render:
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str], description: str) -> int:
     try:
         results = _measure(peers, parts, options, pinned)
     except KeyboardInterrupt:
-        print(f"\nstopped; what was measured until then is in {KEPT}", file=sys.stderr)
+        print(f"\nstopped; {KEPT} has the figures so far", file=sys.stderr)
         return 130
     print(shown(results))
     if onto_page:
@@ -111,8 +111,8 @@ def _parser(description: str) -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME=COMMAND",
-        help="one more program that does the work of Memcached, such as an older version of this one; in the"
-        " command {kubeconfig}, {concurrency} and {health} stand for what they say",
+        help="measure another Memcached operator too, such as an older version of this one; the command"
+        " contains {kubeconfig}, {concurrency} and {health} as placeholders",
     )
     parser.add_argument(
         "--python",
@@ -159,7 +159,7 @@ def _peers(text: str) -> list[str]:
 
 
 def _among(text: str, known: Sequence[str], what: str) -> list[str]:
-    """The names in a list with commas, which are all known."""
+    """Split a list with commas; every name must be known."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names or [text]:
         if name not in known:
@@ -189,7 +189,7 @@ def _at_least_one(text: str) -> int:
 
 
 def _chosen(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[Peer]:
-    """The peers in the order of the tables, then the programs that were given."""
+    """Return the peers in the order of the tables, then the given programs."""
     peers = [peer for peer in PEERS if options.peers is None or peer.name in options.peers]
     if options.python:
         peers += options.python
@@ -207,7 +207,7 @@ def _chosen(parser: argparse.ArgumentParser, options: argparse.Namespace) -> lis
 
 
 def _given(program: Program) -> Peer:
-    """A program of which only the command line is known."""
+    """Build a peer from a command line only."""
     lacks = {}
     if not program.tells_readiness:
         lacks = dict.fromkeys(("takeover", "others", "done"), "its command has no {health}")
@@ -250,7 +250,7 @@ def pin() -> str:
 
 
 def _processors(name: str, text: str, there: set[int]) -> set[int]:
-    """Those of a list as taskset takes it: "0,2-5"."""
+    """Parse a list of processors in taskset's form: "0,2-5"."""
     found = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
@@ -304,7 +304,7 @@ def _measure(
 
 
 def _build(peers: Iterable[Peer]) -> tuple[list[tuple[Peer, Ready]], dict[str, str]]:
-    """Those that can be measured, and why others cannot."""
+    """Build the peers; return those that can be measured, and the reasons why others cannot."""
     ready, left_out = [], {}
     for peer in peers:
         try:
@@ -331,7 +331,7 @@ def _render(parser: argparse.ArgumentParser, *, check: bool) -> int:
 
 
 def _write(parser: argparse.ArgumentParser, results: Results) -> None:
-    """The page, and the documents that quote it."""
+    """Write the page, and the documents that quote it."""
     for path, text in _wanted(parser, results).items():
         if text is None:
             path.unlink(missing_ok=True)

@@ -1,9 +1,9 @@
-"""How soon a page of the console is painted, and how soon a change is on it, in Debian's Chromium.
+"""Measure the console's time to first paint, and the delay of a change on its page, in Debian's Chromium.
 
     python -m benchmarks.console_speed [--objects 1000] [--visits 20]
 
-On devcluster, with a manager that has so many Foos. Each visit is by a browser that has nothing stored; the
-first is the first of this page, for which the manager reads a template.
+It runs on devcluster, with a manager that has so many Foos. Each visit has an empty browser cache; for the
+first one the manager also reads the page's template.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PAINT = """() => new Promise((done) => new PerformanceObserver((list) => {
     });
   }
 }).observe({ type: "paint", buffered: true }))"""
-"""What there was before anything was to be seen: milliseconds, requests, bytes."""
+"""The milliseconds, requests and bytes before the first paint."""
 
 SEEN = """(word) => new Promise((done) => {
   const look = () => document.body.textContent.includes(word) && done(Date.now());
@@ -47,7 +47,7 @@ SEEN = """(word) => new Promise((done) => {
 
 
 def painted(browser: Browser, address: str) -> dict[str, float]:
-    """One visit by a browser that has nothing stored."""
+    """Visit a page with an empty browser cache, and return the paint's figures."""
     with browser.new_context() as context:
         page = context.new_page()
         page.goto(address)
@@ -58,7 +58,7 @@ def painted(browser: Browser, address: str) -> dict[str, float]:
 def seconds_until_seen(
     browser: Browser, plane: DevclusterControlPlane, address: str, visits: int
 ) -> list[float]:
-    """From before a write until what it leads to is on the page of that object."""
+    """Return the seconds from a write until its effect is on the object's page."""
     found = []
     with browser.new_context() as context:
         page = context.new_page()
@@ -75,7 +75,7 @@ def seconds_until_seen(
 
 
 def rows(plane: DevclusterControlPlane, manager: ManagerProcess, visits: int) -> tuple[list[Any], list[Any]]:
-    """Of paints, and of updates."""
+    """Return the rows about paints, and those about updates."""
     address = f"http://{manager.console_address}"
     paints: list[Any] = []
     with sync_playwright() as playwright:
@@ -106,7 +106,7 @@ def rows(plane: DevclusterControlPlane, manager: ManagerProcess, visits: int) ->
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Returns the exit code."""
+    """Run the benchmark, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.console_speed", description=__doc__)
     parser.add_argument("--objects", type=int, default=1000)
     parser.add_argument("--visits", type=int, default=20)

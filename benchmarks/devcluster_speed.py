@@ -1,10 +1,10 @@
-"""How quick devcluster is, next to the real control plane and to a bare aiohttp server.
+"""Measure the speed of devcluster, next to the real control plane and a bare aiohttp server.
 
     python -m benchmarks.devcluster_speed [--scale 1.0] [--only start requests watch objects data converge]
 
-The real control plane takes part when KUBEBUILDER_ASSETS names the folder with its programs; the echo server
-shows what HTTPS alone costs in Python. Each client is a process of its own. CPU is the server's, of all its
-processes, and says more than the rate when the machine has other work too.
+The real control plane takes part when KUBEBUILDER_ASSETS names the folder with its programs. The echo server
+shows the cost of HTTPS alone in Python. Each client has its own process. CPU is the sum over the server's
+processes, and is more reliable than the rate on a busy machine.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from benchmarks.api_servers import Served
 
 STARTS = 5
-# In this order: what is read or changed was made before.
+# The order matters: earlier kinds create the objects of later ones.
 KINDS = (
     "create ConfigMap",
     "get ConfigMap",
@@ -55,7 +55,7 @@ CONVERGE_TIMEOUT = 300.0
 
 
 def start(_: argparse.Namespace) -> list[list[object]]:
-    """Seconds to the first answer, the first time after a clone and later (the median)."""
+    """Measure the seconds until the first response, at the first start after a clone and later (median)."""
     with tempfile.TemporaryDirectory() as folder:
         warm = {"PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
         start_seconds(environ=warm)
@@ -67,7 +67,7 @@ def start(_: argparse.Namespace) -> list[list[object]]:
 
 
 def requests(options: argparse.Namespace) -> list[list[object]]:
-    """Requests a second and the CPU of each, in µs, through one client with 16 connections."""
+    """Measure requests per second and CPU per request, in µs, of one client with 16 connections."""
     count = round(5_000 * options.scale)
     ceiling = _on(echo, lambda served: _load(served, "echo", count))
     ours = _on(devcluster, lambda served: [_load(served, kind, count) for kind in KINDS])
@@ -80,7 +80,7 @@ def requests(options: argparse.Namespace) -> list[list[object]]:
 
 
 def watch(options: argparse.Namespace) -> list[list[object]]:
-    """From the sending of a write to the event, in ms; and creates a second while others watch."""
+    """Measure the delay from a write to its event, in ms, and creates per second with watches."""
     count = round(5_000 * options.scale)
 
     def measure(served: Served) -> list[list[float]]:
@@ -98,7 +98,7 @@ def watch(options: argparse.Namespace) -> list[list[object]]:
 
 
 def objects(_: argparse.Namespace) -> list[list[object]]:
-    """Many objects: lists, and what they take."""
+    """Measure lists of many objects, and their memory."""
 
     def measure(served: Served) -> list[list[object]]:
         empty = served.resident_mb()
@@ -120,7 +120,7 @@ def objects(_: argparse.Namespace) -> list[list[object]]:
 
 
 def data(options: argparse.Namespace) -> list[list[object]]:
-    """With a data file."""
+    """Measure a server with a data file."""
     count = round(5_000 * options.scale)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "plane")
@@ -136,7 +136,7 @@ def data(options: argparse.Namespace) -> list[list[object]]:
 
 
 def converge(_: argparse.Namespace) -> list[list[object]]:
-    """The manager comes to 500 Memcacheds: seconds to the last status, and the servers' CPU in s."""
+    """Measure the manager's convergence of 500 Memcacheds: seconds, and the servers' CPU seconds."""
 
     def measure(served: Served) -> list[float]:
         assert served.plane is not None
@@ -190,7 +190,7 @@ def main() -> None:
 
 
 def _on(server: Any, measure: Callable[[Served], Any]) -> Any:
-    """What `measure` finds on a fresh server; None for the real one where there is none."""
+    """Run `measure` on a fresh server; None if the real server is not available."""
     if server is real and why_not():
         return None
     with tempfile.TemporaryDirectory() as folder, server(Path(folder, "plane")) as served:

@@ -1,8 +1,8 @@
-"""The least that an answer over HTTPS can cost with aiohttp: it sends back what came.
+"""The minimum cost of an HTTPS response with aiohttp: a server that returns what it receives.
 
     python -m benchmarks.echo FOLDER
 
-Writes FOLDER/kubeconfig, by which the load finds it; tokens are not looked at.
+It writes FOLDER/kubeconfig for the clients, and ignores tokens.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.kubeconfig import Credentials
 
 
 async def serve(folder: Path) -> None:
-    """Until the process is ended."""
+    """Serve until the process ends."""
     authority = Authority.create()
     certificate, key = authority.issue("echo", hosts=("127.0.0.1",))
     pem = folder / "echo.pem"
@@ -34,7 +34,7 @@ async def serve(folder: Path) -> None:
     port = runner.addresses[0][1]
     credentials = Credentials(server=f"https://127.0.0.1:{port}", authority=authority.identity[0])
     credentials.write(folder / "scratch")
-    # In one step: whoever waits for the file finds it whole.
+    # The rename makes the complete file appear at once.
     (folder / "scratch").rename(folder / "kubeconfig")
     await asyncio.Event().wait()
 

@@ -1,4 +1,4 @@
-"""What is left out so that a whole run takes three quarters of an hour, beyond what a library cannot do."""
+"""Measurements that are skipped so that a whole run takes three quarters of an hour."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ _LEFT_OUT: Mapping[str, Mapping[str, str]] = {
 
 
 def lacks_of(peer: Peer) -> dict[str, str]:
-    """Parts, workloads and groups that a peer is not measured in, and why; what it cannot do comes first."""
+    """Return the parts, workloads and groups that a peer skips, with reasons; inability comes first."""
     ours = {} if peer.name == NAME else {"backlog": _OURS, ALL_FIVE: _OURS}
     return {**ours, **_LEFT_OUT.get(peer.name, {}), **peer.lacks}

@@ -1,4 +1,4 @@
-"""What may go wrong with a program under measurement without ending the whole run."""
+"""Failures of a measured program that do not end the whole run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.daemon import DaemonDied
 
 __all__ = ["FAILURES", "reason_of"]
 
-# OSError is also that of a timeout and of a process that is not there any more.
+# OSError includes timeouts and missing processes.
 FAILURES = (
     OSError,
     DaemonDied,
@@ -24,7 +24,7 @@ LOG = "; the end of its log"
 
 
 def reason_of(error: BaseException) -> str:
-    """One line for a table's footnote; of a program that ended, with the last that it wrote."""
+    """Return one line for a table's footnote, with a dead program's last line of output."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     said, has_log, log = str(error).partition(LOG)

@@ -1,4 +1,4 @@
-"""What the figures were measured on, and how fast that is just now."""
+"""The machine of the measurements, and its current speed."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from benchmarks.micro.reference import reference
 __all__ = ["Pace", "describe"]
 
 PROGRAMS = ("kube-apiserver", "etcd")
-# A quarter of a second, of which the fastest moment counts: a server that is still busy slows the other core
-# down as well, and that is not the machine's pace.
+# The time of all moments is a quarter of a second, and the fastest counts: a busy server slows down the other
+# core too, which is not a slower machine.
 MOMENTS, PIECES, PAUSE = 10, 5, 0.02
 
 
 class Pace:
-    """How fast the machine is between two figures, as milliseconds of CPU of a fixed piece of work."""
+    """The machine's speed between two figures, as CPU milliseconds of a fixed piece of work."""
 
     def __init__(self) -> None:
         self._before = _piece_ms()
 
     def since_last(self) -> float:
-        """The slower of now and the time before: what was measured in between had the one or the other."""
+        """Return the slower of now and the previous time, since either may apply to the time in between."""
         before, self._before = self._before, _piece_ms()
         return max(before, self._before)
 
@@ -46,7 +46,7 @@ def _reference_ms() -> float:
 
 
 def describe(assets: Path) -> dict[str, str]:
-    """Name and value of everything that a reader should know; `assets` is the folder of the control plane."""
+    """Return a description of the machine by name; `assets` is the folder of the control plane's programs."""
     return {
         "processor": _first("/proc/cpuinfo", "model name") or platform.processor() or "unknown",
         "cores": str(os.cpu_count()),

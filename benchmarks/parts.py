@@ -1,4 +1,4 @@
-"""What is measured: the parts of the suite, and the figures of each as tables show them."""
+"""The parts of the suite, and their figures as tables show them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ IMPORTS = "imports"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """How much of everything; the defaults are those of the page."""
+    """The sizes of all workloads; the defaults are the page's."""
 
     objects: int = 2_000
     rates: tuple[int, ...] = (50, 100, 300)
     long_seconds: float = 30.0
-    """Of the rates in `LONG`."""
+    """Seconds at each rate in `LONG`."""
     seconds: float = 2.0
-    """Of the others, which are beyond what this machine can do."""
+    """Seconds at each other rate, which exceeds what this machine can do."""
     pods: int = 50_000
     few: int = 100
     many: int = 10_000
     others: int = 50_000
-    """Deployments that belong to somebody else."""
+    """Deployments with other owners."""
     among: int = 500
     """Finished objects of ours among them."""
     own: int = 50_000
@@ -37,21 +37,21 @@ class Sizes:
     changes: int = 100
     """Made one after the other, each among `few` and among `many`."""
     quiet_seconds: int = 12
-    """Of steady state in each round."""
+    """Seconds of steady state in each round."""
     settle: float = 1.5
-    """Seconds for which a program is left alone before its memory is read."""
+    """Seconds without load before a program's memory is read."""
 
     def seconds_of(self, rate: int) -> float:
-        """For how long objects come at a rate."""
+        """Return the seconds for which objects are created at a rate."""
         return self.long_seconds if rate in LONG else self.seconds
 
     def as_json(self) -> dict[str, Any]:
-        """As a file keeps them, and texts may name them."""
+        """Return the sizes for a file, and for texts that name them."""
         return {**dataclasses.asdict(self), "rates": list(self.rates)}
 
     @classmethod
     def quick(cls) -> Self:
-        """Just to see that all works."""
+        """Return small sizes, for a test that everything works."""
         return cls(
             objects=200,
             long_seconds=3,
@@ -78,13 +78,13 @@ class Figure:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
-    """Rows under the same circumstances; its figures' keys begin with its own."""
+    """Rows under the same conditions; the group's key is the prefix of its figures' keys."""
 
     key: str
     label: str
 
     def of(self, figure: Figure) -> str:
-        """The key of a figure in a sample."""
+        """Return a figure's key in a sample."""
         return f"{self.key}.{figure.key}" if self.key else figure.key
 
 
@@ -227,6 +227,6 @@ _PARTS = (
         (Figure("watches", "watches"), Figure("mb", "MB")),
     ),
 )
-# Of memory, what a program holds that works on Memcacheds.
+# The memory of a program that works on Memcacheds.
 WORKED = ("idle", "objects")
 PARTS: dict[str, Part] = {part.key: part for part in _PARTS}

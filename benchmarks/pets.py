@@ -52,7 +52,7 @@ class BarePets(BareLoop):
 
 
 def status(generation: int) -> dict[str, Any]:
-    """One of the size that the operator writes."""
+    """Build a status of the operator's size."""
     identity = "0c0c1eb5-6ff5-4a2c-a6d1-0a1d1f1a9c1e"
     conditions = [
         {
@@ -91,7 +91,7 @@ def manager(concurrency: int, store: str) -> Program:
 
 
 def measure(objects: int, concurrency: int, *, as_bare: bool) -> tuple[float, float, float]:
-    """Pets a second from first to last status; CPU of the program and of the store for each, in ms."""
+    """Return Pets per second from first to last status, and the program's and store's CPU ms per Pet."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         plane = stack.enter_context(EnvtestControlPlane(folder / "plane", parts=BARE, measured=True))

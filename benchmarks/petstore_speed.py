@@ -1,9 +1,9 @@
-"""What the pet store does in a second: unary adds through one client, and a search over all of it.
+"""Measure the pet store: unary adds per second of one client, and a search over all pets.
 
     python -m benchmarks.petstore_speed [--adds 20000] [--concurrency 64] [--one-core]
 
-The store is a process of its own, on a new file. With --one-core the client shares its core, so that the
-figure is what one core does for both; else the CPU seconds tell what one core could do.
+The store has its own process and a new file. With --one-core the client shares its core, so that the figure
+is the capacity of one core for both; otherwise the CPU seconds show the capacity of one core.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BIRTHDAY = datetime.date(2021, 4, 1)
 
 
 async def add_all(client: PetStoreClient, count: int, concurrency: int, key: str) -> float:
-    """Seconds for `count` calls with a pet each, `concurrency` at a time."""
+    """Return the seconds of `count` calls with a pet each, `concurrency` at a time."""
     numbers = iter(range(count))
 
     async def worker() -> None:
@@ -43,7 +43,7 @@ async def add_all(client: PetStoreClient, count: int, concurrency: int, key: str
 
 
 async def search_all(client: PetStoreClient) -> tuple[int, float, float]:
-    """How many pets came, the seconds until the first one, and those until the last."""
+    """Return the number of pets found, and the seconds until the first and the last one."""
     begun = time.perf_counter()
     first, count = 0.0, 0
     async with aclosing(client.search(timeout=300)) as pets:
@@ -54,12 +54,12 @@ async def search_all(client: PetStoreClient) -> tuple[int, float, float]:
 
 
 def cpu_seconds(store: PetStoreProcess) -> tuple[float, float]:
-    """What the store and the client have used so far."""
+    """Return the CPU seconds of the store and of the client so far."""
     return store.process.cpu_seconds(), time.process_time()
 
 
 def per_cpu_second(count: int, before: tuple[float, float], store: PetStoreProcess) -> list[float]:
-    """The columns behind the rate."""
+    """Return the columns after the rate."""
     served, asked = (now - then for now, then in zip(cpu_seconds(store), before, strict=True))
     return [count / served, count / (served + asked), store.process.resident_bytes() / 1e6]
 

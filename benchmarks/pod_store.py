@@ -1,4 +1,4 @@
-"""Pods and Deployments written straight into etcd, tens of thousands in seconds; with usual managedFields."""
+"""Pods and Deployments written directly into etcd, thousands per second, with typical managedFields."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def store_pods(etcd: str, count: int) -> None:
 
 
 def store_deployments(etcd: str, count: int) -> None:
-    """The same with Deployments that no controller owns and whose pods are like those of `store_pods`."""
+    """Store Deployments without an owner, whose pods are like those of `store_pods`."""
     _store(
         etcd,
         count,
@@ -53,14 +53,14 @@ def _store(etcd: str, count: int, made: Callable[[int], tuple[str, bytes]]) -> N
 
 
 def last_stored(count: int) -> list[str]:
-    """The API paths of the pods that `store_pods` stores in its last transaction."""
+    """Return the API paths of the pods in the last transaction of `store_pods`."""
     return [
         f"/api/v1/namespaces/{_namespace(index)}/pods/{_name(index)}" for index in _last_transaction(count)
     ]
 
 
 def last_deployments(count: int) -> list[str]:
-    """Those of the Deployments that `store_deployments` stores in its last transaction."""
+    """Return the API paths of the Deployments in the last transaction of `store_deployments`."""
     return [
         f"/apis/apps/v1/namespaces/{_namespace(index)}/deployments/{_deployment_name(index)}"
         for index in _last_transaction(count)
@@ -72,14 +72,14 @@ def _last_transaction(count: int) -> range:
 
 
 def encode_pod(index: int) -> bytes:
-    """The pod as it is stored, close to 10 KB."""
+    """Encode the pod as stored, about 10 KB."""
     pod = _pod(index)
     pod["metadata"]["managedFields"] = _managed_fields()
     return orjson.dumps(pod)
 
 
 def encode_deployment(index: int) -> bytes:
-    """The Deployment as it is stored, close to 8 KB."""
+    """Encode the Deployment as stored, about 8 KB."""
     deployment = _deployment(index)
     deployment["metadata"]["managedFields"] = _managed_fields_of_deployments()
     return orjson.dumps(deployment)
@@ -267,7 +267,7 @@ def _managed_fields_of_deployments() -> list[dict[str, Any]]:
 
 @functools.cache
 def _managed_fields() -> list[dict[str, Any]]:
-    """Of every pod: which fields there are is the same for all."""
+    """Return the managedFields of every pod, since all pods have the same fields."""
     pod = _pod(0)
     owned = {"metadata": _owned_metadata(pod["metadata"]), "spec": pod["spec"]}
     return [
@@ -339,7 +339,7 @@ def _managed(manager: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _field_set(value: Any) -> dict[str, Any]:
-    """The set of fields in `value`, written as the API server writes it."""
+    """Return the set of the fields in `value`, in the API server's format."""
     if isinstance(value, dict):
         return {f"f:{key}": _field_set(child) for key, child in value.items()}
     if isinstance(value, list) and value and isinstance(value[0], dict):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CONCURRENCY = 8
 MEMCACHED = "memcached"
 ROOT = Path(__file__).parents[1]
-# Variables with the processors that the control plane, and what is measured, may use: "0,1" or "2-5".
+# Variables with the processors for the control plane, and for the measured program: "0,1" or "2-5".
 SERVER_CPUS, PROGRAM_CPUS = "BENCH_SERVER_CPUS", "BENCH_PROGRAM_CPUS"
 
 
@@ -30,7 +30,7 @@ class Election:
     namespace: str = "default"
 
     def flags(self) -> list[str]:
-        """The same for every program."""
+        """Return the flags of leader election, the same for every program."""
         return [
             "--leader-elect",
             f"--leader-election-id={self.lease}",
@@ -40,28 +40,28 @@ class Election:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """How a program is started this time."""
+    """The settings of one start of a program."""
 
     workload: str = MEMCACHED
     concurrency: int = CONCURRENCY
     health_address: str = "0"
     """HOST:PORT of /readyz; "0": nowhere."""
     metrics_address: str = "0"
-    """The same of /metrics, for programs that can be told."""
+    """The address of /metrics, for programs with such a flag."""
     election: Election | None = None
     flags: Sequence[str] = ()
     """More of them, at the end of the command."""
     environ: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Variables beside those of the suite."""
+    """Environment variables in addition to the suite's."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Program:
-    """A name for the tables, and a command.
+    """A command with a name for the tables.
 
-    In the command `{kubeconfig}` stands for that file, and `{workload}`, `{concurrency}` and `{health}` for
-    what the setting says, and `{metrics}` where a program has that. Flags of leader election are put at its
-    end where that is on.
+    In the command `{kubeconfig}` is replaced by the file, `{workload}`, `{concurrency}` and `{health}` by the
+    setting's values, and `{metrics}` where the program has that. The flags of leader election are appended if
+    it is on.
     """
 
     name: str
@@ -71,10 +71,10 @@ class Program:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From `NAME=COMMAND`, as given on the command line.
+        """Parse `NAME=COMMAND` from the command line.
 
         Raises:
-            ValueError: it has another form.
+            ValueError: the text has another form.
         """
         name, found, command = text.partition("=")
         if not found or not name or "{kubeconfig}" not in command:
@@ -83,12 +83,12 @@ class Program:
 
     @property
     def tells_readiness(self) -> bool:
-        """Whether it can be told where to answer /readyz."""
+        """Whether the command has an address for /readyz."""
         return any("{health}" in part for part in self.command)
 
     @property
     def is_python(self) -> bool:
-        """Whether an interpreter runs it."""
+        """Whether an interpreter runs the program."""
         path = shutil.which(self.command[0])
         if path is None:
             return False
@@ -97,7 +97,7 @@ class Program:
         return "python" in Path(path).name or (start.startswith(b"#!") and b"python" in start)
 
     def arguments(self, kubeconfig: Path, setting: Setting) -> list[str]:
-        """The whole command line."""
+        """Return the whole command line."""
         values = {
             "{kubeconfig}": str(kubeconfig),
             "{workload}": setting.workload,
@@ -116,7 +116,7 @@ class Program:
     def daemon(
         self, kubeconfig: Path, folder: Path, setting: Setting | None = None, *, replica: str = ""
     ) -> Daemon:
-        """The process, not yet started; `replica` tells several of one program apart."""
+        """Return the process, not started; `replica` distinguishes several processes of one program."""
         name = f"{self.name}{replica}"
         setting = setting or Setting()
         arguments, environ = self.arguments(kubeconfig, setting), {**os.environ, **setting.environ}
@@ -128,13 +128,13 @@ class Program:
 
 
 def pinned_by(variable: str) -> list[str]:
-    """What goes before a command so that it uses the processors of that variable alone."""
+    """Return the prefix of a command that limits it to the processors in that variable."""
     cpus = os.environ.get(variable, "")
     return ["taskset", "--cpu-list", cpus] if cpus else []
 
 
 def by_contract(name: str, *command: str, concurrency: int | None = None) -> Program:
-    """A program that has the flags that `benchmarks.peers` asks for; `concurrency` instead of the suite's."""
+    """Return a program with the flags of `benchmarks.peers`; `concurrency` replaces the suite's."""
     flags = ["--kubeconfig={kubeconfig}", f"--concurrency={concurrency or '{concurrency}'}"]
     flags += ["--health-probe-bind-address={health}", "--workload={workload}"]
     return Program(name, [*command, *flags])

@@ -1,4 +1,4 @@
-"""Tells a person what runs, how long it has, and about how long it will take."""
+"""The progress of a run for people: the current step, its usual time, and the remaining time."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ __all__ = ["Progress", "minutes"]
 
 
 class Progress:
-    """One line on a terminal, brought up to date; a line for each step in a pipe or a file."""
+    """A status line on a terminal; in a pipe or a file, a line per step."""
 
     def __init__(self, expected: float, stream: TextIO | None = None) -> None:
-        """`expected`: the sum of the seconds that all steps usually take."""
+        """Start the display; `expected` is the sum of the usual seconds of all steps."""
         self._stream = stream or sys.stderr
         self._expected = expected
         self._planned = 0.0
         self._began = time.monotonic()
 
     def step(self, number: int | str, peer: str, what: str, seconds: float) -> None:
-        """What begins now, and how long it usually takes; `number` is the round, if it is of one."""
+        """Show the step that begins, its usual seconds and, for a step of a round, the round's `number`."""
         elapsed = time.monotonic() - self._began
         share = min(1.0, self._planned / self._expected) if self._expected else 1.0
-        # What has been slower or faster than usual so far goes on so; at first there is nothing to go by.
+        # The pace so far is assumed to continue; the 30 seconds dampen it at the start.
         pace = (elapsed + 30) / (self._planned + 30)
         rest = max(0.0, self._expected - self._planned) * pace
         self._planned += seconds
@@ -32,12 +32,12 @@ class Progress:
         self._say(f"[{share:4.0%}] {times}: {which}: {what}")
 
     def note(self, text: str) -> None:
-        """Something that should stay on the screen."""
+        """Print a line that stays on the screen."""
         self._clear()
         print(text, file=self._stream, flush=True)
 
     def end(self) -> None:
-        """All is done."""
+        """Print the total time."""
         self._clear()
         print(f"done in {minutes(time.monotonic() - self._began)}", file=self._stream, flush=True)
 
@@ -51,5 +51,5 @@ class Progress:
 
 
 def minutes(seconds: float) -> str:
-    """As a clock shows them: 2:05."""
+    """Format seconds as minutes and seconds: 2:05."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

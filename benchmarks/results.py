@@ -1,4 +1,4 @@
-"""What was measured, as it is kept in a file."""
+"""The results of measurements, and their file format."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["PACE", "Recorder", "Results", "Run", "Sample", "pace_of"]
 
 PACE = "pace_ms"
 """The figure that says how fast the machine was (`benchmarks.machine.Pace`)."""
-# Figures that a slower machine makes worse, by the last part of their names. A takeover's seconds are those
-# of leases, and a backlog has one round.
+# Figures that a slower machine makes worse, by the last part of their names. A takeover's seconds depend on
+# Leases, and a backlog has one round.
 _TIMED = {
     *("rate", "reached", "behind", "idle", "cpu_ms", "cpu_s", "server_cpu_ms"),
     *("p50_ms", "p90_ms", "p99_ms", "ms", "ready_s", "first_s", "sync_s", "quiet_s"),
@@ -25,37 +25,37 @@ _TIMED = {
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Run:
-    """One run of the suite, whatever parts it had."""
+    """A run of the suite with any of its parts."""
 
     date: str
-    """When it began, in UTC: "2026-11-21 20:20"."""
+    """The start of the run in UTC: "2026-11-21 20:20"."""
     minutes: float = 0.0
     rounds: int
     machine: dict[str, str]
     versions: dict[str, str]
-    """By peer, in the order of the tables."""
+    """The versions by peer, in the order of the tables."""
     about: dict[str, str]
-    """What each peer is."""
+    """A description of each peer."""
     left_out: dict[str, str]
-    """Peers that could not be measured, and why."""
+    """Peers that could not be measured, with reasons."""
     lacks: dict[str, dict[str, str]]
-    """By peer: the parts and workloads that it is not measured in, and why."""
+    """The parts and workloads that each peer skips, with reasons."""
     sizes: dict[str, Any]
     cut: list[str] = dataclasses.field(default_factory=list)
-    """What the time did not allow, a line each."""
+    """A line for each step that was skipped for lack of time."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Sample:
-    """One peer in one round of one part."""
+    """The figures of a peer in one round of a part."""
 
     peer: str
     round: int
     figures: dict[str, float] = dataclasses.field(default_factory=dict)
     failed: dict[str, str] = dataclasses.field(default_factory=dict)
-    """By group ("": the whole part): why there is no figure."""
+    """The reason why a group ("": the whole part) has no figure."""
     requests: dict[str, int] = dataclasses.field(default_factory=dict)
-    """By verb, resource and code, where they are counted."""
+    """Request counts by verb, resource and code, where counted."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -63,24 +63,24 @@ class Results:
     """The samples of each part, and the run that each part is of."""
 
     runs: dict[str, Run] = dataclasses.field(default_factory=dict)
-    """By date."""
+    """The runs by date."""
     of_run: dict[str, str] = dataclasses.field(default_factory=dict)
     """The date of each part's run."""
     samples: dict[str, list[Sample]] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def begin(cls, run: Run, parts: Iterable[str]) -> Self:
-        """Nothing yet of these parts."""
+        """Return empty results for these parts."""
         keys = list(parts)
         return cls({run.date: run}, dict.fromkeys(keys, run.date), {key: [] for key in keys})
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """From a file that `write` wrote.
+        """Read a file that `write` wrote.
 
         Raises:
-            ValueError: it is no such file.
-            OSError: it cannot be read.
+            ValueError: the file has another format.
+            OSError: the file cannot be read.
         """
         data = json.loads(path.read_text())
         try:
@@ -93,14 +93,14 @@ class Results:
             raise ValueError(f"{path} has no results of this suite: {error}") from None
 
     def write(self, path: Path) -> None:
-        """To a file; whoever reads it meanwhile sees the old or the new."""
+        """Write a file; a concurrent reader gets the old or the new one."""
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = path.with_name(path.name + ".new")
         scratch.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
         scratch.replace(path)
 
     def merged_with(self, newer: Results) -> Results:
-        """The parts of `newer`, and of this one the parts that `newer` has not."""
+        """Return the parts of `newer`, and the parts that only this one has."""
         of_run = {**self.of_run, **newer.of_run}
         runs = {**self.runs, **newer.runs}
         return Results(
@@ -110,15 +110,15 @@ class Results:
         )
 
     def run_of(self, part: str) -> Run:
-        """The run that a part is of."""
+        """Return a part's run."""
         return self.runs[self.of_run[part]]
 
     def rounds_of(self, part: str) -> int:
-        """In how many something was measured; of single figures it may be fewer."""
+        """Return the number of rounds with figures; a single figure may have fewer."""
         return len({each.round for each in self.samples[part] if each.figures})
 
     def sample(self, part: str, peer: str, number: int) -> Sample:
-        """The one sample of these, made if there is none."""
+        """Return the sample of a peer and round, created if missing."""
         for each in self.samples[part]:
             if (each.peer, each.round) == (peer, number):
                 return each
@@ -127,7 +127,7 @@ class Results:
 
 
 class Recorder:
-    """Takes down what one peer shows, of parts that are asked for; may be called from several threads."""
+    """A recorder of a peer's figures in selected parts; thread-safe."""
 
     def __init__(
         self,
@@ -137,9 +137,9 @@ class Recorder:
         lacks: Iterable[str] = (),
         pace: Callable[[], float] | None = None,
     ) -> None:
-        """`lacks`: the parts that the peer is not measured in, whatever is on the way to others.
+        """Set up the recorder; `lacks` are the parts that the peer skips, even on the way to others.
 
-        `pace`: how fast the machine is, taken down with figures that it changes.
+        `pace` returns the machine's pace, which is recorded with figures that it affects.
         """
         self._results = results
         self._parts = set(results.samples) - set(lacks)
@@ -156,7 +156,7 @@ class Recorder:
         group: str = "",
         requests: Mapping[str, int] | None = None,
     ) -> None:
-        """Figures of a round."""
+        """Record the figures of a round."""
         if part not in self._parts:
             return
         # Where it makes no difference, others may be measured at the same time, and would notice.
@@ -169,7 +169,7 @@ class Recorder:
             sample.requests.update(requests or {})
 
     def fail(self, part: str, number: int, reason: str, *, group: str = "") -> None:
-        """Why there are none."""
+        """Record why a round has no figures."""
         if part not in self._parts:
             return
         with self._lock:
@@ -177,6 +177,6 @@ class Recorder:
 
 
 def pace_of(figure: str) -> str | None:
-    """The name of the machine's pace while a figure was taken; None where it makes no difference."""
+    """Return the name of the machine's pace for a figure; None if the pace does not affect it."""
     group, dot, key = figure.rpartition(".")
     return f"{group}{dot}{PACE}" if key in _TIMED or key == PACE else None

@@ -1,4 +1,4 @@
-"""Sees, from outside, when each object has a status for its latest spec."""
+"""An external watch for the moment at which each object has a status for its latest spec."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ MEMCACHEDS = "/apis/cache.example.com/v1/memcacheds"
 
 
 class StatusWatch:
-    """Counts in a thread, with one watch, while the `with` block lasts.
+    """A watch that counts in a thread within the `with` block.
 
-    `seen` maps each name to the moment (monotonic seconds) at which the object was first seen, `converged` to
-    that of its first status, and `observed` to the latest generation that a status was for, with its moment.
+    `seen` maps each name to the monotonic second at which the object first appeared, `converged` to the
+    second of its first status, and `observed` to the latest generation with a status, and its second.
     """
 
     def __init__(self, plane: ControlPlane, path: str = MEMCACHEDS) -> None:
-        """`path` is that of all objects of the kind; what is there already counts once it changes."""
+        """Set up the watch; `path` lists all objects of the kind. Existing objects count once they change."""
         self.seen: dict[str, float] = {}
         self.converged: dict[str, float] = {}
         self.observed: dict[str, tuple[int, float]] = {}
@@ -103,7 +103,7 @@ class StatusWatch:
 
     def _run(self) -> None:
         try:
-            # The API server ends a watch that cannot keep up; what it had not sent comes with the next.
+            # The API server ends a watch that cannot keep up; the next watch gets the missing events.
             while not self._stopping:
                 self._follow()
         except (OSError, ValueError, http.client.HTTPException):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Suite", "Taking"]
 
-# Who has failed so often is not waited for in further rounds.
+# A peer with so many failures is not tried in further rounds.
 CHANCES = 2
 # Rounds that are worth having, where the time does not allow all of them.
 ENOUGH = 2
@@ -44,12 +44,12 @@ class Taking:
 
     @classmethod
     def of(cls, peer: Peer, ready: Ready) -> Taking:
-        """One that has been built."""
+        """Return the entry of a built peer."""
         return cls(peer.name, ready.program, lacks_of(peer))
 
 
 class Suite:
-    """One run; what comes out is in `results` after each step."""
+    """A run of the suite; `results` is complete up to the last finished step."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Suite:
         save: Callable[[], None],
         budget: Budget,
     ) -> None:
-        """`save` is called whenever there is something new."""
+        """Set up the run; `save` is called after each new result."""
         self._peers = {peer.name: peer for peer in peers}
         self._parts = set(parts)
         self._rounds = rounds
@@ -78,7 +78,7 @@ class Suite:
         self._failures = dict.fromkeys(self._peers, 0)
 
     def seconds(self) -> float:
-        """How long it usually takes."""
+        """Return the usual seconds of the run."""
         busy_seconds = sum(self._each_round()) * self._rounds
         rest = self._pods_seconds(self._rounds) + self._quiet_seconds(self._rounds)
         rest += self._five_seconds(self._rounds) + self._many_seconds(self._many_rounds)
@@ -87,7 +87,7 @@ class Suite:
     def run(self, progress: Progress) -> None:
         """Measure everything; programs that fail are taken down as failed."""
         self._warm_up(progress)
-        # Of what comes after, which takes part in fewer aims, two rounds would do.
+        # The later parts affect fewer aims, so two rounds of them are enough.
         enough = min(ENOUGH, self._rounds)
         after = self._pods_seconds(enough) + self._quiet_seconds(enough)
         after += self._five_seconds(enough) + self._many_seconds(1)
@@ -145,7 +145,7 @@ class Suite:
         return [each for each in many.WORKLOADS if each not in self._peers[peer].lacks]
 
     def _warm_up(self, progress: Progress) -> None:
-        """Every program once, so that all are compiled and in the system's cache when it counts."""
+        """Start every program once, so that all are compiled and in the system's cache."""
         progress.step("", "all", "every program once", self._warm_up_seconds())
         with fresh_plane() as plane:
             for peer in self._peers.values():
@@ -158,13 +158,13 @@ class Suite:
         return parts - {"memory"} if set(WORKED) <= set(self._peers[peer].lacks) else parts
 
     def _sizes_of(self, peer: str) -> Sizes:
-        """Without the rates that the peer is not measured at."""
+        """Return the sizes without the rates that the peer skips."""
         lacks = self._peers[peer].lacks
         rates = tuple(rate for rate in self._sizes.rates if f"at_{rate}" not in lacks)
         return dataclasses.replace(self._sizes, rates=rates)
 
     def _of(self, peer: str, parts: Iterable[str]) -> set[str]:
-        """Of these parts, those that are wanted and that the peer is measured in."""
+        """Return those of the parts that are selected and that the peer does not skip."""
         return {part for part in parts if part in self._parts and part not in self._peers[peer].lacks}
 
     def _workloads(self, peer: str) -> list[str]:
@@ -203,7 +203,7 @@ class Suite:
             self._save()
 
     def _many(self, progress: Progress) -> None:
-        """Parts with so many objects that each program has its turn with all of its rounds."""
+        """Measure the parts with so many objects that each program does all its rounds in one turn."""
         after = self._pods_seconds(1) + self._quiet_seconds(1)
         for peer in self._peers:
             parts = self._of(peer, many.PARTS)

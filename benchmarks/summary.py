@@ -1,4 +1,4 @@
-"""From the samples of several rounds to what a table shows."""
+"""Summaries of several rounds for the tables."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 __all__ = ["STEADY", "Summary", "failure", "quantile", "requests", "summarize"]
 
 STEADY = 1.15
-"""So many times as long a steady machine takes at most for the same work from one minute to the next."""
+"""The maximum ratio between two times of the same work, minutes apart, on a steady machine."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Summary:
-    """One figure of one peer over all rounds."""
+    """A peer's figure over all rounds."""
 
     median: float
     low: float
@@ -31,20 +31,20 @@ class Summary:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Summary:
-        """At least one value."""
+        """Summarize one or more values."""
         return cls(statistics.median(values), min(values), max(values), len(values))
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The smallest value that `share` of the ordered values do not exceed."""
+    """Return the smallest value that `share` of the ordered values do not exceed."""
     return ordered[max(0, math.ceil(len(ordered) * share) - 1)]
 
 
 def summarize(results: Results, part: str, peer: str, figure: str) -> Summary | None:
-    """None when no round has the figure.
+    """Summarize a figure; None when no round has it.
 
-    Of what a slower machine makes worse, only the rounds count in which it was about as fast as in the
-    peer's best.
+    For figures that a slower machine makes worse, only rounds at about the pace of the peer's best round
+    count.
     """
     found = [
         sample.figures
@@ -59,7 +59,7 @@ def summarize(results: Results, part: str, peer: str, figure: str) -> Summary | 
 
 
 def failure(results: Results, part: str, peer: str, group: str = "") -> str | None:
-    """Why a peer has no figures of a part, or of a group of its rows; the first reason of any round."""
+    """Return the first reason why a peer has no figures of a part or group, or None."""
     for sample in results.samples.get(part, ()):
         if sample.peer == peer:
             for key in (group, ""):
@@ -69,7 +69,7 @@ def failure(results: Results, part: str, peer: str, group: str = "") -> str | No
 
 
 def requests(results: Results, part: str, peer: str) -> dict[str, float]:
-    """The median count of each kind of request; 0 in a round that had none of it."""
+    """Return the median count of each kind of request; a round without such requests counts as 0."""
     samples = [each for each in results.samples.get(part, ()) if each.peer == peer and each.requests]
     names = sorted({name for each in samples for name in each.requests})
     return {name: statistics.median(each.requests.get(name, 0) for each in samples) for name in names}

@@ -1,4 +1,4 @@
-"""Results for a person to read."""
+"""Text tables for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Columns as wide as they need to be; numbers to the right."""
+    """Format a table with fitting column widths and right-aligned numbers."""
     shown = [[_show(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(header, *shown, strict=True)]
     lines = [

@@ -1,9 +1,9 @@
-"""What webhooks cost: an answer within the process, answers in a second over TLS, many Pets in one review.
+"""Measure webhooks: responses in the process, responses per second over TLS, many Pets in one review.
 
     python -m benchmarks.webhook_speed [--reviews 5000] [--connections 16] [--objects 5000]
 
-Reviews are of the Pet operator, as the API server sends them. The server that is asked over TLS is a process
-of its own, whose CPU seconds tell what one core could do; the clients keep their connections.
+The reviews are for the Pet operator, as the API server sends them. The TLS server has its own process, whose
+CPU seconds show the capacity of one core. The clients keep their connections.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ HEAD = (
 
 
 def pet(name: str, version: str) -> dict[str, Any]:
-    """A Pet with what the API server has added, as most of them are."""
+    """Build a Pet with the usual additions of the API server."""
     fields = {f"f:{field}": {} for field in ("name", "species", "birthday", "owner")}
     if version == "v1alpha1":
         spec = {"name": "Thor", "type": "dog", "birthday": "2021-04-01T00:00:00Z"}
@@ -80,7 +80,7 @@ def pet(name: str, version: str) -> dict[str, Any]:
 
 
 def admission_review(*, tidy: bool) -> bytes:
-    """A change of a Pet; one that is not tidy needs a patch."""
+    """Build a review of a Pet's update; an untidy Pet needs a patch."""
     kind = {"group": GROUP, "version": "v1beta1", "kind": "Pet"}
     old = pet("thor", "v1beta1")
     new = copy.deepcopy(old)
@@ -117,7 +117,7 @@ def conversion_review(objects: int, *, start: str, end: str) -> bytes:
 
 
 async def serve(port: int) -> None:
-    """The server, until it is killed."""
+    """Serve until killed."""
     metrics = Metrics()
     endpoints = endpoints_of(Webhooks(webhooks_of(PetOperator)), metrics)
     address, certificate = BindAddress("127.0.0.1", port), ServedCertificate(SelfSigned())
@@ -125,20 +125,20 @@ async def serve(port: int) -> None:
 
 
 class Client:
-    """One connection that is kept."""
+    """A client with a persistent connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
 
     @classmethod
     async def connected(cls, port: int) -> Client:
-        """A new one."""
+        """Open a connection."""
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         return cls(*await asyncio.open_connection("127.0.0.1", port, ssl=context))
 
     async def ask(self, path: str, body: bytes) -> float:
-        """Seconds until the answer is here."""
+        """Send a request; return the seconds until the response."""
         begun = time.perf_counter()
         self._writer.write(HEAD.format(path=path, length=len(body)).encode() + body)
         head = await self._reader.readuntil(b"\r\n\r\n")
@@ -154,7 +154,7 @@ class Client:
 
 
 async def within(endpoint: Any, body: bytes, count: int) -> list[float]:
-    """Seconds of each answer within the process."""
+    """Return the seconds of each response in the process."""
     seconds = []
     for _ in range(count):
         begun = time.perf_counter()
@@ -166,7 +166,7 @@ async def within(endpoint: Any, body: bytes, count: int) -> list[float]:
 async def over_tls(
     server: subprocess.Popen[bytes], port: int, path: str, body: bytes, count: int, connections: int
 ) -> list[object]:
-    """The columns of a row: answers a second, for a CPU second of the server, and the median in ms."""
+    """Return the columns of a row: responses per second and per server CPU second, and the median in ms."""
     clients = [await Client.connected(port) for _ in range(connections)]
     for client in clients:
         await client.ask(path, body)

@@ -1,1 +1,1 @@
-"""The operators: what each does with its kinds."""
+"""The project's operators, by API group."""

@@ -1,4 +1,4 @@
-"""The operators of this project."""
+"""The list of this project's operators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPERATORS: tuple[AnyOperator, ...] = (
     WordpressOperator,
     MySrvOperator,
 )
-"""Every operator."""
+"""The classes of all operators."""
 
 
 if __name__ == "__main__":

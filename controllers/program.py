@@ -1,4 +1,4 @@
-"""The program `operator-manager`: its name, and its command line."""
+"""The name and the command line of the program `operator-manager`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["PROGRAM", "main"]
 
 PROGRAM = Program("operator-manager", VERSION)
-"""It is released together with the library."""
+"""The program has the library's version."""
 
 
 def main() -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line, and return its exit code."""
     return run_command(sys.argv[1:], _operators, name=PROGRAM.name, version=PROGRAM.version)
 
 
 def _operators() -> Sequence[AnyOperator]:
-    """Those of the list, which is imported only where a command needs it."""
+    """Return the operators; the import is delayed until a command needs it."""
     return cast("Sequence[AnyOperator]", importlib.import_module("controllers.main").OPERATORS)

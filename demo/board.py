@@ -1,4 +1,4 @@
-"""What there is to see: the samples, their workloads and the last Events, kept up to date by watching."""
+"""The demo's state for display: the samples, their workloads and the last Events, kept current by watches."""
 
 from __future__ import annotations
 
@@ -19,49 +19,49 @@ WORKLOADS = ("deployments", "statefulsets", "jobs", "persistentvolumeclaims", "s
 
 @dataclasses.dataclass(slots=True)
 class Entry:
-    """One object."""
+    """A watched object."""
 
     plural: str
     kind: str
     namespace: str
     name: str
     state: str
-    """In a word or two: `3/3 ready`, `Running`, `Bound`, `happy`."""
+    """The state in one or two words: `3/3 ready`, `Running`, `Bound`, `happy`."""
     ready: bool
     conditions: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
     """Type, status and message of each."""
     columns: list[tuple[str, str]] = dataclasses.field(default_factory=list)
-    """What `kubectl get` shows of a custom resource."""
+    """A custom resource's columns of `kubectl get`."""
 
     @property
     def because(self) -> str:
-        """Why it is not ready, or what its conditions have to say."""
+        """The most important message of the conditions: why the object is not ready."""
         return next((message for _, _, message in sorted(self.conditions, key=_telling) if message), "")
 
     @property
     def title(self) -> str:
-        """`memcached/memcached-sample`, and where that is, if it is not in the default namespace."""
+        """The object's name such as `memcached/memcached-sample`, with any namespace but `default`."""
         where = f" in {self.namespace}" if self.namespace != DEFAULT else ""
         return f"{self.kind.lower()}/{self.name}{where}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Note:
-    """One Event, as a person would tell it."""
+    """An Event to display."""
 
     time: str
-    """Of the clock on this machine's wall."""
+    """The local time of day."""
     warning: bool
     about: str
     reason: str
     message: str
     custom: bool = False
-    """Whether it is about a custom resource."""
+    """Whether the Event is about a custom resource."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """What the API server made of an object, having asked the webhooks."""
+    """The API server's response to an object, after its webhooks."""
 
     about: str
     outcome: str
@@ -70,7 +70,7 @@ class Answer:
 
     @property
     def brief(self) -> str:
-        """Without what a refusal begins with: who refuses, and the name of the object."""
+        """The message without its standard beginning, which names the kind and the object."""
         return self.message.rpartition(" is invalid: ")[2]
 
 
@@ -78,7 +78,7 @@ class Board:
     """The state of the demo, from the objects as they change."""
 
     def __init__(self, samples: Iterable[tuple[str, str, str]], columns: Columns) -> None:
-        """`samples` are the (kind, namespace, name) of what was applied, and has to become ready."""
+        """Set up the board; `samples` are the (kind, namespace, name) that must become ready."""
         self.expected = list(samples)
         self._columns = columns
         self.samples: dict[tuple[str, str, str], Entry] = {}
@@ -89,16 +89,16 @@ class Board:
 
     @property
     def notes(self) -> Collection[Note]:
-        """What the operators tell, and every warning; what pods go through on their way is seen otherwise."""
+        """The Events of the operators, and every warning; the board shows the progress of pods elsewhere."""
         return self._notes.values()
 
     @property
     def ready(self) -> bool:
-        """Whether every sample is there and ready."""
+        """Whether every sample exists and is ready."""
         return all((entry := self.samples.get(key)) is not None and entry.ready for key in self.expected)
 
     def waiting_for(self) -> list[str]:
-        """What is not ready yet, each with the reason it gives."""
+        """Return the samples that are not ready, each with the reason."""
         missing = []
         for kind, namespace, name in self.expected:
             entry = self.samples.get((kind, namespace, name))
@@ -158,7 +158,7 @@ class Board:
         return note
 
     def keep(self, note: Note) -> None:
-        """Of one reason only the last: a Wordpress creates many objects, many pods have the same trouble."""
+        """Keep the last Event of each reason: a Wordpress creates many objects, and many pods fail alike."""
         if not (note.custom or note.warning):
             return
         key = (note.about if note.custom else note.about.partition("/")[0], note.reason)
@@ -169,7 +169,7 @@ class Board:
 
 
 def _telling(condition: tuple[str, str, str]) -> int:
-    """What is in trouble first, then what goes on, then what is not good yet, then what is good."""
+    """Return a condition's rank: problems first, then progress, then other bad states, then good ones."""
     name, status, _ = condition
     match name, status == "True":
         case "Degraded", True:
@@ -182,7 +182,7 @@ def _telling(condition: tuple[str, str, str]) -> int:
 
 
 def _state(ready: bool, conditions: list[tuple[str, str, str]]) -> str:
-    """In the words of the conditions: a kind whose only one is Happy is happy or not, never ready."""
+    """Return the state in the conditions' words: a kind whose only condition is Happy is happy or not."""
     match conditions:
         case [(name, status, _)] if name not in GOOD and ready:
             return name.lower() if status == "True" else f"not {name.lower()}"

@@ -1,4 +1,4 @@
-"""What `kubectl get` shows of a custom resource: the columns that its definition asks for."""
+"""The columns that `kubectl get` shows of custom resources, as their definitions declare them."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Columns:
             ]
 
     def __contains__(self, plural: str) -> bool:
-        """Whether it is a kind with a definition among these."""
+        """Return whether one of the definitions has this plural name."""
         return plural in self._of
 
     def defines(self, kind: str) -> bool:
-        """Whether that kind has a definition among these."""
+        """Return whether one of the definitions has this kind."""
         return kind in self._kinds
 
     def read(self, plural: str, obj: dict[str, Any]) -> list[tuple[str, str]]:
-        """The columns that have something to show, as (name, text); what repeats a condition is left out."""
+        """Return the columns with a value, as (name, text), without those that repeat a condition."""
         shown = []
         for column in self._of.get(plural, ()):
             value = cell(obj, column)

@@ -1,4 +1,4 @@
-"""The ports of the demo's programs: those that a person expects, where nobody else has them."""
+"""The ports of the demo's programs: the usual ones if they are free, else others."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["Ports"]
 
 
 class Ports(contextlib.ExitStack):
-    """While entered, keeps what was claimed from other demos, which may start before the programs listen."""
+    """Claimed ports; while entered, it protects them from other demos until the programs listen."""
 
     def claim(self, preferred: int) -> int:
-        """That port of 127.0.0.1, or another when it is taken."""
+        """Claim that port of 127.0.0.1, or another one if it is taken; returns the port."""
         if _free(preferred) and self._lock(preferred):
             return preferred
         while True:
@@ -27,7 +27,7 @@ class Ports(contextlib.ExitStack):
                 return bound
 
     def _lock(self, port: int) -> bool:
-        """Whether no other demo of this user has claimed it."""
+        """Lock the port; returns False if another demo of this user has claimed it."""
         path = Path(tempfile.gettempdir()) / f"operator-manager-demo-{os.getuid()}-{port}.lock"
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:

@@ -20,10 +20,10 @@ LOG_LINES = 5
 
 
 class Program:
-    """One program of this project."""
+    """A program of this project, run by the demo."""
 
     def __init__(self, name: str, *arguments: str, folder: Path, log: str) -> None:
-        """Nothing is started; the log is a file of that name in `folder`."""
+        """Describe the program without starting it; `log` is the name of its log file in `folder`."""
         self.name = name
         self.log = folder / log
         self.command = os.path.relpath(PROGRAMS / name)
@@ -75,7 +75,7 @@ class ManagerProgram(Program):
     """`operator-manager run`."""
 
     def __init__(self, kubeconfig: Path, folder: Path, ports: Ports, *, petstore: str) -> None:
-        """`petstore` is where the pet store is."""
+        """Describe the manager; `petstore` is the pet store's address."""
         self.metrics = f"127.0.0.1:{ports.claim(METRICS_PORT)}"
         self.health = f"127.0.0.1:{ports.claim(HEALTH_PORT)}"
         self.console = f"127.0.0.1:{ports.claim(CONSOLE_PORT)}"

@@ -1,7 +1,7 @@
-"""The picture of the README: the demo as it shows itself on a terminal of 80x24, as an animated SVG.
+"""The README's picture: the demo on a terminal of 80x24, as an animated SVG.
 
-`make picture` runs the demo, does what a person would do in another terminal, and writes docs/demo.svg. Times
-and identifiers are replaced, so that one recording differs from the next only where the demo does.
+`make picture` runs the demo, does what a user would do in another terminal, and writes docs/demo.svg. It
+replaces times and identifiers, so that recordings differ only where the demo does.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ACTS = (
     "kubectl run jack",
     "kubectl patch pet pet-sample1 --type=merge -p 'spec: {name",
 )
-"""How those of the demo's hints begin that are carried out."""
+"""The beginnings of the hints that the recording carries out."""
 PAUSE, LAST = 4.0, 6.0
 CELL_WIDTH, CELL_HEIGHT, MARGIN = 8.4, 18, 12
 BASE = datetime(2026, 1, 1, 10)  # noqa: DTZ001 - of a clock on the wall
@@ -67,23 +67,23 @@ class Run:
     column: int
     text: str
     style: str
-    """As CSS has it."""
+    """The style's CSS."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Frame:
-    """What is on the screen from a moment on."""
+    """The screen's content from a moment on."""
 
     at: float
     rows: tuple[tuple[Run, ...], ...]
-    """The last is what is typed in another terminal."""
+    """The last row is the command that a user types in another terminal."""
 
 
 class Recording(View):
-    """A view that keeps what it shows, and lets a person act once all is ready."""
+    """A view that records its frames, and acts as a user once everything is ready."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` is the demo's."""
+        """Set up the recording; `folder` is the demo's."""
         super().__init__(Console(file=io.StringIO(), width=WIDTH, height=HEIGHT, color_system="truecolor"))
         self.frames: list[Frame] = []
         self._kubeconfig = folder / "kubeconfig"
@@ -115,7 +115,7 @@ class Recording(View):
             self.frames.append(Frame(round(now - self._began, 1), tuple(rows)))
 
     def settle(self, hints: str) -> None:
-        """Begin with what a person does."""
+        """Start the user's actions."""
         self._acting = asyncio.create_task(self._act(hints), name="what a person does")
 
     async def _act(self, hints: str) -> None:
@@ -132,7 +132,7 @@ class Recording(View):
         os.kill(os.getpid(), signal.SIGINT)
 
     def _settled(self, text: str) -> str:
-        """Without what is another at each run."""
+        """Replace times and identifiers, which differ with each run."""
         return IDENTIFIER.sub(self._identifier, CLOCK.sub(self._time, text))
 
     def _time(self, found: re.Match[str]) -> str:
@@ -147,7 +147,7 @@ class Recording(View):
 
 
 def css(style: Style | None) -> str:
-    """A style of the view in CSS."""
+    """Convert a style of the view to CSS."""
     if style is None:
         return ""
     parts = []
@@ -161,7 +161,7 @@ def css(style: Style | None) -> str:
 
 
 def picture(frames: Iterable[Frame]) -> str:
-    """The frames as an SVG that shows them again and again; the last one where nothing moves."""
+    """Return the frames as an SVG that repeats them; readers without animation see the last one."""
     frames = list(frames)
     whole = frames[-1].at + LAST
     shown: dict[tuple[float, float], list[str]] = {}
@@ -197,7 +197,7 @@ def picture(frames: Iterable[Frame]) -> str:
 
 
 def line(number: int, row: Iterable[Run], styles: Mapping[str, str]) -> str:
-    """One line, each piece as wide as its cells, whatever font is there."""
+    """Return one line; each piece is as wide as its cells, in any font."""
     y = MARGIN + 13 + number * CELL_HEIGHT + (MARGIN + CELL_HEIGHT / 2 if number == HEIGHT - 1 else 0)
     pieces = []
     for each in row:
@@ -210,7 +210,7 @@ def line(number: int, row: Iterable[Run], styles: Mapping[str, str]) -> str:
 
 
 def moments(began: float, ended: float) -> str:
-    """When it is seen, as parts of the whole."""
+    """Return the keyframes of a line that is visible for a part of the animation."""
     steps = ["0%{visibility:hidden}"] if began else []
     steps.append(f"{began:.2%}{{visibility:visible}}")
     steps.append(f"{ended:.2%}{{visibility:{'hidden' if ended < 1 else 'visible'}}}")

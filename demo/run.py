@@ -61,7 +61,7 @@ class Demo:
     """Control plane, manager and samples, shown until Ctrl-C, or until all is ready."""
 
     def __init__(self, *, root: Path, folder: Path, once: bool, screen: Screen) -> None:
-        """`root` is the project's folder, `folder` where the demo's files go."""
+        """Set up the demo; `root` is the project's folder, `folder` the one for the demo's files."""
         self._crds, self._samples = load_crds(root), load_samples(root)
         self._folder = folder
         self._once = once
@@ -98,7 +98,7 @@ class Demo:
         return 0
 
     def _end(self, stop: asyncio.Event) -> None:
-        """A signal came: end in order, or, if that was asked for before, without waiting for the programs."""
+        """Handle a signal: the first ends the programs in order, the second kills them."""
         if stop.is_set():
             for program in self._programs:
                 program.kill()
@@ -134,7 +134,7 @@ class Demo:
                 self._screen.say("\nstopping the manager, then what it works with ...")
 
     async def _ask_webhooks(self, cluster: DevCluster) -> None:
-        """What they say to two Pets; from then on they are asked of all that is applied."""
+        """Send two Pets to show the webhooks' responses; from then on webhooks see all applied objects."""
         try:
             self._board.answers = await show_webhooks(cluster)
         except WebhooksSilent as silent:
@@ -189,12 +189,12 @@ class Demo:
             raise DemoFailed("it was interrupted before everything was ready")
 
     async def _apply(self, cluster: DevCluster, objects: list[dict[str, Any]]) -> None:
-        """Server-side apply, as `kubectl apply --server-side` does it."""
+        """Apply the objects on the server side, as `kubectl apply --server-side` does."""
         for obj in objects:
             group, _, version = obj["apiVersion"].rpartition("/")
             resource = cluster.registry.of_kind(group, version, obj["kind"])
             if resource is None:
-                raise DemoFailed(f"there is no kind {obj['kind']} in {obj['apiVersion']}")
+                raise DemoFailed(f"{obj['apiVersion']} has no kind {obj['kind']}")
             namespace = obj["metadata"].get("namespace", DEFAULT)
             path = resource.paths[-1].format(namespace=namespace)
             answer = await cluster.handle(
@@ -222,7 +222,7 @@ class Demo:
 
 
 def look_further(cluster: DevCluster, manager: ManagerProgram, petstore: PetStoreProgram) -> str:
-    """What a person can do next."""
+    """Return the hints: commands that a user can try next."""
     return f"""\
 export KUBECONFIG={cluster.kubeconfig_path}
 kubectl get memcacheds,foos,pets,wordpresses,mysrvs

@@ -1,4 +1,4 @@
-"""What the demo applies: the project's CRDs and samples, from `config/`."""
+"""The objects that the demo applies: the project's CRDs and samples, from `config/`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["load_crds", "load_samples"]
 
 
 def load_crds(root: Path) -> list[dict[str, Any]]:
-    """The CustomResourceDefinitions of `make generate`."""
+    """Load the CustomResourceDefinitions of `make generate`."""
     return _load(root / "config" / "crd" / "bases")
 
 
 def load_samples(root: Path) -> list[dict[str, Any]]:
-    """One or more objects of each kind."""
+    """Load the samples, one or more of each kind."""
     return _load(root / "config" / "samples")
 
 

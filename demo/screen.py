@@ -1,4 +1,4 @@
-"""How the demo shows itself: a live view on a terminal, lines anywhere else."""
+"""The demo's output: a live view on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -25,43 +25,43 @@ BACK = "any key: back   Ctrl-C: stop everything"
 
 
 class Screen(contextlib.AbstractContextManager["Screen"], abc.ABC):
-    """Where a person looks."""
+    """The demo's output."""
 
     @property
     def lost(self) -> bool:
-        """Whether nobody can look any more: its terminal was closed, which not every program is told."""
+        """Whether the terminal was closed; not every program gets a signal then."""
         return False
 
     @abc.abstractmethod
     def say(self, text: str) -> None:
-        """Something that stays on the screen."""
+        """Print a text that stays on the screen."""
 
     @abc.abstractmethod
     def tell(self, news: Entry | Note | Answer) -> None:
-        """Something has changed."""
+        """Show a change."""
 
     @abc.abstractmethod
     def settle(self, hints: str) -> None:
-        """Everything has become ready; `hints` is what a person can do next, "" when it ends now."""
+        """Report that everything is ready; `hints` are commands to try next, "" if the demo ends now."""
 
     @abc.abstractmethod
     def refresh(self, board: Board, hints: str) -> None:
-        """Called several times a second."""
+        """Update the screen; called several times a second."""
 
 
 def choose_screen(*, plain: bool) -> Screen:
-    """The live view, or lines."""
+    """Return the live view, or lines."""
     return Lines() if plain else View()
 
 
 class Lines(Screen):
-    """One line for each thing that happens."""
+    """A line for each change."""
 
     def say(self, text: str) -> None:
         print(text, flush=True)
 
     def __exit__(self, *_: object) -> None:
-        """Lines stay as they are."""
+        """Leave the lines as they are."""
 
     def tell(self, news: Entry | Note | Answer) -> None:
         if isinstance(news, Answer):
@@ -81,11 +81,11 @@ class Lines(Screen):
         print(f"everything is ready.\n\n{hints}".rstrip(), flush=True)
 
     def refresh(self, board: Board, hints: str) -> None:
-        """Lines stay as they are."""
+        """Do nothing: lines stay as they are."""
 
 
 class View(Screen):
-    """The board, drawn again and again on a screen of its own, and what to try on another one."""
+    """The board on an alternate screen, redrawn continuously, with hints for another terminal."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
@@ -108,7 +108,7 @@ class View(Screen):
         self._keys.close()
         self._console.show_cursor()
         self._console.set_alt_screen(enable=False)
-        if self._board is not None and not self.lost:  # what was seen last stays
+        if self._board is not None and not self.lost:  # the last state stays on the screen
             self._console.print(render(self._board, self._console, height=self._console.height - 1))
 
     def _pressed(self, key: bytes) -> None:
@@ -118,10 +118,10 @@ class View(Screen):
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def tell(self, news: Entry | Note | Answer) -> None:
-        """The next refresh shows it."""
+        """Do nothing: the next refresh shows the change."""
 
     def settle(self, hints: str) -> None:
-        """The view shows it."""
+        """Do nothing: the view shows the hints."""
 
     def refresh(self, board: Board, hints: str) -> None:
         self._board = board
@@ -143,7 +143,7 @@ class View(Screen):
 def keys(pressed: Callable[[bytes], None]) -> Iterator[None]:
     """Call the function with each key that is pressed, where a person has a keyboard."""
     file = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
-    # Who is in the background would be stopped for it.
+    # Changing the terminal would stop a process in the background.
     if file is None or os.tcgetpgrp(file) != os.getpgrp():
         yield
         return

@@ -1,4 +1,4 @@
-"""The live view: what fits of the board into a terminal of any size, most telling first."""
+"""The live view: as much of the board as fits the terminal, the most important first."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from demo.board import Board, Entry
 __all__ = ["render"]
 
 WIDE = 130
-"""From so many columns on, there is room for values and reasons side by side."""
+"""The number of columns from which values and reasons fit side by side."""
 EVENTS_AT_LEAST, EVENTS_AT_MOST = 6, 12
 HEAD = 1
 
 
 def render(board: Board, console: Console, *, height: int, footer: str = "") -> Group:
-    """The whole view in at most `height` lines, the last of which is the footer.
+    """Render the whole view in at most `height` lines; the last one is the footer.
 
-    Of Events the latest are shown; workloads are counted where they leave too little room for these.
+    It shows the latest Events. If they need the space, it only counts the workloads.
     """
     width = console.width
     end = [Text(footer, "dim", no_wrap=True, overflow="ellipsis")] if footer else []
@@ -52,7 +52,7 @@ def render(board: Board, console: Console, *, height: int, footer: str = "") -> 
 
 
 def _table(*columns: str) -> Table:
-    """The last column has what is left of the line, and is cut where that is too little."""
+    """Build a table whose last column gets the rest of the line, and is cut if that is too short."""
     table = Table(expand=True, box=None, pad_edge=False)
     for number, column in enumerate(columns):
         table.add_column(
@@ -88,7 +88,7 @@ def _samples(board: Board, width: int, room: int) -> Table:
 
 
 def _workloads(entries: Sequence[Entry], room: int) -> tuple[RenderableType, int]:
-    """A line for each; where room is short one for each kind, or a single one. And how many lines it is."""
+    """Render a line per workload, per kind, or for all, as `room` allows; return it and its line count."""
     ordered = sorted(entries, key=_order)
     plurals = list(dict.fromkeys(entry.plural for entry in ordered))
     kinds = [(plural, [entry for entry in ordered if entry.plural == plural]) for plural in plurals]
@@ -114,7 +114,7 @@ def _count(entries: Sequence[Entry], of: str, end: str = "") -> tuple[str, str]:
 
 
 def _waiting(entries: Sequence[Entry]) -> tuple[str, str]:
-    """The names of those that are not ready."""
+    """Return the names of the workloads that are not ready."""
     return "".join(f"   {entry.name}: {entry.state}" for entry in entries if not entry.ready), "dim"
 
 

@@ -1,4 +1,4 @@
-"""What webhooks do: a Pet is refused, and one of an old version comes out as one of the new."""
+"""A demonstration of the webhooks: a Pet is refused, and a Pet is converted between versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from devcluster.exchange import ApiRequest, ApiResponse
 __all__ = ["WEBHOOKS_WITHIN", "WebhooksSilent", "show_webhooks"]
 
 WEBHOOKS_WITHIN = 30.0
-"""Seconds in which the manager has made a certificate and told the API server where it is."""
+"""Seconds for the manager to create a certificate and register its webhooks with the API server."""
 
 EVERY = 0.1
 
@@ -35,14 +35,14 @@ _OLD = {
 
 
 class WebhooksSilent(Exception):
-    """The API server has not been told of the webhooks; the text is what it did instead."""
+    """The webhooks were not registered in time; the message says what the API server did."""
 
 
 async def show_webhooks(cluster: DevCluster) -> list[Answer]:
     """Create both Pets, and return what came of it. Raises WebhooksSilent."""
     try:
         async with asyncio.timeout(WEBHOOKS_WITHIN):
-            # Nobody tells when the API server begins to ask: it is tried.
+            # No event reports when the API server starts to call the webhooks, so this polls.
             while (refusal := await _refusal(cluster)) is None or not _converts(cluster):  # noqa: ASYNC110
                 await asyncio.sleep(EVERY)
     except TimeoutError:
@@ -58,7 +58,7 @@ async def show_webhooks(cluster: DevCluster) -> list[Answer]:
 
 
 async def _refusal(cluster: DevCluster) -> str | None:
-    """Why the Pet is refused that is not born yet, as kubectl tells it; None while nobody objects."""
+    """Return why the API server refuses a Pet born in the future; None if it accepts the Pet."""
     answer = await _send(cluster, "POST", "v1beta1", body=_UNBORN, dry_run=True)
     if answer.status != HTTPStatus.UNPROCESSABLE_ENTITY:
         return None
@@ -68,7 +68,7 @@ async def _refusal(cluster: DevCluster) -> str | None:
 
 
 def _converts(cluster: DevCluster) -> bool:
-    """Whether the API server knows whom to ask for a Pet in another version."""
+    """Return whether the API server knows the conversion webhook of Pets."""
     for stored in cluster.store.select("apiextensions.k8s.io", "customresourcedefinitions"):
         if stored.key.name == f"pets.{_GROUP}":
             way = (stored.decode()["spec"].get("conversion") or {}).get("webhook") or {}

@@ -18,15 +18,15 @@ _ALWAYS: Final = frozenset(
         "ValidatingAdmissionWebhook",
     }
 )
-"""There in any case; who asks for them is not refused."""
+"""Plugins that are always on; a request to enable one is accepted."""
 
 
 class UnknownPlugin(ValueError):
-    """There is no such plugin here, whatever the real server has."""
+    """The named plugin does not exist in devcluster."""
 
 
 def check_plugins(names: Iterable[str]) -> None:
-    """Raises UnknownPlugin for a name that is none."""
+    """Raise UnknownPlugin for a name without a plugin."""
     for name in names:
         if name != OWNER_REFERENCES and name not in _ALWAYS:
             raise UnknownPlugin(f'plugin "{name}" is unknown here; {OWNER_REFERENCES} can be added')

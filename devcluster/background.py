@@ -1,4 +1,4 @@
-"""A cluster in a thread of its own, for whoever has no event loop, or one for each test."""
+"""A cluster in its own thread, for programs without an event loop, or with one event loop per test."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _T = TypeVar("_T")
 
 
 class BackgroundCluster:
-    """Runs a `DevCluster` between `with` and its end; takes the same arguments.
+    """A `DevCluster` in a thread, running within a `with` block; the arguments are the same.
 
-    The cluster's own methods belong to its thread: `run` takes a coroutine there, `call` a function.
+    The cluster's own methods belong to its thread: `run` runs a coroutine there, `call` a function.
     """
 
     def __init__(self, **options: Any) -> None:

@@ -25,7 +25,7 @@ __all__ = ["commands", "main"]
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _COLLECT_AFTER = (10_000, 20, 20)
-"""How much may be allocated before the garbage collector looks: requests leave hardly any cycles behind."""
+"""The thresholds of the garbage collector; requests leave hardly any reference cycles."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?\Z")
 _FILE = click.Path(path_type=Path)
 
@@ -123,7 +123,7 @@ def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], l
     flag_value=False,
     default=True,
     show_default=False,
-    help="run the API server only: no workload comes to life",
+    help="run the API server only; no workload starts",
 )
 @click.option(
     "--pod-ready-delay",
@@ -144,7 +144,7 @@ def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], l
     type=_duration,
     default="30m",
     metavar="DURATION",
-    help="a watch that asks for no end lasts between one and two times as long",
+    help="duration of a watch without a timeout: between one and two times this",
 )
 @click.option(
     "--enable-admission-plugins",
@@ -154,7 +154,7 @@ def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], l
     metavar="NAMES",
     shell_complete=_offering(OWNER_REFERENCES),
     show_default="none",
-    help=f"admission plugins beside the usual ones: {OWNER_REFERENCES}",
+    help=f"additional admission plugins: {OWNER_REFERENCES}",
 )
 @click.option(
     "--feature-gates",
@@ -168,7 +168,7 @@ def _offering(*values: str) -> Callable[[click.Context, click.Parameter, str], l
 def up(**options: Any) -> None:
     """Run a control plane until interrupted."""
     gc.disable()  # until it has started
-    # All other errors are one line: a traceback helps only those who write Python.
+    # All other errors are one line: a traceback helps only Python developers.
     from devcluster.local_files import ForeignFile  # noqa: PLC0415 -- after the flags are known to be right
     from devcluster.storage.errors import JournalFailed  # noqa: PLC0415
 
@@ -188,7 +188,7 @@ def up(**options: Any) -> None:
 async def _up(options: Mapping[str, Any]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    # From the first moment on: who interrupts the start wants it to end as cleanly.
+    # Signals are handled from the start, so that an interrupted start ends cleanly too.
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     from devcluster.cluster import DevCluster  # noqa: PLC0415 -- the bulk of the start
@@ -206,7 +206,7 @@ async def _up(options: Mapping[str, Any]) -> None:
 def _announce(cluster: DevCluster) -> None:
     click.echo(f"devcluster: serving Kubernetes at {cluster.server_url}")
     if not ipaddress.ip_address(cluster.address).is_loopback:
-        click.echo(f"devcluster: whoever reaches {cluster.address} and has a token can use it")
+        click.echo(f"devcluster: everyone with a token who can reach {cluster.address} can use it")
     click.echo(f"export KUBECONFIG={cluster.kubeconfig_path}")
     click.echo("devcluster: ready; Ctrl-C stops it")
 
@@ -224,7 +224,7 @@ def _explain(error: OSError, options: Mapping[str, Any]) -> str:
             f"--bind-address, --port: cannot listen on {options['address']} port {options['port']}: {reason}"
         )
     for flag, path in (("--data", options["data"]), ("--kubeconfig", options["kubeconfig"])):
-        # A file is written beside its place first.
+        # Files are written under a temporary name in the same directory first.
         if path is not None and Path(error.filename).parent == path.parent:
             return f"{flag}: {path}: {reason}"
     return f"{error.filename}: {reason}"

@@ -10,10 +10,10 @@ __all__ = ["Clock"]
 
 
 class Clock:
-    """Tells the time that goes into objects, certificates aside.
+    """The source of times in objects, but not in certificates.
 
-    `read` gives seconds since the epoch, as `time.time` does. How long something takes, and when it is due,
-    is asked of the event loop instead.
+    `read` returns seconds since the epoch, like `time.time`. Durations and deadlines use the event loop's
+    time.
     """
 
     def __init__(self, read: Callable[[], float] = time.time) -> None:
@@ -22,11 +22,11 @@ class Clock:
         self._text = ""
 
     def now(self) -> datetime.datetime:
-        """The time now, in UTC."""
+        """Return the current time in UTC."""
         return datetime.datetime.fromtimestamp(self._read(), datetime.UTC)
 
     def timestamp(self) -> str:
-        """A metav1.Time: `2026-01-31T12:00:00Z`."""
+        """Return the time as a metav1.Time: `2026-01-31T12:00:00Z`."""
         second = int(self._read())
         if second != self._second:
             self._text = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))
@@ -34,5 +34,5 @@ class Clock:
         return self._text
 
     def micro_timestamp(self) -> str:
-        """A metav1.MicroTime: `2026-01-31T12:00:00.000000Z`."""
+        """Return the time as a metav1.MicroTime: `2026-01-31T12:00:00.000000Z`."""
         return self.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -41,22 +41,22 @@ __all__ = ["DevCluster"]
 
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- only looked up
-"""How this machine itself reaches what listens everywhere."""
+"""This machine's address of a listener on all interfaces."""
 _LAST = ("Namespace", "default")
 _SEEDED = Key("", "namespaces", "", "default")
-"""Comes last of the first objects, and cannot be deleted."""
+"""The last of the initial objects; it cannot be deleted."""
 _API_PORT = 6443
-"""What the cluster's own Service of the API server points at when nothing listens."""
+"""The target port of the API server's own Service when the server has no port."""
 
 
 class DevCluster:
-    """A Kubernetes control plane, alive from `start` to `stop`.
+    """A Kubernetes control plane, running from `start` to `stop`.
 
         async with DevCluster() as cluster:
             print(cluster.kubeconfig_path)
 
-    `store`, `registry`, `server` and `client` are its parts, for those who work within the process; `faults`
-    makes things go wrong; `sessions` says what exec, attach and port-forward find in a container.
+    `store`, `registry`, `server` and `client` are its parts, for use within the process. `faults` injects
+    faults. `sessions` simulates the processes that exec, attach and port-forward reach.
     """
 
     def __init__(
@@ -78,30 +78,30 @@ class DevCluster:
         rng: random.Random | None = None,
         webhooks: WebhookClient | None = None,
     ) -> None:
-        """Blocks for a moment, the longer the more there is in the data file.
+        """Set up the cluster. Blocks while it reads the data file; a larger file takes longer.
 
         Args:
-            address: Where to listen; whoever reaches it may try tokens.
-            port: The port; 0 for one that is free, None for none: only calls in process (`handle`, `client`).
-            data: A file in which the objects outlive the process; keys and tokens are kept beside it.
-            journal: What keeps the objects instead of such a file.
-            kubeconfig: Where to write the administrator's kubeconfig; by default a file that goes with the
-                cluster, or stays beside the data file.
-            controllers: Whether workloads are brought to life.
-            pod_ready_delay: Seconds from a pod's being scheduled to its being ready.
-            images: The images whose programs are known, by name, beside memcached, mysql and wordpress.
-            history: How many changes watches and lists can go back.
-            min_request_timeout: Seconds; a watch without a timeout lasts between one and two times as long.
-            admission_plugins: What is to look at writes beside the usual plugins, by the names they have in
-                the real server: OwnerReferencesPermissionEnforcement.
-            feature_gates: What is to be on that is off by default, by the real server's names.
-            clock: The time that goes into objects.
-            rng: Where uids, names, addresses and the like come from; tokens and keys do not.
-            webhooks: What calls webhooks; by default over HTTPS.
+            address: Where to listen; every client that reaches it may try tokens.
+            port: The port; 0 for a free one, None for none: only calls in process (`handle`, `client`).
+            data: A file that keeps the objects across restarts; keys and tokens are kept beside it.
+            journal: A store for the objects instead of such a file.
+            kubeconfig: Where to write the administrator's kubeconfig; by default a temporary file or,
+                with a data file, a file beside it.
+            controllers: Whether controllers run workloads.
+            pod_ready_delay: Seconds from a pod's scheduling until it is ready.
+            images: Simulated programs by image name, in addition to memcached, mysql and wordpress.
+            history: How many changes the store keeps for watches and lists of old versions.
+            min_request_timeout: Seconds; a watch without a timeout lasts one to two times as long.
+            admission_plugins: Additional admission plugins, by their names in the real server:
+                OwnerReferencesPermissionEnforcement.
+            feature_gates: Features to enable that are off by default, by the real server's names.
+            clock: The source of times in objects.
+            rng: The source of UIDs, names, addresses and the like, but not of tokens and keys.
+            webhooks: The client for webhooks; by default over HTTPS.
 
         Raises:
             JournalFailed: The data file cannot be used.
-            UnknownPlugin: There is no such admission plugin here.
+            UnknownPlugin: An admission plugin does not exist here.
         """
         self.address = address
         self.port = port or 0
@@ -174,11 +174,11 @@ class DevCluster:
         await self.stop()
 
     async def start(self) -> None:
-        """Be there; on return the first request can come.
+        """Start the cluster; it serves requests on return.
 
         Raises:
-            OSError: The address cannot be had, or a file cannot be written.
-            ForeignFile: The kubeconfig's place is taken.
+            OSError: the address is not available, or a file cannot be written.
+            ForeignFile: the kubeconfig's path has a foreign file.
         """
         async with contextlib.AsyncExitStack() as starting:
             if self._journal is not None:
@@ -211,17 +211,17 @@ class DevCluster:
 
     @property
     def server_url(self) -> str:
-        """Where clients find it."""
+        """The server's URL for clients."""
         host = _LOOPBACK.get(self.address, self.address)
         return f"https://{f'[{host}]' if ':' in host else host}:{self.port}"
 
     @property
     def kubeconfig(self) -> dict[str, Any]:
-        """The administrator's."""
+        """The administrator's kubeconfig."""
         return kubeconfig_of(self.server_url, self.ca_pem, user="admin", token=self.token)
 
     def add_user(self, name: str, groups: tuple[str, ...] = (), *, token: str = "") -> str:
-        """A user who may do what roles say; returns the token, made up unless given."""
+        """Add a user with RBAC rights only; returns the token, generated unless given."""
         token = token or secrets.token_urlsafe(24)
         self.authenticator.add(token, User(name, tuple(groups)))
         return token
@@ -229,7 +229,7 @@ class DevCluster:
     def user_kubeconfig(
         self, name: str, groups: tuple[str, ...] = (), *, certificate: bool = False
     ) -> dict[str, Any]:
-        """A kubeconfig for such a user, with a token of its own, or with a client certificate."""
+        """Build a kubeconfig for a new user, with a token or with a client certificate."""
         if certificate:
             assert self._files is not None, "certificates need a cluster that listens"
             identity = self._files.authority.issue(name, organizations=groups)
@@ -253,7 +253,7 @@ class DevCluster:
                 self.store.create(key, obj)
 
     async def _listen(self, listener: socket.socket, starting: contextlib.AsyncExitStack) -> None:
-        from devcluster.http.front import HttpFront  # noqa: PLC0415 -- not needed by who calls in process
+        from devcluster.http.front import HttpFront  # noqa: PLC0415 -- not needed in process
 
         files = await asyncio.to_thread(LocalFiles, self._data)
         starting.push_async_callback(asyncio.to_thread, files.close)
@@ -275,7 +275,7 @@ class DevCluster:
         return server_context(files.server_identity(self.address), files.ca_file)
 
     async def _start_controllers(self, starting: contextlib.AsyncExitStack) -> None:
-        from devcluster.controllers import Controllers, PodLogs  # noqa: PLC0415 -- who goes without needs none
+        from devcluster.controllers import Controllers, PodLogs  # noqa: PLC0415 -- optional
 
         controllers = Controllers(
             self.client,
@@ -291,7 +291,7 @@ class DevCluster:
 
 
 def _action_of(request: ApiRequest) -> Attributes:
-    """What a request is for, where it is about a resource."""
+    """Return the request's attributes for authorization."""
     target = target_of(request)
     if not target.plural:
         return Attributes(verb=target.verb, path=target.path)

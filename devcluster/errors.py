@@ -1,9 +1,8 @@
-"""What the API server answers when it refuses: a `Status` with reason, code and the texts that clients know.
+"""The API server's errors: a `Status` with a reason, a code and the messages that clients know.
 
-    StatusError
-        carries any Status; made by the functions below, one for each reason that Kubernetes has.
+StatusError carries any Status; the functions below make one for each reason that Kubernetes has.
 
-A field that is wrong is a `FieldError`, drawn up by validation; several of them make one `invalid` answer.
+Validation reports each wrong field as a `FieldError`; several of them make one `invalid` error.
 """
 
 from __future__ import annotations
@@ -58,9 +57,9 @@ class StatusError(Exception):
         details: dict[str, Any] | None = None,
         retry_after: int | None = None,
     ) -> None:
-        """`details` as in the Status, {} where it stands there empty.
+        """Set up the error; `details` are the Status's, {} for empty ones that the Status shows.
 
-        `retry_after`, in seconds, becomes the header of that name too.
+        `retry_after`, in seconds, also becomes the header of that name.
         """
         super().__init__(message)
         self.code = code
@@ -68,15 +67,15 @@ class StatusError(Exception):
         self.message = message
         self.details = dict(details or {})
         self.metadata: dict[str, Any] = {}
-        """Of the Status: a token with which a list can go on."""
+        """The Status's metadata: a token with which a list can continue."""
         self.empty_details = details == {}
-        """Whether the Status has `details` though there are none, as some of the real server's have."""
+        """Whether the Status has empty `details`, like some of the real server's."""
         self.retry_after = retry_after
         if retry_after is not None:
             self.details["retryAfterSeconds"] = retry_after
 
     def to_status(self) -> dict[str, Any]:
-        """The object that goes over the wire."""
+        """Return the Status object that the client receives."""
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -94,9 +93,9 @@ class StatusError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing wrong with one field.
+    """An error in one field.
 
-    `reason` is the machine's word (`FieldValueInvalid`), `text` what follows the field in the message.
+    `reason` is the machine-readable reason (`FieldValueInvalid`), `text` the message after the field's name.
     """
 
     reason: str
@@ -107,42 +106,42 @@ class FieldError:
         return f"{self.field}: {self.text}"
 
     def to_cause(self) -> dict[str, str]:
-        """As it stands in `details.causes` of a Status."""
+        """Return the cause for `details.causes` of a Status."""
         return {"reason": self.reason, "message": self.text, "field": self.field}
 
 
 def field_required(field: str, detail: str = "") -> FieldError:
-    """A field without which the object makes no sense."""
+    """Report a missing field."""
     return FieldError("FieldValueRequired", field, _with("Required value", detail))
 
 
 def field_invalid(field: str, value: Any, detail: str) -> FieldError:
-    """A value that does not fit."""
+    """Report an invalid value."""
     return FieldError("FieldValueInvalid", field, _with(f"Invalid value: {_shown(value)}", detail))
 
 
 def field_type_invalid(field: str, value: Any, detail: str) -> FieldError:
-    """A value of the wrong type."""
+    """Report a value of the wrong type."""
     return FieldError("FieldValueTypeInvalid", field, _with(f"Invalid value: {_shown(value)}", detail))
 
 
 def field_duplicate(field: str, value: Any) -> FieldError:
-    """A value that is there twice where it may be once."""
+    """Report a duplicate of a unique value."""
     return FieldError("FieldValueDuplicate", field, f"Duplicate value: {_shown(value)}")
 
 
 def field_not_found(field: str, value: Any) -> FieldError:
-    """A reference to what is not there."""
+    """Report a reference to a missing object."""
     return FieldError("FieldValueNotFound", field, f"Not found: {_shown(value)}")
 
 
 def field_forbidden(field: str, detail: str) -> FieldError:
-    """A field that must not be set, or changed, here."""
+    """Report a field that must not be set or changed."""
     return FieldError("FieldValueForbidden", field, _with("Forbidden", detail))
 
 
 def field_unsupported(field: str, value: Any, supported: Sequence[str]) -> FieldError:
-    """A value outside an enumeration."""
+    """Report a value outside an enumeration."""
     listed = ", ".join(_shown(each) for each in supported)
     return FieldError(
         "FieldValueNotSupported",
@@ -152,36 +151,36 @@ def field_unsupported(field: str, value: Any, supported: Sequence[str]) -> Field
 
 
 def field_too_long(field: str, maximum: int) -> FieldError:
-    """A string that is too long; `maximum` in bytes."""
+    """Report a string longer than `maximum` bytes."""
     unit = "byte" if maximum == 1 else "bytes"
     return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {maximum} {unit}")
 
 
 def field_too_many(field: str, actual: int, maximum: int) -> FieldError:
-    """A list with too many items."""
+    """Report a list with too many items."""
     unit = "item" if maximum == 1 else "items"
     return FieldError("FieldValueTooMany", field, f"Too many: {actual}: must have at most {maximum} {unit}")
 
 
 def qualified(group: str, resource: str) -> str:
-    """`deployments.apps`, or `pods` in the core group."""
+    """Return the resource's qualified name: `deployments.apps`, or `pods` in the core group."""
     return f"{resource}.{group}" if group else resource
 
 
 def not_found(group: str, resource: str, name: str) -> StatusError:
-    """There is no such object."""
+    """Build the error for a missing object."""
     message = f'{qualified(group, resource)} "{name}" not found'
     return StatusError(404, "NotFound", message, details=_about(group, resource, name))
 
 
 def already_exists(group: str, resource: str, name: str) -> StatusError:
-    """There is one of that name already."""
+    """Build the error for a name that is in use."""
     message = f'{qualified(group, resource)} "{name}" already exists'
     return StatusError(409, "AlreadyExists", message, details=_about(group, resource, name))
 
 
 def conflict(group: str, resource: str, name: str, detail: str = "") -> StatusError:
-    """The object is not as the writer thinks; `detail` defaults to a version that has moved on."""
+    """Build the error for a conflicting write; `detail` defaults to the message for an outdated version."""
     why = detail or (
         "the object has been modified; please apply your changes to the latest version and try again"
     )
@@ -190,7 +189,7 @@ def conflict(group: str, resource: str, name: str, detail: str = "") -> StatusEr
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-    """Validation found something; all that it found. `kind` is the kind, not the resource."""
+    """Build the error for an object with invalid fields. `kind` is the kind, not the resource."""
     shown = [str(error) for error in dict.fromkeys(errors)]
     listed = shown[0] if len(shown) == 1 else f"[{', '.join(shown)}]"
     details = _about(group, kind, name)
@@ -201,17 +200,17 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> S
 
 
 def bad_request(message: str) -> StatusError:
-    """What was sent cannot be understood."""
+    """Build the error for a malformed request."""
     return StatusError(400, "BadRequest", message)
 
 
 def unauthorized(message: str = "Unauthorized") -> StatusError:
-    """Nobody we know."""
+    """Build the error for unknown credentials."""
     return StatusError(401, "Unauthorized", message)
 
 
 def forbidden(group: str, resource: str, name: str, detail: str) -> StatusError:
-    """Known, but not allowed; or refused by admission."""
+    """Build the error for a write that authorization or admission refuses."""
     about = f'{qualified(group, resource)} "{name}"' if name else qualified(group, resource)
     return StatusError(
         403, "Forbidden", f"{about} is forbidden: {detail}", details=_about(group, resource, name)
@@ -219,7 +218,7 @@ def forbidden(group: str, resource: str, name: str, detail: str) -> StatusError:
 
 
 def method_not_allowed(group: str, resource: str, verb: str) -> StatusError:
-    """The resource is there and does not support this."""
+    """Build the error for a verb that the resource does not support."""
     return StatusError(
         405,
         "MethodNotAllowed",
@@ -229,27 +228,27 @@ def method_not_allowed(group: str, resource: str, verb: str) -> StatusError:
 
 
 def not_acceptable(message: str) -> StatusError:
-    """No representation that the client accepts."""
+    """Build the error for an Accept header without a supported representation."""
     return StatusError(406, "NotAcceptable", message)
 
 
 def unsupported_media_type(message: str) -> StatusError:
-    """A body in a format that is not taken here."""
+    """Build the error for a body in an unsupported format."""
     return StatusError(415, "UnsupportedMediaType", message)
 
 
 def request_entity_too_large(message: str) -> StatusError:
-    """A body that is too big."""
+    """Build the error for a body that is too large."""
     return StatusError(413, "RequestEntityTooLarge", message)
 
 
 def expired(message: str) -> StatusError:
-    """A version whose history is no longer kept."""
+    """Build the error for a version that is no longer in the history."""
     return StatusError(410, "Expired", message)
 
 
 def internal_error(message: str) -> StatusError:
-    """Something that is not the client's fault."""
+    """Build the error for an internal failure."""
     return StatusError(
         500,
         "InternalError",
@@ -259,12 +258,12 @@ def internal_error(message: str) -> StatusError:
 
 
 def unavailable(message: str) -> StatusError:
-    """Not now."""
+    """Build the error for a temporary failure."""
     return StatusError(503, "ServiceUnavailable", message)
 
 
 def timed_out(message: str, *, retry_after: int = 0) -> StatusError:
-    """It took too long, and may have had its effect."""
+    """Build the error for a timeout; the request may have taken effect."""
     return StatusError(504, "Timeout", f"Timeout: {message}", retry_after=retry_after or None)
 
 

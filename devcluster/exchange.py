@@ -27,7 +27,7 @@ class WebSocket(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class User:
-    """Who asks."""
+    """An authenticated user."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -37,10 +37,10 @@ class User:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class ApiRequest:
-    """One request.
+    """A request to the API server.
 
-    `path` is decoded and without the query; `query` keeps every value of a parameter, in order; the names in
-    `headers` are in lower case. `user` is set by authentication.
+    `path` is decoded and has no query. `query` has every value of a parameter, in order. Names in `headers`
+    are in lower case. Authentication sets `user`.
     """
 
     method: str
@@ -50,24 +50,24 @@ class ApiRequest:
     body: bytes = b""
     user: User | None = None
     client_certificate: Any = None
-    """What TLS verified: the subject as `{"CN": [...], "O": [...]}`, None without one.
+    """The verified client certificate's subject as `{"CN": [...], "O": [...]}`, or None.
 
-    Its fingerprint, if known, is in `X509SHA256`.
+    `X509SHA256` is its fingerprint, if known.
     """
 
     def option(self, name: str, default: str = "") -> str:
-        """The first value of a query parameter."""
+        """Return the first value of a query parameter."""
         values = self.query.get(name)
         return values[0] if values else default
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class ApiResponse:
-    """Its answer: a body, or a stream of chunks, each sent as it comes.
+    """A response of the API server: a body, or a stream whose chunks are sent as they come.
 
-    A stream's iterator is closed (`aclose`) when the client goes away. `warnings` become `Warning` headers.
-    With `websocket`, the connection goes on as a WebSocket until that function returns; it is cancelled when
-    the client goes away.
+    The server closes a stream's iterator (`aclose`) when the client goes away. `warnings` become `Warning`
+    headers. With `websocket`, the connection continues as a WebSocket until that function returns; the server
+    cancels it when the client goes away.
     """
 
     status: int = 200
@@ -80,12 +80,12 @@ class ApiResponse:
 
     @classmethod
     def json(cls, value: Any, *, status: int = 200) -> ApiResponse:
-        """Any JSON value."""
+        """Build a response with a JSON value."""
         return cls(status=status, body=orjson.dumps(value) + b"\n")
 
     @classmethod
     def failure(cls, error: StatusError) -> ApiResponse:
-        """The answer that `error` stands for."""
+        """Build the response for `error`."""
         answer = cls.json(error.to_status(), status=error.code)
         if error.retry_after is not None:
             answer.headers["Retry-After"] = str(error.retry_after)
@@ -97,4 +97,4 @@ class ConnectionCut(Exception):
 
 
 Handler = Callable[[ApiRequest], Awaitable[ApiResponse]]
-"""What answers requests."""
+"""A handler of requests."""

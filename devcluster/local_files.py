@@ -1,4 +1,4 @@
-"""What a cluster keeps on disk beside its objects: keys, certificates, tokens, kubeconfig files."""
+"""A cluster's files other than its objects: keys, certificates, tokens, kubeconfig files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SERVER_NAMES = (
 
 
 class ForeignFile(Exception):
-    """A file that somebody else wrote stands where a kubeconfig was to go."""
+    """The kubeconfig's path has a file that devcluster did not write."""
 
 
 class LocalFiles:
@@ -44,7 +44,7 @@ class LocalFiles:
     """
 
     def __init__(self, data: Path | None) -> None:
-        """Blocks for a moment. Raises OSError when the directory cannot be had."""
+        """Create the directory; blocks briefly. Raises OSError if that fails."""
         self._temporary = data is None
         if data is None:
             self.directory = Path(tempfile.mkdtemp(prefix="devcluster-"))
@@ -60,13 +60,13 @@ class LocalFiles:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def server_identity(self, address: str) -> tuple[Path, Path]:
-        """The files of a certificate for a server at `address`, and of its key."""
+        """Issue a certificate for a server at `address`; return the paths of certificate and key."""
         wildcard = address in {"0.0.0.0", "::"}  # noqa: S104 -- only compared with
         hosts = _SERVER_NAMES if wildcard else (*_SERVER_NAMES, address)
         return self._write_identity("server", self.authority.issue("kube-apiserver", hosts=hosts))
 
     def token(self, name: str) -> str:
-        """A random token, the same each time for one name."""
+        """Return the token stored under `name`; generates one at the first call."""
         path = self.directory / f"{name}.token"
         if path.exists() and (kept := path.read_text(encoding="ascii", errors="replace").strip()):
             return kept
@@ -76,7 +76,7 @@ class LocalFiles:
 
     @property
     def ca_file(self) -> Path:
-        """The authority's certificate."""
+        """The path of the authority's certificate."""
         return self.directory / "ca.crt"
 
     def _authority(self) -> Authority:
@@ -98,14 +98,14 @@ class LocalFiles:
 
 
 def signing_key_file(data: Path) -> Path:
-    """Where the key that signs ServiceAccount tokens is kept; it need not be there yet."""
+    """Return the path of the key that signs ServiceAccount tokens; the file may not exist yet."""
     return _beside(data) / "service-accounts.key"
 
 
 def kubeconfig_of(
     server: str, ca_pem: bytes, *, user: str, token: str = "", identity: Identity | None = None
 ) -> dict[str, Any]:
-    """A kubeconfig for one user, who has a token or a certificate; everything inline."""
+    """Build a kubeconfig for one user with a token or a certificate, all inline."""
     credentials: dict[str, str] = {"token": token} if token else {}
     if identity is not None:
         credentials["client-certificate-data"] = base64.b64encode(identity[0]).decode()

@@ -8,7 +8,7 @@ __all__ = ["new_event_loop"]
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Uvloop's where it is installed, else the standard one."""
+    """Return uvloop's event loop where it is installed, else the standard one."""
     try:
         import uvloop  # noqa: PLC0415 -- not there on every platform
     except ImportError:

@@ -1,7 +1,7 @@
-"""What may be a name, a label, a key: each function says what is wrong with a value, in the server's words.
+"""Validation of names, labels and keys; each function returns the real server's messages.
 
-An empty list means that nothing is. `prefix` is for a generateName, to which more will be appended: it may
-end in a dash.
+An empty list means that the value is valid. `prefix` is for a generateName, which may end in a dash because
+the server appends to it.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ _MOST_REMEMBERED = 4096
 
 
 def _remembering(check: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    """The same check, which is quick about what it has found right before: the same few come again."""
+    """Return the check with a cache of valid values, since the same few values recur."""
     right: set[str] = set()
 
     @functools.wraps(check)
@@ -121,7 +121,7 @@ def _remembering(check: Callable[..., list[str]]) -> Callable[..., list[str]]:
 
 @_remembering
 def dns_subdomain(name: str, *, prefix: bool = False) -> list[str]:
-    """The name of most objects: labels joined by dots."""
+    """Check a DNS subdomain, the name of most objects: labels joined by dots."""
     name = _masked(name) if prefix else name
     wrong = _length(name, SUBDOMAIN_MAXIMUM)
     if not _is_subdomain(name):
@@ -131,7 +131,7 @@ def dns_subdomain(name: str, *, prefix: bool = False) -> list[str]:
 
 @_remembering
 def dns_label(name: str, *, prefix: bool = False) -> list[str]:
-    """A name without dots, such as a namespace's or a container's."""
+    """Check a DNS label, a name without dots, such as a namespace's or a container's."""
     name = _masked(name) if prefix else name
     wrong = _length(name, LABEL_MAXIMUM)
     if not _is_label(name):
@@ -140,7 +140,7 @@ def dns_label(name: str, *, prefix: bool = False) -> list[str]:
 
 
 def dns_label_1035(name: str, *, prefix: bool = False) -> list[str]:
-    """A label that starts with a letter, such as a webhook's service's."""
+    """Check a DNS label that starts with a letter, such as the name of a webhook's service."""
     name = _masked(name) if prefix else name
     wrong = _length(name, LABEL_MAXIMUM)
     if not _is_label_1035(name):
@@ -149,7 +149,7 @@ def dns_label_1035(name: str, *, prefix: bool = False) -> list[str]:
 
 
 def wildcard_subdomain(name: str) -> list[str]:
-    """`*.example.com`."""
+    """Check a wildcard DNS name such as `*.example.com`."""
     wrong = _length(name, SUBDOMAIN_MAXIMUM)
     if not _is_wildcard(name):
         wrong.append(_WILDCARD_TEXT)
@@ -157,7 +157,7 @@ def wildcard_subdomain(name: str) -> list[str]:
 
 
 def path_segment(name: str, *, prefix: bool = False) -> list[str]:
-    """The name of an RBAC object: whatever can stand in a URL's path."""
+    """Check a path segment, the name of an RBAC object: any text that fits into a URL's path."""
     if not prefix and name in {".", ".."}:
         return [f"may not be '{name}'"]
     return [f"may not contain '{each}'" for each in "/%" if each in name]
@@ -165,7 +165,7 @@ def path_segment(name: str, *, prefix: bool = False) -> list[str]:
 
 @_remembering
 def label_key(key: str) -> list[str]:
-    """The key of a label, an annotation, a resource: `name`, or `subdomain/name`."""
+    """Check the key of a label, annotation or resource: `name`, or `subdomain/name`."""
     parts = key.split("/")
     if len(parts) > 2:  # noqa: PLR2004 -- prefix and name
         optional = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -191,7 +191,7 @@ def label_key(key: str) -> list[str]:
 
 @_remembering
 def label_value(value: str) -> list[str]:
-    """The value of a label."""
+    """Check a label's value."""
     wrong = []
     if len(value.encode()) > LABEL_MAXIMUM:
         wrong.append(f"must be no more than {LABEL_MAXIMUM} bytes")
@@ -201,7 +201,7 @@ def label_value(value: str) -> list[str]:
 
 
 def config_key(key: str) -> list[str]:
-    """A key in the data of a ConfigMap or Secret: a file name."""
+    """Check a key in the data of a ConfigMap or Secret: a file name."""
     wrong = _length(key, SUBDOMAIN_MAXIMUM)
     if not _is_config_key(key):
         wrong.append(_CONFIG_KEY_TEXT)
@@ -213,7 +213,7 @@ def config_key(key: str) -> list[str]:
 
 
 def environment_name(name: str) -> list[str]:
-    """The name of an environment variable: printable, without `=`."""
+    """Check the name of an environment variable: printable, without `=`."""
     if not name:
         return ["environment variable name must be non-empty"]
     if not _is_printable_but_equals(name):
@@ -224,12 +224,12 @@ def environment_name(name: str) -> list[str]:
 
 
 def header_name(name: str) -> list[str]:
-    """The name of an HTTP header."""
+    """Check the name of an HTTP header."""
     return [] if _is_header(name) else [_HEADER_TEXT]
 
 
 def port_name(name: str) -> list[str]:
-    """The name of a container's port, an IANA service name."""
+    """Check the name of a container's port, an IANA service name."""
     wrong = _length(name, PORT_NAME_MAXIMUM)
     if not _is_port_charset(name):
         wrong.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
@@ -243,7 +243,7 @@ def port_name(name: str) -> list[str]:
 
 
 def port_number(port: int) -> list[str]:
-    """A port that can be listened on."""
+    """Check a port number."""
     return [] if 1 <= port <= PORT_MAXIMUM else [f"must be between 1 and {PORT_MAXIMUM}, inclusive"]
 
 

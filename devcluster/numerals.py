@@ -1,4 +1,4 @@
-"""Numbers as Go prints them, in messages."""
+"""Numbers in Go's format, for messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LARGEST_PLAIN = 5
 
 
 def show_float(value: float) -> str:
-    """As `%v` prints it: `0.5`, `3`, `1e+06`."""
+    """Format a float as Go's `%v` does: `0.5`, `3`, `1e+06`."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
     if not value:

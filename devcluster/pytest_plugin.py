@@ -1,10 +1,10 @@
-"""Fixtures of pytest, for who says `pytest_plugins = ["devcluster.pytest_plugin"]` in a conftest.
+"""Pytest fixtures, enabled by `pytest_plugins = ["devcluster.pytest_plugin"]` in a conftest.
 
     def test_mine(devcluster):
         client = make_client(devcluster.cluster.kubeconfig_path)
 
-`devcluster` is one cluster for the whole session, in a thread of its own, so that tests with and without an
-event loop can use it. `devcluster_namespace` is a namespace in it that only one test has.
+`devcluster` is one cluster for the whole session, in its own thread, so that tests with and without an event
+loop can use it. `devcluster_namespace` is a namespace in it for one test.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = ["devcluster", "devcluster_namespace", "devcluster_options"]
 
 @pytest.fixture(scope="session")
 def devcluster_options() -> dict[str, Any]:
-    """What the cluster is made with; to be overridden. Pods are ready at once."""
+    """Return the cluster's arguments, for a project to override. By default pods are ready at once."""
     return {"pod_ready_delay": 0.0}
 
 
 @pytest.fixture(scope="session")
 def devcluster(devcluster_options: dict[str, Any]) -> Iterator[BackgroundCluster]:
-    """The cluster of the session."""
-    from devcluster.background import BackgroundCluster  # noqa: PLC0415 -- only for who asks for one
+    """Provide the cluster of the test session."""
+    from devcluster.background import BackgroundCluster  # noqa: PLC0415 -- only for users of a cluster
 
     with BackgroundCluster(**devcluster_options) as cluster:
         yield cluster
@@ -38,7 +38,7 @@ def devcluster(devcluster_options: dict[str, Any]) -> Iterator[BackgroundCluster
 
 @pytest.fixture
 def devcluster_namespace(devcluster: BackgroundCluster) -> Iterator[str]:
-    """The name of a namespace, which goes with the test."""
+    """Provide a namespace that is deleted after the test; the value is its name."""
     name = f"test-{secrets.token_hex(4)}"
     client = devcluster.cluster.client
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}

@@ -1,1 +1,1 @@
-"""Programs to copy from: each stands on the client library, and on no manager."""
+"""Example programs to copy from: each uses the library for its own purpose."""

@@ -1,4 +1,4 @@
-"""Where a server listens: `:6742`, `127.0.0.1:6742`, `[::1]:6742`."""
+"""The address that a server listens on: `:6742`, `127.0.0.1:6742`, `[::1]:6742`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BindAddress(address.BindAddress):
         """Return why nothing can listen there, or an empty text; blocks."""
         try:
             for family, *_, where in socket.getaddrinfo(self.interface, self.port, type=socket.SOCK_STREAM):
-                # Every interface is those of IPv4, too, as for the store itself.
+                # All interfaces include those of IPv4, as for the store itself.
                 both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
                 socket.create_server(where[:2], family=family, dualstack_ipv6=both).close()
         except OSError as error:
@@ -49,7 +49,7 @@ def parse_address(text: str) -> BindAddress:
     """Parse an address to listen on.
 
     Raises:
-        ValueError: with a message that says what is expected.
+        ValueError: with a message about the expected form.
     """
     parts = address.split_address(text)
     if parts is None:

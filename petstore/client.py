@@ -62,7 +62,7 @@ _OPTIONS: Final = (
     ("grpc.max_reconnect_backoff_ms", 5_000),
     # gRPC quotes a part of the proxy's password where that is in no form that it knows.
     ("grpc.enable_http_proxy", 0),
-    # Calls are repeated by those who know what they mean, and not unseen.
+    # Callers repeat calls, since only they know whether that is safe.
     ("grpc.enable_retries", 0),
     # A connection on which nothing comes back is found out while a call waits on it.
     ("grpc.keepalive_time_ms", 20_000),
@@ -74,17 +74,17 @@ _OPTIONS: Final = (
 )
 
 _LONGEST_ID: Final = 253
-"""Characters. Ids go into statuses and logs."""
+"""Characters; ids appear in statuses and logs."""
 
 
-# gRPC says of each answer that is no message, with a traceback, what the caller is told.
+# gRPC logs each undecodable response with a traceback, although the caller gets an error.
 logging.getLogger("grpc._common").setLevel(logging.CRITICAL)
 
 _NO_MESSAGE: Final = "the answer is not a message of this call"
 
 
 def _read(message: pb.Pet) -> Pet:
-    """The pet in an answer; raises `Malformed`."""
+    """Decode the pet in a response; raises `Malformed`."""
     pet = read_pet(message)
     if not _is_id(pet.id):
         raise Malformed("id: 1 to 253 printable characters are expected")
@@ -108,18 +108,17 @@ _ERRORS: Final = {
 
 
 Handled = Callable[[str, str, str, float], None]
-"""Gets the kind of a call (`unary`, `server_stream`), its method and its status, as metrics have them, and
-the seconds that it took."""
+"""Receives a call's kind (`unary`, `server_stream`), method and status, as in metrics, and its seconds."""
 
 Writing = Callable[[], AbstractAsyncContextManager[None]]
-"""Makes what is entered around each call that changes something."""
+"""Makes the context manager that is entered around each writing call."""
 
 
 class PetStoreClient:
-    """Talks to one store; to be entered in the event loop that uses it. Connects with the first call.
+    """A client of one store, entered in the event loop that uses it. It connects with the first call.
 
-    Every call ends within `timeout` seconds, its own or else the client's, and raises a PetStoreError when it
-    fails. Cancelled, it is cancelled on the store too, where it may have taken effect all the same.
+    Every call ends within `timeout` seconds, its own or else the client's, and raises a PetStoreError if it
+    fails. A cancelled call is cancelled on the store too, but may have taken effect.
     """
 
     def __init__(
@@ -134,14 +133,14 @@ class PetStoreClient:
         server_name: str | None = None,
         stub: Any = None,
     ) -> None:
-        """`address` is `host:port`, or any other name that gRPC resolves; `handled` is told of each call.
+        """Set up the client; `address` is `host:port`, or any name that gRPC resolves.
 
-        `writing` may refuse a call that changes something, or cancel it: what it raises leaves the call. So
-        may `reading`, which is called before each search.
+        `handled` is called after each call. `writing` may refuse or cancel a call that changes data: the call
+        raises its error. `reading` is called before each search and may refuse it too.
 
-        Without `tls` nothing is encrypted. With it, the store's certificate has to be for `server_name`, else
-        for the host of `address`; files that are renewed are used for a new connection. `stub` is called in
-        place of a connection.
+        Without `tls` nothing is encrypted. With it, the store's certificate must be for `server_name`, by
+        default for the host of `address`; a new connection uses renewed files. `stub` replaces the
+        connection.
         """
         self.address = address
         self.timeout = timeout
@@ -154,7 +153,7 @@ class PetStoreClient:
         self._stub: PetStoreAsyncStub = stub
         self._channels: list[grpc.aio.Channel] = []
         self.knows_keys: bool | None = None
-        """Whether the store knows idempotency keys, as far as its answers to searches have shown."""
+        """Whether the store supports idempotency keys; None until a search has shown it."""
 
     async def __aenter__(self) -> Self:
         if self._given is None:
@@ -181,7 +180,7 @@ class PetStoreClient:
         self._looked = asyncio.get_running_loop().time()
 
     async def _current(self) -> PetStoreAsyncStub:
-        """The calls, by way of certificates that were current a moment ago."""
+        """Return the stub; its connection uses recent certificates."""
         now = asyncio.get_running_loop().time()
         if self._tls is not None and now - self._looked >= self._tls.look_every:
             self._looked = now
@@ -249,14 +248,14 @@ class PetStoreClient:
         lenient: bool = False,
         timeout: float | None = None,
     ) -> AsyncGenerator[Pet, None]:
-        """The pets that match one value of each filter that has any; without filters, all.
+        """Yield the pets that match one value of each non-empty filter; without filters, all.
 
-        The timeout is for the whole search. A reader that leaves early closes the iterator (`aclosing`). With
-        `keys`, pets come that have one of these idempotency keys; a store that knows no keys has none, as far
-        as this goes, which shows with the first pet that it sends.
+        The timeout covers the whole search. A reader that leaves early must close the iterator (`aclosing`).
+        `keys` selects pets with one of these idempotency keys; a store without keys has none, which the
+        client notices with the first pet received.
 
-        A pet that is none (another store may let it have no name, or no birthday) ends the search with
-        UnexpectedAnswer; `lenient`, it is left out.
+        An invalid pet (another store may allow empty names or birthdays) ends the search with
+        UnexpectedAnswer; with `lenient` it is skipped.
         """
         self._reading()
         request = pb.SearchPetsReq(
@@ -268,7 +267,7 @@ class PetStoreClient:
             request.birthdate_range.end.CopyFrom(date_message(born_before))
         wanted = set(keys)
         with self._told("SearchPets", "server_stream"):
-            # gRPC gives None for what it cannot read, whatever its types say.
+            # gRPC returns None for an unreadable message, whatever its types say.
             call: Any = (await self._current()).SearchPets(request, timeout=self._seconds(timeout))
             try:
                 async for message in call:

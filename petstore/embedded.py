@@ -17,22 +17,22 @@ from petstore.storage.operations import new_id
 __all__ = ["EmbeddedStore", "embedded_store"]
 
 Around = Callable[[str, Callable[[], Awaitable[Any]]], Awaitable[Any]]
-"""Gets the name of a call and what makes it, and returns its answer; may do without, or fail after."""
+"""Receives a call's name and the function that makes it, and returns its result; it may skip the call."""
 
 
 class EmbeddedStore:
-    """It knows the published calls."""
+    """A pet store in the same process, with the published calls."""
 
     def __init__(self, service: PetStoreService) -> None:
         self._service = service
         self.client = self.another_client()
 
     def another_client(self, *, around: Around | None = None, **options: Any) -> PetStoreClient:
-        """One with such options, which need not be entered; `around` is in the way of each of its calls."""
+        """Return another client, which needs no entering; `around` wraps each of its calls."""
         return PetStoreClient("the store", timeout=20, stub=_Stub(self._service, around), **options)
 
     async def pets(self) -> list[Pet]:
-        """All of them, in the order they were added."""
+        """Return all pets, in the order of their creation."""
         return [pet async for pet in self.client.search()]
 
 
@@ -40,7 +40,7 @@ class EmbeddedStore:
 async def embedded_store(
     *, ignore_idempotency_keys: bool = False, new_id: Callable[[], str] = new_id
 ) -> AsyncIterator[EmbeddedStore]:
-    """It is there while this lasts; with `ignore_idempotency_keys` it knows the published contract only."""
+    """Run a store; with `ignore_idempotency_keys` it supports the published contract only."""
     async with Storage(None) as storage:
         yield EmbeddedStore(
             PetStoreService(storage, None, ignore_idempotency_keys=ignore_idempotency_keys, new_id=new_id)
@@ -48,7 +48,7 @@ async def embedded_store(
 
 
 class _Stub:
-    """What a stub makes of the store's calls."""
+    """A gRPC stub that calls the service directly."""
 
     def __init__(self, service: PetStoreService, around: Around | None) -> None:
         self._service: Any = service
@@ -87,4 +87,4 @@ class _Search:
             yield pet
 
     def cancel(self) -> None:
-        """It has ended with the first pet."""
+        """Do nothing: the call has ended."""

@@ -1,12 +1,12 @@
-"""What a call of the store can raise; importing it imports no gRPC.
+"""Errors of calls to the store; this module imports no gRPC.
 
 PetStoreError
 ├── NoAnswer             whether the call took effect is unknown; the same call may be made again
 │   ├── Unreachable        the store is down, cannot be reached, or cannot write now
-│   └── DeadlinePassed     it did not answer in time
+│   └── DeadlinePassed     the store did not answer in time
 ├── InvalidPet           the store refuses a value; the text names the field
-├── UnknownPet           there is no pet of that id
-├── KeyRefused           another idempotency key, or another pet, stands in the way
+├── UnknownPet           no pet has that id
+├── KeyRefused           the pet has another idempotency key, or another pet has this one
 ├── Exhausted            the store is full, or has too much to do; nothing was done
 └── UnexpectedAnswer     anything else
 """
@@ -28,19 +28,19 @@ __all__ = [
 
 
 def visible(text: str) -> str:
-    """It on one line: a terminal would obey the control characters in it."""
+    """Replace control characters, which a terminal would obey; the result is one line."""
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 class PetStoreError(Exception):
-    """Any of them; the text is for people, and has what the store said, without control characters."""
+    """The base of all errors; the text is for people, without control characters."""
 
     def __init__(self, text: str = "") -> None:
         super().__init__(visible(text))
 
 
 class NoAnswer(PetStoreError):
-    """Whether the call took effect is unknown; the same call may be made again."""
+    """The call may have taken effect or not; repeating it is safe."""
 
 
 class Unreachable(NoAnswer):
@@ -56,7 +56,7 @@ class InvalidPet(PetStoreError):
 
 
 class UnknownPet(PetStoreError):
-    """There is no pet of that id."""
+    """No pet has that id."""
 
 
 class KeyRefused(PetStoreError):

@@ -1,4 +1,4 @@
-"""What Prometheus sees of a server, under the names that go-grpc-prometheus gave them."""
+"""A server's Prometheus metrics, with go-grpc-prometheus' names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CODE_NAMES: Final = {
 
 
 def code_name(code: grpc.StatusCode) -> str:
-    """The value of the label `grpc_code`."""
+    """Return the value of the label `grpc_code`."""
     return _CODE_NAMES[code]
 
 
@@ -57,7 +57,7 @@ class ServerMetrics:
         )
 
     def of(self, grpc_type: str, service: str, method: str) -> CallMetrics:
-        """Those of one method, which are there from now on, with zeros."""
+        """Return the metrics of one method, which start at zero."""
         return CallMetrics(self, (grpc_type, service, method))
 
 

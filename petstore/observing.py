@@ -26,7 +26,7 @@ _log = logging.getLogger("petstore.calls")
 
 
 class ObservingInterceptor(grpc.aio.ServerInterceptor):
-    """Measures every call except those of reflection, whose requests are a stream."""
+    """An interceptor that measures every call except reflection, whose requests are a stream."""
 
     def __init__(self, metrics: ServerMetrics, sampler: Sampler) -> None:
         self._metrics = metrics

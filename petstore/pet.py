@@ -1,4 +1,4 @@
-"""What the store keeps."""
+"""The record of a pet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Pet", "PetType"]
 
 
 class PetType(enum.Enum):
-    """What a pet is; the values are the words that people write."""
+    """The species of a pet; the values are the words that users write."""
 
     DOG = "dog"
     CAT = "cat"
@@ -28,10 +28,10 @@ class Pet:
     type: PetType
 
     birthday: datetime.date
-    """In UTC."""
+    """The day in UTC."""
 
     id: str = ""
     """A UUID, given by the store; "" until then."""
 
     idempotency_key: str = ""
-    """Unique among the store's pets, given by whoever added it; "" for none."""
+    """A key that is unique in the store, chosen by the creator; "" for none."""

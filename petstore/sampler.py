@@ -1,4 +1,4 @@
-"""Which calls get a line in the log; clients choose it with ChangeSampler."""
+"""Sampling of calls for the log; clients set the rate with ChangeSampler."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Sampler"]
 
 
 class Sampler:
-    """Picks calls by chance. At the start it picks none, and a restart forgets what was chosen."""
+    """A sampler that picks calls by chance. It starts with none; a restart resets the rate."""
 
     def __init__(self, chance: random.Random | None = None) -> None:
         self._random = chance or random.Random()
@@ -42,5 +42,5 @@ class Sampler:
                 )
 
     def picks(self) -> bool:
-        """Whether this call is one of them."""
+        """Return whether to log this call."""
         return self._random.random() < self.rate

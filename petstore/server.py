@@ -48,7 +48,7 @@ _GRPCS_LOG: Final = logging.getLogger("grpc._cython.cygrpc")
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Not if a client has gone before it took its answer: gRPC would write a traceback for each such call."""
+    """Drop records about clients that left before the response: gRPC writes a traceback for each."""
     return record.exc_info is None or type(record.exc_info[1]).__name__ != "ExecuteBatchError"
 
 
@@ -62,7 +62,7 @@ class CannotListen(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """What a server is made of."""
+    """The options of a server."""
 
     bind_address: BindAddress
 
@@ -76,7 +76,7 @@ class ServerOptions:
     """Act like a store that knows the published contract only."""
 
     allow_change_sampler: bool = False
-    """Let whoever can call change what is logged of calls."""
+    """Whether clients may change the logging of calls."""
 
     tls: TlsFiles = field(default_factory=TlsFiles)
     """No file: not encrypted. With a `ca_file`, only clients are served whose certificate it has signed."""
@@ -88,7 +88,7 @@ class ServerOptions:
     message_bytes: int = MAX_MESSAGE_BYTES
 
     grace: float = 10.0
-    """Seconds that running calls get when the server stops; then they are cancelled."""
+    """Seconds that running calls get when the server stops; after that they are cancelled."""
 
 
 class PetStoreServer:
@@ -101,13 +101,13 @@ class PetStoreServer:
     def __init__(
         self, options: ServerOptions, *, interceptors: tuple[grpc.aio.ServerInterceptor, ...] = ()
     ) -> None:
-        """`interceptors` come behind the one that measures."""
+        """Set up the server; `interceptors` come after the measuring one."""
         self._options = options
         self._interceptors = interceptors
         self._stack = AsyncExitStack()
         self.metrics = ServerMetrics()
         self.address = options.bind_address
-        """Where it listens; once entered, with the port that it really has."""
+        """The address; once entered, with the actual port."""
         self.metrics_address = options.metrics_bind_address
         """Likewise."""
 

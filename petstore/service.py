@@ -38,7 +38,7 @@ T = TypeVar("T")
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
 _MAX_TEXT: Final = 1024
-"""Bytes that a name or a key may have."""
+"""The maximum bytes of a name or a key."""
 
 _CODES: Final[dict[type[StorageError], grpc.StatusCode]] = {
     PetUnknown: grpc.StatusCode.NOT_FOUND,
@@ -61,7 +61,7 @@ class CallRefused(Exception):
 
 
 class PetStoreService(PetStoreServicer):
-    """Serves what `storage` has. The caller keeps `storage` entered for as long."""
+    """The calls of a store with the pets of `storage`, which the caller keeps entered."""
 
     def __init__(
         self,
@@ -71,10 +71,10 @@ class PetStoreService(PetStoreServicer):
         ignore_idempotency_keys: bool = False,
         new_id: Callable[[], str] = new_id,
     ) -> None:
-        """With `sampler`, whoever can call may change it, and so what is logged.
+        """Set up the service; clients may change `sampler`, if given, and so the logging of calls.
 
-        `ignore_idempotency_keys` makes it a store that knows the published contract only. `new_id` makes up
-        the ids of new pets.
+        `ignore_idempotency_keys` limits the store to the published contract. `new_id` makes the ids of new
+        pets.
         """
         self._storage = storage
         self._sampler = sampler
@@ -150,7 +150,7 @@ class PetStoreService(PetStoreServicer):
         return pets
 
     def _shown(self, pet: Pet) -> Pet:
-        """The pet as this contract has it."""
+        """Return the pet without fields that the contract lacks."""
         if self._ignore_keys and pet.idempotency_key:
             return dataclasses.replace(pet, idempotency_key="")
         return pet

@@ -1,4 +1,4 @@
-"""Certificates of both sides, from files that may be renewed at any time."""
+"""The certificates of client and server, from files that may be renewed at any time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TlsUnusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TlsContent:
-    """What is in the files, each PEM."""
+    """The content of the files, all PEM."""
 
     ca: bytes | None = None
     certificates: bytes | None = None
@@ -43,7 +43,7 @@ class TlsContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """Where one side finds whom it trusts, and the certificate that it shows, with its key."""
+    """The files of one side: its trusted authorities, and its certificate with key."""
 
     ca_file: Path | None = None
     cert_file: Path | None = None
@@ -72,7 +72,7 @@ class TlsFiles:
         return TlsContent(ca, certificates, key)
 
     def stamp(self) -> tuple[tuple[int, int, int] | None, ...]:
-        """Differs when a file was written or replaced; blocks."""
+        """Return a value that changes when a file is written or replaced; blocks."""
         return tuple(_stamp(path) for path in (self.ca_file, self.cert_file, self.key_file))
 
     def _content(self, name: str) -> bytes | None:
@@ -89,10 +89,10 @@ class Tls:
     """The content of the files as it was when last it could be used."""
 
     look_every: ClassVar[float] = 10.0
-    """Seconds between two looks at them."""
+    """Seconds between two checks of the files."""
 
     def __init__(self, files: TlsFiles, *, needs: str) -> None:
-        """`needs` is the file that there has to be. Blocks. Raises TlsUnusable."""
+        """Read the files; `needs` is the required one. Blocks. Raises TlsUnusable."""
         if getattr(files, needs) is None:
             raise TlsUnusable(needs, "is missing: without it there is no TLS")
         self._files = files
@@ -101,11 +101,11 @@ class Tls:
 
     @classmethod
     def of_client(cls, files: TlsFiles) -> Self | None:
-        """What a client talks with: it has to trust somebody. None where no file is named."""
+        """Return a client's TLS, which needs authorities to trust; None without any file."""
         return None if files == TlsFiles() else cls(files, needs="ca_file")
 
     def look(self) -> bool:
-        """Whether the content is another one now; blocks. What cannot be used is said in the log, once."""
+        """Return whether the content has changed; blocks. Unusable files are logged, once."""
         stamp = self._files.stamp()
         if stamp == self._stamp:
             return False
@@ -125,11 +125,11 @@ class Tls:
 
 
 class ServerTls(Tls):
-    """What a server meets clients with: it has to show something, and may ask who they are."""
+    """A server's TLS, which needs a certificate, and may require client certificates."""
 
     @classmethod
     def of_server(cls, files: TlsFiles) -> Self | None:
-        """None where no file is named. Blocks. Raises TlsUnusable."""
+        """Return a server's TLS, or None without any file. Blocks. Raises TlsUnusable."""
         return None if files == TlsFiles() else cls(files, needs="cert_file")
 
     def credentials(self) -> grpc.ServerCredentials:
@@ -158,7 +158,7 @@ class ServerTls(Tls):
 
 
 def _is_known(key: PrivateKeyTypes) -> bool:
-    """Whether the other side can be expected to know such keys: with others, no connection comes about."""
+    """Return whether peers usually support this type of key; other keys make connections fail."""
     if isinstance(key, rsa.RSAPrivateKey):
         return key.key_size >= _RSA_BITS
     return isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, (ec.SECP256R1, ec.SECP384R1))

@@ -1,4 +1,4 @@
-"""Pets and dates, to and from the messages on the wire."""
+"""Conversion of pets and dates to and from protobuf messages."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ class Malformed(ValueError):
 
 
 def type_number(kind: PetType) -> pb.PetType.ValueType:
-    """A type of pet, as the wire has it."""
+    """Convert a species to its number."""
     return _NUMBERS[kind]
 
 
 def read_type(number: int) -> PetType | None:
-    """The type of pet that has this number, None for PTUnknown and for numbers that came later."""
+    """Convert a number to a species; None for PTUnknown and for unknown numbers."""
     return _TYPES.get(number)
 
 
 def date_message(date: datetime.date) -> date_pb2.Date:
-    """A date, as the wire has it."""
+    """Convert a date to a message."""
     return date_pb2.Date(year=date.year, month=date.month, day=date.day)
 
 
 def pet_message(pet: Pet) -> pb.Pet:
-    """A pet, as the wire has it."""
+    """Convert a pet to a message."""
     return pb.Pet(
         id=pet.id,
         name=pet.name,
@@ -52,10 +52,10 @@ def pet_message(pet: Pet) -> pb.Pet:
 
 
 def read_date(message: date_pb2.Date) -> datetime.date:
-    """The date in `message`.
+    """Convert a message to a date.
 
     Raises:
-        Malformed: there is no such day; nor does a year or a month alone make one.
+        Malformed: the day does not exist; a year or a month alone is not enough.
     """
     try:
         return datetime.date(message.year, message.month, message.day)
@@ -65,10 +65,10 @@ def read_date(message: date_pb2.Date) -> datetime.date:
 
 
 def read_pet(message: pb.Pet) -> Pet:
-    """The pet in `message`.
+    """Convert a message to a pet.
 
     Raises:
-        Malformed: its name is blank, its type unknown, its birthday impossible, or there is a NUL in a text.
+        Malformed: its name is blank, its type unknown, its birthday impossible, or a text has a NUL.
     """
     if not message.name or message.name.isspace():
         raise Malformed("name: must not be blank")

@@ -1,4 +1,4 @@
-"""What is made from the sources to bring them to a cluster: manifests, chart, bundle, dashboard."""
+"""Generation of everything that brings the project to a cluster: manifests, chart, bundle, dashboard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m release COMMAND`: what `make generate`, `make deploy` and `make build-installer` run."""
+"""`python -m release COMMAND`, which `make generate`, `make deploy` and `make build-installer` run."""
 
 from __future__ import annotations
 

@@ -23,23 +23,23 @@ _NAME = "operator-manager"
 
 
 class CannotRelease(Exception):
-    """Something is missing; the message says what."""
+    """A part of the release is missing; the message names it."""
 
 
 def chart_archive(files: Mapping[str, str]) -> tuple[str, bytes]:
-    """The chart as `helm package` names it."""
+    """Return the chart's archive with the name that `helm package` gives it."""
     return f"{_NAME}-{VERSION}.tgz", _archive(
         {f"{_NAME}/{path}": text.encode() for path, text in files.items()}
     )
 
 
 def bundle_archive(files: Mapping[str, str]) -> tuple[str, bytes]:
-    """What the bundle's image is built of."""
+    """Return the archive from which the bundle's image is built."""
     return f"{_NAME}-bundle-{VERSION}.tar.gz", _archive({path: text.encode() for path, text in files.items()})
 
 
 def context() -> tuple[str, bytes]:
-    """What both images are built of, as `docker build -` reads it."""
+    """Return the build context of both images, as `docker build -` reads it."""
     return f"{_NAME}-images-{VERSION}.tar.gz", _archive(_sources())
 
 
@@ -78,14 +78,14 @@ def wheels(folder: Path) -> list[str]:
 
 
 def checksums(folder: Path, names: list[str]) -> str:
-    """As `sha256sum --check` reads them."""
+    """Return the checksums as `sha256sum --check` reads them."""
     return "".join(
         f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in sorted(names)
     )
 
 
 def _sources() -> dict[str, bytes]:
-    """What git keeps of that which the images' builder is given."""
+    """Return the tracked files of the images' build context."""
     lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     names = [line[1:] for line in lines if line.startswith("!")]
     listed = _git("ls-files", "-z", "--", "Dockerfile", ".dockerignore", *names).split("\0")
@@ -111,7 +111,7 @@ def _mode(content: bytes) -> int:
 
 
 def _time() -> int:
-    """That of the commit: nothing else of a release has one."""
+    """Return the commit's time, the only time in a release."""
     return int(os.environ.get("SOURCE_DATE_EPOCH") or _git("log", "-1", "--format=%ct"))
 
 

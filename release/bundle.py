@@ -78,7 +78,7 @@ def bundle_files(manifests: Sequence[Manifest], icon: bytes) -> dict[str, str]:
         files[f"bundle/manifests/{spec['group']}_{spec['names']['plural']}.yaml"] = _yaml(made)
     special = [base, scorecard, *definitions, *samples, deployment, *used]
     for each in ours:
-        # What has not our prefix goes with a sample, such as a Secret, and is not the operator's.
+        # An object without our prefix belongs to a sample, such as a Secret, and not to the operator.
         theirs = each["kind"] in _OF_OLM | _POLICIES or not each["metadata"]["name"].startswith(PREFIX)
         if not theirs and not any(each is other for other in special):
             files[_path(each)] = _yaml(_without_namespace(each))
@@ -121,7 +121,7 @@ def _deployment(deployment: Manifest) -> Manifest:
 def _permissions(
     manifests: Sequence[Manifest], account: str
 ) -> tuple[dict[str, list[Manifest]], list[Manifest]]:
-    """What bindings give the account, as OLM has it; and the roles and bindings that this replaces."""
+    """Return the account's rules in OLM's form, and the roles and bindings that they replace."""
     roles = {(each["kind"], each["metadata"]["name"]): each for each in manifests if "rules" in each}
     rules: dict[str, list[Manifest]] = {}
     used = []
@@ -169,7 +169,7 @@ def _line(schema: Manifest) -> str:
 
 
 def _words(name: str) -> str:
-    """A field's name as a title: `readyReplicas` is "Ready Replicas"."""
+    """Return a field's name as a title: `readyReplicas` becomes "Ready Replicas"."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
     return spaced[:1].upper() + spaced[1:]
 

@@ -1,4 +1,4 @@
-"""The webhooks as a ClusterServiceVersion has them: OLM makes their certificate, and what leads to them."""
+"""The webhooks of a ClusterServiceVersion; OLM creates their certificate, Service and configurations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["CERTIFICATE_FLAG", "is_made_by_olm", "led_to_olms_service", "webhook
 Manifest = dict[str, Any]
 
 CERTIFICATE_FLAG = "--webhook-cert-path=/tmp/k8s-webhook-server/serving-certs"
-"""Where OLM mounts the certificate that it makes for a deployment with webhooks."""
+"""The flag with the path at which OLM mounts its certificate for a deployment with webhooks."""
 
 _TYPES = {
     "MutatingWebhookConfiguration": "MutatingAdmissionWebhook",
@@ -22,7 +22,7 @@ _PORT_NAME = "webhook-server"
 
 
 def is_made_by_olm(manifest: Manifest) -> bool:
-    """Whether it is a configuration, the webhooks' Service, or a role for looking after their certificate."""
+    """Return whether OLM creates it: a configuration, the webhooks' Service, or a certificate role."""
     return manifest["kind"] in _TYPES or manifest["metadata"]["name"].startswith(f"{PREFIX}webhook-")
 
 
@@ -30,7 +30,7 @@ def webhook_definitions(manifests: Iterable[Manifest], deployment: Manifest) -> 
     """Yield `spec.webhookdefinitions`: what is configured, then conversion, all served by `deployment`."""
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     (port,) = [each["containerPort"] for each in container["ports"] if each["name"] == _PORT_NAME]
-    # What OLM calls `containerPort` is the port of the Service.
+    # OLM's `containerPort` is the port of the Service.
     served = {"deploymentName": deployment["metadata"]["name"], "containerPort": 443, "targetPort": port}
     conversions: dict[str, list[str]] = {}
     for manifest in manifests:
@@ -59,10 +59,10 @@ def webhook_definitions(manifests: Iterable[Manifest], deployment: Manifest) -> 
 
 
 def led_to_olms_service(definition: Manifest, deployment: Manifest) -> Manifest:
-    """The custom resource definition with the name that OLM gives the Service, where it is converted.
+    """Return a custom resource definition whose conversion uses the name of OLM's Service.
 
-    OLM puts in the namespace, too, once the operator runs. Until then requests in another version than the
-    stored one fail, while without any conversion they would lose what differs between the versions.
+    OLM fills in the namespace once the operator runs. Until then requests in a version other than the stored
+    one fail; without a conversion they would lose the fields that differ.
     """
     if "conversion" not in definition["spec"]:
         return definition

@@ -1,6 +1,6 @@
-"""A Helm chart of the same manifests: with its default values it makes what config/default makes.
+"""A Helm chart of the manifests: its default values produce the result of config/default.
 
-Each manifest becomes a template, with a marker (`chart_markers`) for whatever a value decides.
+Each manifest becomes a template, with a marker (`chart_markers`) at each place that a value sets.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _values(manifests: Sequence[Manifest], budget: Manifest) -> str:
         (deployment,) = [each for each in manifests if _is(each, "Deployment", name)]
         pod, container = deployment["spec"]["template"]["spec"], _container(deployment)
         image = Image.parse(container["image"])
-        # The version of the chart is what is taken where a value names none.
+        # Without a tag in the values, the chart's version is used.
         tag = image.tag or ("" if image.digest else "latest")
         given = {
             "repository": image.name,
@@ -133,7 +133,7 @@ def _values(manifests: Sequence[Manifest], budget: Manifest) -> str:
 
 
 def _place(manifest: Manifest) -> tuple[str, str | None]:
-    """The folder of a manifest of config/default, and what it depends on."""
+    """Return the chart's folder for a manifest of config/default, and the condition for including it."""
     kind, name = manifest["kind"], manifest["metadata"]["name"]
     if kind == "CustomResourceDefinition":
         return "crd", ".Values.crd.enable"
@@ -145,7 +145,7 @@ def _place(manifest: Manifest) -> tuple[str, str | None]:
         return "admission-policy", ".Values.admissionPolicy.enable"
     if kind in _CONFIGURATIONS or name == f"{PREFIX}webhook-service":
         return "webhook", ".Values.webhook.enable"
-    if name.startswith(f"{PREFIX}webhook-"):  # what it takes to look after certificates
+    if name.startswith(f"{PREFIX}webhook-"):  # rights to manage certificates
         return "rbac", "and .Values.webhook.enable (not .Values.certManager.enable)"
     if kind in {"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}:
         return "rbac", ".Values.rbac.helpers.enable" if name.endswith(_HELPER_ROLES) else None
@@ -153,7 +153,7 @@ def _place(manifest: Manifest) -> tuple[str, str | None]:
 
 
 def _narrowed(manifest: Manifest, condition: str) -> str:
-    """The condition, and that of the part that the manifest is for."""
+    """Add the condition of the manifest's part of the project to `condition`."""
     if manifest["metadata"].get("labels", {}).get("app.kubernetes.io/name") == _PETSTORE:
         return f"and {condition} .Values.petstore.enable"
     if manifest["metadata"]["name"] == f"{PREFIX}{_WEBHOOK_POLICY}":
@@ -168,7 +168,7 @@ def _path(folder: str, manifest: Manifest) -> str:
 
 def _template(manifest: Manifest, condition: str | None) -> str:
     marked = _marked(manifest)
-    # What looks like a template of Helm is one of somebody else: of an alert, or in a description.
+    # Text that looks like a Helm template belongs to another language, in an alert or a description.
     text = yaml_stream([marked]).removeprefix("---\n").replace("{{", '{{ "{{" }}')
     for marker in MARKERS:
         text = text.replace(marker.text, marker.expression)
@@ -221,7 +221,7 @@ def _marked(manifest: Manifest) -> Manifest:
 
 
 def _marked_definition(definition: Manifest) -> Manifest:
-    """The schemas stay as they are, whatever text is in there."""
+    """Insert the chart's markers, but leave the schemas unchanged, whatever text they contain."""
     conversion = definition["spec"].get("conversion")
     definition["metadata"]["annotations"] = {"@keep@" if conversion is None else "@keep-converted@": ""}
     if conversion is not None:
@@ -256,7 +256,7 @@ def _mark_pod(deployment: Manifest, program: str) -> None:
     container["resources"] = f"@{program}.resources@"
     metadata = deployment["spec"]["template"]["metadata"]
     for field, value in (("annotations", "podAnnotations"), ("labels", "podLabels")):
-        # In the order of a YAML file, in which what the marker stands for comes after the rest.
+        # The marker is last, because its expansion in the YAML file follows the other entries.
         metadata[field] = {**metadata.get(field, {}), f"@{program}.{value}@": ""}
     pod = deployment["spec"]["template"]["spec"]
     for field, value in POD_FIELDS.items():
@@ -264,7 +264,7 @@ def _mark_pod(deployment: Manifest, program: str) -> None:
 
 
 def _renamed(value: Any) -> Any:
-    """With the prefix and the namespace as the release has them."""
+    """Replace the prefix and the namespace by the release's."""
     if isinstance(value, dict):
         return {name: _renamed(each) for name, each in value.items()}
     if isinstance(value, list):

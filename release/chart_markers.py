@@ -1,7 +1,7 @@
-"""What the values of the chart decide: markers in the manifests, and the Helm expression that each becomes.
+"""The chart's markers: placeholders in the manifests for the Helm expressions of values.
 
-A marker is put in where the manifest is still data, and becomes its expression after the YAML is written; so
-no YAML is ever taken apart as text.
+A marker is inserted while the manifest is data, and replaced by its expression in the written YAML, so no
+code parses YAML as text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 __all__ = ["CERTIFICATES", "MARKERS", "PLACE", "POD_FIELDS", "RELEASE", "Marker"]
 
 CERTIFICATES = "and .Values.webhook.enable .Values.certManager.enable"
-"""Whether cert-manager makes the certificate of the webhooks."""
+"""The condition that cert-manager creates the webhooks' certificate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ POD_FIELDS = {
 
 
 def _of_program(program: str) -> tuple[Marker, ...]:
-    """What both programs have."""
+    """Return the markers of a program; both programs have them."""
     return (
         *_image(program),
         Marker(f"'@{program}.resources@'", f"{{{{- toYaml .Values.{program}.resources | nindent 12 }}}}"),
@@ -147,7 +147,7 @@ def _of_program(program: str) -> tuple[Marker, ...]:
 
 
 def _metadata(field: str, value: str, indent: str, *, alone: bool = False) -> Marker:
-    """Further annotations or labels, or all there are."""
+    """Return a marker for additional annotations or labels, or for all of them (`alone`)."""
     head = f"{indent}{field}:\n" if alone else ""
     return Marker(
         f"{head}{indent}  '@{value}@': ''\n",

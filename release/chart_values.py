@@ -120,7 +120,7 @@ networkPolicy:
 
 _TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 
-# By the names of the values: what they may be, where the default does not say it.
+# By value name: the schema, where the default does not determine it.
 
 
 def _parts(*names: str) -> dict[str, Any]:
@@ -146,7 +146,7 @@ _NARROWER: dict[str, dict[str, Any]] = {
     "extraEnv": {"type": "array", "items": {"type": "object", "required": ["name"]}},
     "imagePullSecrets": {"type": "array", "items": {"type": "object", "required": ["name"]}},
     "tolerations": {"type": "array", "items": {"type": "object"}},
-    # As Kubernetes has them; what is in the parts it checks itself.
+    # In Kubernetes' form; the API server checks the content.
     "resources": _parts("limits", "requests"),
     "affinity": _parts("nodeAffinity", "podAffinity", "podAntiAffinity"),
     "topologySpreadConstraints": {"type": "array", "items": {"type": "object"}},
@@ -165,7 +165,7 @@ _TYPES = {bool: "boolean", str: "string"}
 
 
 def values_text(defaults: dict[str, Any]) -> str:
-    """The text of values.yaml, with what the manifests have."""
+    """Return the text of values.yaml, with the manifests' defaults."""
     return _VALUES % {name: _line(value) for name, value in defaults.items()}
 
 
@@ -177,7 +177,7 @@ def _line(value: object) -> str:
 
 
 def schema_text(values: str) -> str:
-    """The text of values.schema.json: what is in no line of `values` is a mistake in writing."""
+    """Return the text of values.schema.json; a value without a line in `values` is an error."""
     schema = _schema("", yaml.safe_load(values))
     # Helm gives these to every chart that is part of another one.
     schema["properties"]["global"] = {"type": "object"}

@@ -33,12 +33,12 @@ from release.tree import NotOurs, write_tree
 __all__ = ["main"]
 
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
-# What a cluster is given before the rest, or loses before it, by their kinds.
+# Kinds that are applied or deleted before the others.
 _PARTS = {
     "definitions": frozenset({"CustomResourceDefinition"}),
     "webhooks": frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}),
 }
-# What OLM does not take along.
+# Objects that OLM does not install.
 _POLICIES = {
     "policies": frozenset({"NetworkPolicy", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"})
 }
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m release", description=__doc__, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    generate = commands.add_parser("generate", help="write what is generated and kept in the repository")
+    generate = commands.add_parser("generate", help="write the repository's generated files")
     generate.add_argument(
         "--check", action="store_true", help="write nothing; fail when a file is not current"
     )
@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     _namespaces_flag(installer)
     _image_flags(installer)
     installer.set_defaults(run=_installer)
-    chart = commands.add_parser("chart", help="write the Helm chart, in the place of what is there")
+    chart = commands.add_parser("chart", help="write the Helm chart, replacing an existing one")
     chart.add_argument("folder", type=Path)
     _image_flags(chart)
     chart.set_defaults(run=_chart, namespaces=())
@@ -180,7 +180,7 @@ def _manifests(options: argparse.Namespace) -> int:
         text = yaml_stream(each for each in yaml_documents(text) if each["kind"] in wanted)
     elif options.for_deletion:
         gone = frozenset().union(*_PARTS.values())
-        # A namespace that goes first takes along what would then not be found.
+        # The namespace's deletion removes its objects, which kubectl would then miss.
         left = [each for each in yaml_documents(text) if each["kind"] not in gone]
         text = yaml_stream(reversed(only_served(left, options.served)))
     else:
@@ -218,10 +218,10 @@ def _chart_files(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _extra(name: str) -> list[Manifest]:
-    """What a folder makes that config/default has on demand, named and placed like the rest."""
+    """Build an optional folder of config/, with the names and the namespace of config/default."""
     manifests = yaml_documents(build(ROOT / "config" / name, prefix=PREFIX, namespace=NAMESPACE))
     for subject in (each for manifest in manifests for each in manifest.get("subjects", ())):
-        # kustomize does this only where the account is among what it builds.
+        # kustomize does this only for an account in the same build.
         subject |= {"name": f"{PREFIX}{subject['name']}", "namespace": NAMESPACE}
     return manifests
 

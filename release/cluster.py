@@ -1,4 +1,4 @@
-"""Whether a cluster can take manifests as a whole: what kubectl says that it has, against what they need."""
+"""A check that a cluster serves all kinds of the manifests, by what kubectl reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Manifest = dict[str, Any]
 
 
 class DoesNotFit(Exception):
-    """The cluster would take a part of the manifests only; the message says what it lacks."""
+    """The cluster would accept only a part of the manifests; the message names the missing kinds."""
 
 
 def check_fits(manifests: Sequence[Manifest], served: Collection[str], namespaces: Collection[str]) -> None:
@@ -32,5 +32,5 @@ def check_fits(manifests: Sequence[Manifest], served: Collection[str], namespace
 
 
 def only_served(manifests: Sequence[Manifest], served: Collection[str]) -> list[Manifest]:
-    """Those that the cluster can have: nothing of another kind is there to be deleted."""
+    """Return the manifests of served kinds: objects of other kinds cannot exist, so none need deletion."""
     return [each for each in manifests if not served or each["apiVersion"] in served]

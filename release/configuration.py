@@ -23,9 +23,9 @@ class NoTables(CannotRelease):
 
 
 def with_tables(page: str, operators: Sequence[AnyOperator], program: Program) -> str:
-    """The page with the tables, as the settings are now, between the lines BEGIN and END.
+    """Return the page with tables of the current settings between the lines BEGIN and END.
 
-    Raises NoTables unless it has each of these lines once, in this order.
+    Raises NoTables unless the page has each line once, in this order.
     """
     before, begin, rest = page.partition(f"{BEGIN}\n")
     _, end, after = rest.partition(f"{END}\n")

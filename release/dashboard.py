@@ -22,7 +22,7 @@ _TITLE_HEIGHT = 1
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One graph: what it shows, in which unit (as Grafana names it), and its queries with their legends."""
+    """A graph: its content, its unit in Grafana's terms, and its queries with their legends."""
 
     title: str
     description: str
@@ -224,7 +224,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Without an owner",
-                "For how long a lease was nobody's before somebody took it.",
+                "Time from the release or expiry of a Lease until another replica acquires it.",
                 "s",
                 _quantiles("operator_manager_lease_unowned_seconds", "pod", _JOB),
             ),
@@ -235,7 +235,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel(
                 "Requests by code",
-                "<error> is no answer at all.",
+                "<error> counts requests without a response.",
                 "reqps",
                 ((_rate("rest_client_requests_total", "method, code", _JOB), "{{method}} {{code}}"),),
             ),
@@ -332,7 +332,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
 
 
 def dashboard_text() -> str:
-    """The dashboard as Grafana imports it; the same text each time."""
+    """Return the dashboard in Grafana's import format; deterministic."""
     return json.dumps(_dashboard(), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -374,7 +374,7 @@ def _variables() -> Iterator[dict[str, Any]]:
 
 
 def _panels(rows: Sequence[tuple[str, Sequence[Panel]]]) -> Iterator[dict[str, Any]]:
-    """Rows from the top to the bottom, panels from the left to the right."""
+    """Yield the rows from top to bottom, and their panels from left to right."""
     numbers = itertools.count(1)
     top = 0
     for title, panels in rows:

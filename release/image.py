@@ -32,7 +32,7 @@ class Image:
 
     @classmethod
     def parse(cls, text: str) -> Image:
-        """Raises InvalidImage."""
+        """Parse the name of an image. Raises InvalidImage."""
         rest, at, digest = text.partition("@")
         # A colon before the last slash belongs to the port of the host.
         slash = rest.rfind("/")
@@ -43,7 +43,7 @@ class Image:
                 f"{text!r} is no image: its name may have lower case letters, digits, . _ - and /"
             )
         if tag is not None and not _TAG.fullmatch(tag):
-            raise InvalidImage(f"{text!r} is no image: {tag!r} is no tag")
+            raise InvalidImage(f"{text!r} is no image: {tag!r} is not a tag")
         if at and not _DIGEST.fullmatch(digest):
-            raise InvalidImage(f"{text!r} is no image: {digest!r} is no digest such as sha256:...")
+            raise InvalidImage(f"{text!r} is no image: {digest!r} is not a digest such as sha256:...")
         return cls(name, tag, digest or None)

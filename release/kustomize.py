@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class ToolMissing(Exception):
-    """A program that is needed is not on the PATH; the message says which, and what for."""
+    """A required program is not on the PATH; the message names it and its purpose."""
 
 
 class BuildFailed(Exception):
@@ -41,7 +41,7 @@ def build(
         raise ToolMissing(f"{name} is not on the PATH; it is needed to build the manifests")
     if not (images or prefix or namespace):
         return _run(kubectl, folder)
-    # An overlay of its own, so that what is under config/ stays as it is.
+    # A separate overlay leaves the files under config/ unchanged.
     with tempfile.TemporaryDirectory() as scratch:
         overlay = Path(scratch).resolve()
         (overlay / "kustomization.yaml").write_text(

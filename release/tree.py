@@ -1,4 +1,4 @@
-"""A folder of which everything is generated."""
+"""A folder with generated files only."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What single parts of the runtime cost: the queue, the cache, decoding, comparing, requests, recording.
+"""Measure the cost of parts of the runtime: queue, cache, decoding, comparing, requests, recording.
 
     python -m benchmarks.micro [--list] [--rounds N] [--save FILE] [--against FILE] [NAME]...
 
-Each is compared with something measured in the same moments: a simpler way to the same end, or itself at
-another size. A ratio of two such figures holds on a busy machine too, where neither figure does.
+Each benchmark is compared with another one measured at the same time: a simpler solution, or the same one at
+another size. The ratio of two such figures is valid on a busy machine too, where the figures are not.
 
-pyperf and pytest-benchmark would not do: both time one benchmark to its end before the next, so that a busy
-minute falls on one of two that are compared; both compare with a saved run second by second, as if the
-machine had been the same; and pyperf counts the time that other programs had the processor.
+pyperf and pytest-benchmark do not fit. Both finish one benchmark before the next, so that a busy minute
+affects only one of two compared benchmarks. Both compare a saved run's seconds directly, as if the machine's
+speed were the same. pyperf also counts the time in which other programs had the processor.
 """

@@ -28,7 +28,7 @@ ROUNDS = 9
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 1 when something is slower than in the baseline, beyond doubt."""
+    """Run the benchmarks; return exit code 1 if one is certainly slower than the baseline."""
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
@@ -56,9 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def select(names: Sequence[str]) -> list[list[Benchmark]]:
-    """The benchmarks that are meant, by suite, and those that they are compared with.
+    """Return the selected benchmarks by suite, with those that they are compared with.
 
-    A name is a suite's, a benchmark's, or a pattern with `*`; none at all means all. Raises LookupError.
+    A name is a suite's, a benchmark's, or a pattern with `*`; no names select all. Raises LookupError.
     """
     for name in names:
         if name not in SUITES and not any(
@@ -77,7 +77,7 @@ def select(names: Sequence[str]) -> list[list[Benchmark]]:
 
 
 def measure_all(suites: Sequence[Sequence[Benchmark]], rounds: int) -> dict[str, Samples]:
-    """One suite after the other; returns the samples by name."""
+    """Measure one suite after the other; return the samples by name."""
     found: dict[str, Samples] = {}
     for suite in suites:
         print(f"measuring {', '.join(each.name for each in suite)}", file=sys.stderr)
@@ -89,7 +89,7 @@ def measure_all(suites: Sequence[Sequence[Benchmark]], rounds: int) -> dict[str,
 def _compare(
     baseline: Baseline, suites: Sequence[Sequence[Benchmark]], found: dict[str, Samples], rounds: int
 ) -> int:
-    """Print what has changed; what seems slower is measured again before it is said to be."""
+    """Print the changes; a benchmark that seems slower is measured again before it counts as slower."""
     slower = {name for name, change in changes(baseline, _costs(found)).items() if change.is_slower}
     if slower:
         again = [[each for each in suite if each.name in slower] for suite in suites]

@@ -1,4 +1,4 @@
-"""Figures of an earlier run, in a file, and what has become of them since."""
+"""The saved figures of an earlier run, and a comparison with them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ class BadBaseline(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Baseline:
-    """What was measured when.
+    """The saved figures of a run.
 
-    Attributes:
-        costs: by name, in millionths of the reference (see `figures.cost`).
-        versions: of Python and the libraries whose speed is part of ours.
+    Attributes: costs: by name, in millionths of the reference (see `figures.cost`). versions: the versions of
+    Python and of libraries that affect the speed.
     """
 
     costs: Mapping[str, Middle]
@@ -40,7 +39,7 @@ class Baseline:
 
     @classmethod
     def now(cls, costs: Mapping[str, Middle]) -> Baseline:
-        """Figures of this moment."""
+        """Return a baseline with the current versions."""
         versions = {name: version(name) for name in _LIBRARIES}
         return cls(costs, {"python": platform.python_version(), **versions})
 
@@ -66,7 +65,7 @@ class Baseline:
             ) from error
 
     def other_versions(self, other: Baseline) -> list[str]:
-        """What is of another version there, for people."""
+        """Return the components with different versions, as text."""
         names = {**self.versions, **other.versions}
         return [
             f"{name} {other.versions.get(name, '-')} instead of {self.versions.get(name, '-')}"
@@ -77,36 +76,36 @@ class Baseline:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """From an earlier figure of a benchmark to a new one."""
+    """The change of a benchmark's figure."""
 
     before: Middle
     after: Middle
 
     @property
     def factor(self) -> float:
-        """1.5 is half as much again; 1 is no change."""
+        """The ratio of the new figure to the old one; 1.5 is fifty percent more."""
         return self.after.value / self.before.value
 
     @property
     def doubt(self) -> float:
-        """How far the factor may be from 1 without meaning anything.
+        """The distance from 1 within which the factor means nothing.
 
-        A median of nine is some three fifths of the spread from where one of very many would be, and three
-        times that is beyond chance.
+        A median of nine is about three fifths of the spread away from the true median; three times that
+        exceeds chance.
         """
         return max(TOLERANCE, 2 * math.hypot(self.before.spread, self.after.spread))
 
     @property
     def is_slower(self) -> bool:
-        """Beyond doubt."""
+        """Whether the figure is certainly larger."""
         return self.factor > 1 + self.doubt
 
     @property
     def is_faster(self) -> bool:
-        """Beyond doubt."""
+        """Whether the figure is certainly smaller."""
         return self.factor < 1 / (1 + self.doubt)
 
 
 def changes(before: Baseline, costs: Mapping[str, Middle]) -> dict[str, Change]:
-    """By name, what was measured both times."""
+    """Return the changes of all benchmarks that both runs have, by name."""
     return {name: Change(before.costs[name], after) for name, after in costs.items() if name in before.costs}

@@ -1,4 +1,4 @@
-"""What is measured."""
+"""The definition of a benchmark."""
 
 from __future__ import annotations
 
@@ -9,20 +9,17 @@ from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
 
 Work: TypeAlias = Callable[[], object] | Callable[[], Awaitable[object]]
-"""What is timed. Called again and again, so it leaves everything as it found it; or a coroutine function."""
+"""The timed function or coroutine function. It is called repeatedly, so it must leave no changes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A piece of work.
+    """A piece of work to measure.
 
-    Attributes:
-        name: the suite's, a dot, and its own.
-        about: what one unit of it is, for people.
-        prepare: enters with the work ready to be done, and leaves with nothing of it left. It runs in an
-            event loop of the kind that the manager has.
-        units: how many units one call of the work does.
-        against: the names of others of the same suite, that it is to be compared with.
+    Attributes: name: the suite's name, a dot, and the benchmark's own name. about: one unit of the work, for
+    people. prepare: enters with the work ready, and leaves without a trace. It runs in an event loop of the
+    manager's kind. units: the number of units per call of the work. against: the names of benchmarks of the
+    same suite to compare with.
     """
 
     name: str
@@ -33,7 +30,7 @@ class Benchmark:
 
 
 def ready(make: Callable[[], Work]) -> Callable[[], AbstractAsyncContextManager[Work]]:
-    """For work that leaves nothing behind but memory: `make` prepares it."""
+    """Return a `prepare` for work that leaves only memory behind; `make` creates the work."""
 
     @contextlib.asynccontextmanager
     async def prepare() -> AsyncIterator[Work]:

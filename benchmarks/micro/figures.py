@@ -1,4 +1,4 @@
-"""From samples to figures: medians, because what disturbs a sample only ever makes it longer, and spreads."""
+"""Figures from samples: medians, because disturbances only make samples longer, and spreads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Middle:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Middle:
-        """At least one value, all of them positive."""
+        """Return the median and the spread of one or more positive values."""
         middle = statistics.median(values)
         if len(values) == 1:
             return cls(middle, 0.0)
@@ -30,16 +30,16 @@ class Middle:
 
 
 def micros(samples: Samples) -> Middle:
-    """Microseconds of CPU a unit, on this machine and in these minutes."""
+    """Return the CPU microseconds per unit, on this machine at this time."""
     return Middle.of([seconds * 1e6 for seconds in samples.seconds])
 
 
 def cost(samples: Samples) -> Middle:
-    """The cost of a unit in millionths of the reference: to be kept, and compared with another day's."""
+    """Return a unit's cost in millionths of the reference, comparable with runs on other days."""
     pairs = zip(samples.seconds, samples.references, strict=True)
     return Middle.of([seconds / reference * 1e6 for seconds, reference in pairs])
 
 
 def ratio(samples: Samples, other: Samples) -> Middle:
-    """How many times as much as `other`, which was measured in the same rounds."""
+    """Return the ratio to `other`, which was measured in the same rounds."""
     return Middle.of([mine / its for mine, its in zip(samples.seconds, other.seconds, strict=True)])

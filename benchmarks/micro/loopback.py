@@ -27,7 +27,7 @@ class Answering(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody has connected."""
+        """Keep the transport of a new connection."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 

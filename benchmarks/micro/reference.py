@@ -1,4 +1,4 @@
-"""How fast the machine is just now."""
+"""The machine's current speed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _TURNS = 40
 
 
 def reference() -> int:
-    """A fixed piece of work, about a millisecond of it: bytecode, small objects, dicts, and C on bytes.
+    """Do a fixed piece of work of about a millisecond: bytecode, small objects, dicts, and C code on bytes.
 
-    The same mixture that the measured code is of, so that whatever slows that down (another processor, a
-    neighbour in its cache) slows this down alike. Never change it: saved figures are multiples of it.
+    The mixture resembles the measured code, so that a slower processor or a busy neighbour slows both alike.
+    Never change it: saved figures are multiples of it.
     """
     total = 0
     for turn in range(_TURNS):

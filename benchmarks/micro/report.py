@@ -1,4 +1,4 @@
-"""Figures for a person to read."""
+"""Tables of figures for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def figure_table(benchmarks: Sequence[Benchmark], found: Mapping[str, Samples]) -> str:
-    """A line for each comparison, and for each benchmark that is only compared with."""
+    """Return a line per comparison, and per benchmark that only others are compared with."""
     lines: list[tuple[str, str, str, str, str]] = []
     for benchmark in benchmarks:
         samples = found[benchmark.name]
@@ -32,13 +32,13 @@ def figure_table(benchmarks: Sequence[Benchmark], found: Mapping[str, Samples]) 
 
 
 def list_of(benchmarks: Sequence[Benchmark]) -> str:
-    """A line for each, with what one unit of it is."""
+    """Return a line per benchmark, with a description of its unit."""
     width = max(len(benchmark.name) for benchmark in benchmarks)
     return "\n".join(f"{benchmark.name:{width}}  {benchmark.about}" for benchmark in benchmarks)
 
 
 def change_table(changes: Mapping[str, Change]) -> str:
-    """A line for each change, the largest first."""
+    """Return a line per change, the largest first."""
     lines = [
         (name, f"{change.factor:.2f}", f"±{change.doubt:.0%}", _verdict(change))
         for name, change in sorted(changes.items(), key=lambda item: -item[1].factor)

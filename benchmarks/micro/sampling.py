@@ -17,16 +17,15 @@ if TYPE_CHECKING:
     from benchmarks.micro.benchmark import Benchmark, Work
 
 SAMPLE = 0.01
-"""CPU seconds that one sample takes at least: long against the clock's steps, short against what disturbs."""
+"""The minimum CPU seconds of a sample: long for the clock's resolution, short for disturbances."""
 
 
 @dataclasses.dataclass(slots=True)
 class Samples:
-    """What was measured of one benchmark, round by round.
+    """The measurements of a benchmark, by round.
 
-    Attributes:
-        seconds: CPU time of one unit.
-        references: what the reference took right before and after, on average.
+    Attributes: seconds: CPU time of one unit. references: the average time of the reference just before and
+    after.
     """
 
     seconds: list[float] = dataclasses.field(default_factory=list)
@@ -34,10 +33,10 @@ class Samples:
 
 
 async def measure(benchmarks: Sequence[Benchmark], rounds: int) -> dict[str, Samples]:
-    """Measure all of these side by side; returns the samples by name.
+    """Measure the benchmarks side by side; return the samples by name.
 
-    CPU time is counted, of all threads, so that other programs do not count. What cannot be kept apart is
-    what they do to caches and clock rates; that lasts longer than a round, so it falls on all alike.
+    The figures are the CPU time of all threads, which excludes other programs. Their effects on caches and
+    clock rates remain; these last longer than a round, so they affect all benchmarks alike.
     """
     found = {benchmark.name: Samples() for benchmark in benchmarks}
     async with contextlib.AsyncExitStack() as prepared:
@@ -45,7 +44,7 @@ async def measure(benchmarks: Sequence[Benchmark], rounds: int) -> dict[str, Sam
             (benchmark, await prepared.enter_async_context(benchmark.prepare())) for benchmark in benchmarks
         ]
         calls = {benchmark.name: await _calls(work) for benchmark, work in ready}
-        # What exists by now is looked at by no collection any more, as in a manager that has started.
+        # The garbage collector skips all existing objects from here, as in a running manager.
         gc.collect()
         gc.freeze()
         try:
@@ -65,14 +64,14 @@ async def measure(benchmarks: Sequence[Benchmark], rounds: int) -> dict[str, Sam
 
 
 async def repeat(benchmarks: Sequence[Benchmark], calls: int) -> None:
-    """Do the work of each so often, for somebody who counts from outside."""
+    """Do each benchmark's work `calls` times, for an external counter."""
     for benchmark in benchmarks:
         async with benchmark.prepare() as work:
             await _time(work, calls)
 
 
 async def _calls(work: Work) -> int:
-    """How many calls make a sample; also warms up."""
+    """Return the number of calls per sample; this also warms up."""
     calls = 1
     while True:
         seconds = await _time(work, calls)

@@ -1,4 +1,4 @@
-"""A client and a cache, with an API server behind them that nobody asks unless it is given."""
+"""A client and a cache, with an API server that gets no requests unless a wire is given."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 
 class NoServer:
-    """Implements `manager.kube.wire.Wire`. What is measured here is not to send anything."""
+    """A fake of `manager.kube.wire.Wire` that fails on every request: the measured code must send none."""
 
     host = "nowhere"
 
     def exchange(self, request: WireRequest) -> NoReturn:
-        """Nobody is to call it."""
+        """Fail."""
         raise AssertionError(f"{request.method} {request.path} was sent: {request.body!r}")
 
     def abort(self) -> None:
-        """There is no connection to break."""
+        """Do nothing: there is no connection to break."""
 
     async def aclose(self) -> None:
-        """There is no connection to close."""
+        """Do nothing: there is no connection to close."""
 
 
 class World:
-    """The Memcached operator, which is not run here, and a cache that shows what it is given."""
+    """The Memcached operator, not running, with a cache of given objects."""
 
     def __init__(self, wire: Wire | None = None) -> None:
         metrics, rng = Metrics(), random.Random(1)
@@ -56,7 +56,7 @@ class World:
         self.client = self.operator.client
 
     def hold(self, kind: type[Resource], *objects: bytes, selection: Selection = WHOLE) -> None:
-        """Have these in the cache."""
+        """Put objects into the cache."""
         informer = self.cache.informer(kind, **selection._asdict())
         for raw in objects:
             informer.observe_write(raw)

@@ -20,12 +20,12 @@ STAMP = "sources.sha256"
 
 
 def build(name: str, sources: Path, make: Callable[[Path], None], *, toolchain: str) -> Path:
-    """The folder of the finished build of `name`; `make` fills it when the sources or the toolchain changed.
+    """Return the folder with the build of `name`; `make` fills it when sources or toolchain have changed.
 
     `sources` is a folder, or a file.
 
     Raises:
-        LeftOutError: `make` says so, or a program that it runs fails.
+        LeftOutError: `make` raised it, or a program that it runs failed.
     """
     folder = BUILDS / name
     stamp, digest = folder / STAMP, _digest(sources, toolchain)
@@ -40,10 +40,10 @@ def build(name: str, sources: Path, make: Callable[[Path], None], *, toolchain: 
 
 
 def need(program: str) -> str:
-    """The path of a program that has to be there.
+    """Return the path of a required program.
 
     Raises:
-        LeftOutError: it is not.
+        LeftOutError: the program is not on the PATH.
     """
     found = shutil.which(program)
     if found is None:
@@ -52,10 +52,10 @@ def need(program: str) -> str:
 
 
 def run(command: Sequence[str | Path], *, folder: Path, environ: Mapping[str, str] | None = None) -> str:
-    """What a program of the build prints.
+    """Run a program of the build, and return its output.
 
     Raises:
-        LeftOutError: it fails, or takes too long; the end of what it wrote is in the message.
+        LeftOutError: the program fails or takes too long; the message has the end of its output.
     """
     shown = " ".join(str(part) for part in command[:3])
     try:
@@ -81,7 +81,7 @@ def run(command: Sequence[str | Path], *, folder: Path, environ: Mapping[str, st
 def _digest(sources: Path, toolchain: str) -> str:
     digest = hashlib.sha256(toolchain.encode())
     for path in [sources] if sources.is_file() else sorted(sources.rglob("*")):
-        # What Python reads of them when they are run is not built.
+        # Python files and their caches are not part of the build.
         if path.is_file() and path.suffix not in {".py", ".pyc"}:
             digest.update(f"{path.relative_to(sources)}\n".encode())
             digest.update(path.read_bytes())

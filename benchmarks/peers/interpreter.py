@@ -66,5 +66,5 @@ def why_not_as_shipped() -> str:
     if "{}.{}".format(*sys.version_info) != shipped.stdout.strip():
         return f"this is {mine}, and the images have {shipped.stdout.strip()}"
     if "PGO" not in mine:
-        return f"this is {mine}, and that of the images is optimised"
+        return f"this is {mine}, and the images' interpreter is optimised"
     return ""

@@ -1,4 +1,4 @@
-"""What the suite knows of a peer before it runs."""
+"""A peer's properties, known before the suite runs."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class Ready:
 
     program: Program
     version: str
-    """For the page: the library's and the language's, as "kube-rs 5.0.0, rustc 1.95.0"."""
+    """The versions of library and language for the page, such as "kube-rs 5.0.0, rustc 1.95.0"."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """One row of the tables.
+    """A row of the tables.
 
-    A library measured with two settings is two peers, which share a build.
+    A library with two settings is two peers, which share a build.
     """
 
     name: str
-    """In the tables and for `--peers`: lower case, no spaces or commas."""
+    """The name in the tables and for `--peers`: lower case, without spaces and commas."""
     make: Callable[[], Ready]
-    """Builds it if its sources have changed. Raises LeftOutError."""
+    """Builds the program if its sources have changed. Raises LeftOutError."""
     about: str
-    """What it is, in half a sentence for the page."""
+    """A half-sentence about the peer for the page."""
     lacks: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The parts and workloads of the suite that it is not measured in, and why, for the page."""

@@ -1,1 +1,1 @@
-"""From results to what people read; measures nothing."""
+"""Conversion of results to pages, tables and charts."""

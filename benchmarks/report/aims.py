@@ -1,4 +1,4 @@
-"""The aims of this project, most of them against the best of what Go does."""
+"""The project's aims, most of them relative to the best Go program."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ AND_OURS = 1.1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Aim:
-    """One aim, decided by the medians of one run."""
+    """An aim, decided by the medians of a run."""
 
     part: str
     text: str
@@ -171,7 +171,7 @@ def _against(
     *,
     best: Callable[[Iterable[float]], float],
 ) -> Aim:
-    """Decided where it is the same for the figures and for what they would be at one pace of the machine."""
+    """Compare with the peers; decide only if the verdict is the same after correction for the pace."""
     ours, rivals = _median(results, part, OURS, figure), list(_rivals(results, part, figure, peers))
     theirs = best(value for value, _ in rivals) if rivals else None
     if ours is None or not theirs:
@@ -185,7 +185,7 @@ def _against(
 
 
 def _rivals(results: Results, part: str, figure: str, peers: Iterable[str]) -> Iterator[tuple[float, float]]:
-    """Of each that has the figure: it, and how many times slower the machine was while ours was measured."""
+    """Yield each peer's figure, and how many times slower the machine was during our measurement."""
     for peer in peers:
         value = _median(results, part, peer, figure)
         if value is not None:
@@ -193,7 +193,7 @@ def _rivals(results: Results, part: str, figure: str, peers: Iterable[str]) -> I
 
 
 def _slower(results: Results, part: str, one: tuple[str, str], other: tuple[str, str]) -> float:
-    """How many times slower the machine was for one peer's figure than for the other; 1 if nobody knows."""
+    """Return how many times slower the machine was for `one` than for `other`; 1 if unknown."""
     first, second = (
         (pace := pace_of(figure)) and _median(results, part, peer, pace) for peer, figure in (one, other)
     )
@@ -213,7 +213,7 @@ def _open(results: Results, part: str, text: str) -> Aim:
 
 
 def _told(results: Results, part: str, text: str) -> str:
-    """With the sizes of the part's run, or those that the next will have."""
+    """Fill in the sizes of the part's run, or else of the next run."""
     sizes = Sizes().as_json() | (results.run_of(part).sizes if part in results.of_run else {})
     return text.format(**sizes)
 
@@ -233,12 +233,12 @@ def _none(results: Results, part: str, figure: str, text: str) -> Iterator[Aim]:
 
 
 def _independent(results: Results) -> Iterator[Aim]:
-    """The cost of one change, whatever the number of objects."""
+    """Decide whether the cost of a change is independent of the number of objects."""
     few, many = (_median(results, "change", OURS, f"{group}.cpu_ms") for group in ("few", "many"))
     text = "the CPU of one change does not grow with the number of objects"
     if few and many is not None:
         found = f"{number(few)} ms among few, {number(many)} ms among many"
-        # 100 times the objects; what only depends on them logarithmically is within this.
+        # There are 100 times the objects; a logarithmic dependency stays within this factor.
         slower = _slower(results, "change", (OURS, "many.cpu_ms"), (OURS, "few.cpu_ms"))
         verdicts = {many <= 1.5 * each for each in (few, few * slower)}
         yield Aim("change", text, found, verdicts.pop() if len(verdicts) == 1 else None)

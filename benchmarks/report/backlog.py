@@ -1,4 +1,4 @@
-"""Which programs fall behind at which rate of new objects."""
+"""Programs that fall behind, by rate of new objects."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 __all__ = ["LATENCY", "behind", "falling", "rate_of"]
 
 LATENCY = "latency"
-# Who has more than so many seconds' worth of new objects waiting at the end does not keep up.
+# A program falls behind if its backlog at the end exceeds so many seconds of new objects.
 SECONDS = 0.5
 
 
 def behind(results: Results, peer: str, group: Group) -> bool | None:
-    """Whether a peer falls behind at a rate; None when that was not measured."""
+    """Return whether a peer falls behind at a rate; None if not measured."""
     summary = summarize(results, LATENCY, peer, f"{group.key}.behind")
     return None if summary is None else summary.median > SECONDS * rate_of(group)
 
 
 def falling(results: Results) -> Iterator[tuple[Group, str, str]]:
-    """Every rate and peer that falls behind at it, and what to say of it."""
+    """Yield every rate and peer that falls behind, with a text about it."""
     run = results.run_of(LATENCY)
     for group in PARTS[LATENCY].groups:
         for peer in run.versions:
@@ -43,5 +43,5 @@ def falling(results: Results) -> Iterator[tuple[Group, str, str]]:
 
 
 def rate_of(group: Group) -> int:
-    """New objects a second."""
+    """Return a group's rate of new objects per second."""
     return int(group.key.removeprefix("at_"))

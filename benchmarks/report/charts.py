@@ -35,7 +35,7 @@ MORE = frozenset({"rate"})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bar:
-    """One peer: its label, the number of its colour, its figure."""
+    """A bar of a chart: label, number of the colour, figure."""
 
     label: str
     series: int
@@ -44,7 +44,7 @@ class Bar:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Span:
-    """One peer: its label, the number of its colour, from where to where."""
+    """A span of a chart: label, number of the colour, low and high end."""
 
     label: str
     series: int
@@ -57,14 +57,14 @@ Row = TypeVar("Row", Bar, Span)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Panel(Generic[Row]):
-    """What is compared with each other."""
+    """Rows of a chart that are compared with each other."""
 
     title: str
     rows: Sequence[Row]
 
 
 def charts_of(results: Results, part: str) -> str | None:
-    """The chart of a part; None when it has none, or nothing to show."""
+    """Return the chart of a part; None if it has no chart or no figures."""
     if part == LATENCY:
         panels = _latency(results)
         return spans("Latency, ms", panels) if panels else None
@@ -75,7 +75,7 @@ def charts_of(results: Results, part: str) -> str | None:
 
 
 def bars(title: str, panels: Sequence[Panel[Bar]]) -> str:
-    """Each panel with a scale of its own, from zero."""
+    """Draw panels of bars; each has its own scale, which starts at zero."""
     drawing, y = Drawing(WIDTH, title), 0.0
     for panel in panels:
         drawing.text(0, y + 16, panel.title, kind="title")
@@ -97,7 +97,7 @@ def bars(title: str, panels: Sequence[Panel[Bar]]) -> str:
 
 
 def spans(title: str, panels: Sequence[Panel[Span]]) -> str:
-    """All panels on one logarithmic scale: a dot for the low end, one for the high end."""
+    """Draw panels of spans on one logarithmic scale, with a dot at each end."""
     values = [value for panel in panels for row in panel.rows for value in (row.low, row.high)]
     first, last = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     width = WIDTH - LABELS - VALUES

@@ -1,4 +1,4 @@
-"""Figures that other documents quote between two markers; `--render` writes them again with the page.
+"""Figures that other documents quote between two markers; `--render` updates them with the page.
 
 A quote stands between the comments `<!-- benchmarks:NAME -->` and `<!-- /benchmarks -->`. `QUOTES` has the
 names.
@@ -49,7 +49,7 @@ IN_SHORT = (
     ("startup", "ready_s", "start until ready, s"),
 )
 OTHERS = (THEIRS, "kube-rs", "kopf")
-# Figures of which more is better, and figures that are neither good nor bad.
+# Figures that are better if higher, and figures that are neither good nor bad.
 MORE, NEUTRAL = frozenset({"rate", "reached", "idle"}), frozenset({"events", "changes"})
 
 

@@ -22,7 +22,7 @@ TEXT, FAINT, LINE = ("#1f2328", "#e6edf3"), ("#59636e", "#9198a1"), ("#d1d9e0", 
 
 
 class Drawing:
-    """So wide and, in the end, so high; x goes right and y down, in pixels."""
+    """An SVG of a given width, whose height is set at the end; x goes right and y down, in pixels."""
 
     def __init__(self, width: int, title: str) -> None:
         self.width = width
@@ -30,28 +30,28 @@ class Drawing:
         self._parts: list[str] = []
 
     def text(self, x: float, y: float, text: str, *, kind: str = "", anchor: str = "start") -> None:
-        """`kind`: "title", "faint" or nothing; `anchor`: which end of the text is at `x`."""
+        """Add a text. `kind`: "title", "faint" or ""; `anchor`: the end of the text that is at `x`."""
         self._add("text", escape(text), {"x": x, "y": y, "class": kind, "text-anchor": anchor})
 
     def bar(self, x: float, y: float, width: float, height: float, series: int) -> None:
-        """A filled rectangle."""
+        """Add a filled rectangle."""
         place = {"x": x, "y": y, "width": max(width, 1.0), "height": height, "rx": 2}
         self._add("rect", "", {**place, "class": _series(series)})
 
     def dot(self, x: float, y: float, radius: float, series: int) -> None:
-        """A filled circle."""
+        """Add a filled circle."""
         self._add("circle", "", {"cx": x, "cy": y, "r": radius, "class": _series(series)})
 
     def line(self, x1: float, y1: float, x2: float, y2: float, kind: str) -> None:
-        """`kind`: "grid", "spread", or that of a series."""
+        """Add a line. `kind`: "grid", "spread", or a series'."""
         self._add("line", "", {"x1": x1, "y1": y1, "x2": x2, "y2": y2, "class": kind})
 
     def stroke(self, x1: float, x2: float, y: float, series: int) -> None:
-        """A level line in the colour of a series."""
+        """Add a horizontal line in the colour of a series."""
         self.line(x1, y, x2, y, f"{_series(series)} stroke")
 
     def finish(self, height: float) -> str:
-        """The file."""
+        """Return the SVG file."""
         size = f'width="{self.width}" height="{height:.0f}" viewBox="0 0 {self.width} {height:.0f}"'
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label={quoteattr(self._title)}>'

@@ -1,4 +1,4 @@
-"""Results on a terminal."""
+"""Results as text for a terminal."""
 
 from __future__ import annotations
 

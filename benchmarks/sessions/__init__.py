@@ -1,1 +1,1 @@
-"""What is done to the programs, and what is read meanwhile: one module for each kind of control plane."""
+"""The measurements: one module per kind of control plane."""

@@ -1,4 +1,4 @@
-"""One program from its first start to its limits: start, idle, a cold start with much to do, rising load."""
+"""A program from its first start to its limits: start, idle, a cold start with many objects, rising load."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ PARTS = ("startup", "memory", "cold", "latency")
 START_WITHIN = 30.0
 COLD_WITHIN = 90.0
 RATE_WITHIN = 60.0
-# Seconds that steps usually take, besides what the sizes say.
+# The usual seconds of steps, in addition to those that depend on the sizes.
 PLANE, START, COLD, RATE = 5.0, 3.0, 12.0, 1.2
 
 
 def seconds(parts: Collection[str], sizes: Sizes) -> float:
-    """How long it usually takes with these parts."""
+    """Return the usual seconds of these parts."""
     total = PLANE if parts else 0.0
     if {"startup", "memory"} & set(parts):
         total += START + sizes.settle
@@ -65,7 +65,7 @@ def import_ms(log: str) -> dict[str, float]:
 def missing(
     parts: Collection[str], results: Results, peer: str, number: int, sizes: Sizes
 ) -> Iterator[tuple[str, str]]:
-    """The parts and groups that a session which failed had not come to."""
+    """Yield the parts and groups that a failed session did not reach."""
     groups = {
         "startup": [""],
         "cold": [""],
@@ -90,7 +90,7 @@ class Busy:
         recorder: Recorder,
         step: Callable[[str, float], None],
     ) -> None:
-        """`step` is told what is done next, and how many seconds that usually takes."""
+        """Set up the session; `step` is called with each step and its usual seconds."""
         self.program = program
         self.number = number
         self.sizes = sizes
@@ -98,7 +98,7 @@ class Busy:
         self.step = step
 
     def run(self, parts: Collection[str]) -> None:
-        """What these parts need, on a control plane of its own."""
+        """Measure these parts on a new control plane."""
         self.step("a control plane", PLANE)
         with fresh_plane() as plane:
             if {"startup", "memory"} & set(parts):
@@ -151,7 +151,8 @@ class Busy:
                 first_cpu, already = process.cpu_seconds(), len(watch.converged)
                 watch.wait(total, process, COLD_WITHIN)
                 last = max(watch.converged.values())
-                # What it still does then, such as to look at what it has written, belongs to the work.
+                # Work that the program still does, such as reading its own writes, belongs to the
+                # measurement.
                 wait_quiet(process, at_least=self.sizes.settle, timeout=10.0)
                 cpu, server_cpu = process.cpu_seconds(), server.cpu_seconds() - server_cpu
                 requests = counted.so_far()
@@ -172,7 +173,7 @@ class Busy:
                         self._latency(plane, watch, process, rate)
 
     def _latency(self, plane: EnvtestControlPlane, watch: StatusWatch, process: Daemon, rate: int) -> None:
-        """New objects at one rate, until all have their status."""
+        """Create objects at one rate, and wait for all their statuses."""
         seconds = self.sizes.seconds_of(rate)
         self.step(f"{rate} new objects/s", seconds + RATE)
         names = [f"at-{rate}-{index:05d}" for index in range(round(rate * seconds))]
@@ -194,7 +195,7 @@ class Busy:
 
 
 def _wait_seen(watch: StatusWatch, count: int) -> None:
-    """Until the API server's own caches have so many objects."""
+    """Wait until the API server's own caches have `count` objects."""
     deadline = time.monotonic() + START_WITHIN
     while len(watch.seen) < count:
         if time.monotonic() > deadline:

@@ -28,13 +28,13 @@ WITHIN = 30.0
 
 
 def seconds(rounds: int, settle: float) -> float:
-    """How long all of it usually takes."""
+    """Return the usual seconds of the session."""
     return PLANE + rounds * (EACH + settle)
 
 
 @contextlib.contextmanager
 def plane_with_samples() -> Iterator[tuple[EnvtestControlPlane, str]]:
-    """A control plane with the samples, and the address of a pet store."""
+    """Run a control plane with the samples and a pet store; yield it with the store's address."""
     with fresh_plane(all_kinds=True) as plane:
         folder = plane.folder / "petstore"
         folder.mkdir()
@@ -64,5 +64,5 @@ def idle(
             wait_quiet(process, at_least=settle, timeout=WITHIN)
             figures = {"mb": resident_mb(process), "peak_mb": peak_mb(process)}
     if not records(store):
-        raise AssertionError("no sample has come to the store")
+        raise AssertionError("no sample has reached the store")
     recorder.record("memory", number, figures, group=ALL_FIVE)

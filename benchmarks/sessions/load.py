@@ -20,12 +20,12 @@ CONNECTIONS = 32
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Load:
-    """What came of it."""
+    """The result of a steady load."""
 
     reached: float
-    """Objects a second that the API server took."""
+    """Objects per second that the API server accepted."""
     behind: int
-    """How many of them had no status yet when the last was there."""
+    """The number of objects without a status at the last creation."""
 
 
 def create_steadily(kubeconfig: Path, names: list[str], rate: float, finished: Callable[[], int]) -> Load:

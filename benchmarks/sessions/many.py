@@ -1,4 +1,4 @@
-"""Tens of thousands of objects: others' beside ours, ours with nothing to do, and all of ours at once."""
+"""Tens of thousands of objects: foreign ones next to ours, ours without work, and ours all with work."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 PARTS = ("others", "done", "backlog")
 # What is read of `others`: the operator itself, and programs that only cache the same Deployments.
 WORKLOADS = (MEMCACHED, "deployments-metadata", "deployments")
-# Rounds of what takes minutes: of CPU, and of memory, which hardly differs.
+# Rounds of steps that take minutes: two for CPU, one for memory, which hardly varies.
 ROUNDS, OTHERS_ROUNDS = 2, 1
 SETTLE = 2.0
 # Another image than the default changes every Deployment.
@@ -52,19 +52,19 @@ RESTARTS = "operator_manager_watch_restarts_total"
 DEPTH = "workqueue_depth"
 # Seconds between two live changes, and between two looks at how much is left.
 PAUSE, LOOK = 0.5, 2.0
-# Writes of somebody else, which make the versions old that a program has seen.
+# Foreign writes, which make the versions that a program has seen too old.
 FOREIGN_WRITES = 10
 # Seconds that it usually takes: a stand; to store, to sync and to change one object.
 STAND, STORE_OWN, STORE_OTHERS, SYNC, CHANGE = 10.0, 0.0012, 0.0004, 0.0002, 0.013
 
 
 def others_seconds(sizes: Sizes, rounds: int, workloads: int) -> float:
-    """What `others` usually takes for one program."""
+    """Return the usual seconds of `others` for one program."""
     return STAND + STORE_OTHERS * sizes.others + rounds * workloads * (SETTLE + 2 + SYNC * sizes.others)
 
 
 def own_seconds(parts: Collection[str], sizes: Sizes, rounds: int) -> float:
-    """What `done` and `backlog` usually take for one program."""
+    """Return the usual seconds of `done` and `backlog` for one program."""
     if not {"done", "backlog"} & set(parts):
         return 0.0
     total = STAND + STORE_OWN * sizes.own
@@ -77,12 +77,12 @@ def own_seconds(parts: Collection[str], sizes: Sizes, rounds: int) -> float:
 
 
 def within(count: int) -> float:
-    """Seconds after which nobody waits any longer for something with so many objects."""
+    """Return the timeout in seconds for work on so many objects."""
     return 90.0 + count / 50
 
 
 def store_others(stand: Stand, count: int) -> None:
-    """Deployments that belong to nobody; the program is not running."""
+    """Store Deployments without an owner while the program is not running."""
     store_deployments(stand.plane.etcd, count)
     wait_shown(stand.plane, last_deployments(count))
 
@@ -128,7 +128,7 @@ def done(stand: Stand, number: int) -> None:
 
 
 def backlog(stand: Stand) -> None:
-    """A start, a list anew after the history has expired, and a new version that changes every Deployment."""
+    """Measure a start, a list after expired history, and a new version that changes every Deployment."""
     stand.rewatch()
     with _observed(stand) as live:
         live.group("start")
@@ -148,7 +148,7 @@ def backlog(stand: Stand) -> None:
 
 
 def _expire(stand: Stand, live: Live) -> None:
-    """The API server forgets what happened: it starts anew after writes that nobody here watches."""
+    """Make the API server forget its history: restart it after writes that no watch here sees."""
     for index in range(FOREIGN_WRITES):
         name = {"metadata": {"generateName": f"write-{index}-"}}
         stand.plane.api.create(object_path("v1", "default", "configmaps"), name)
@@ -156,7 +156,7 @@ def _expire(stand: Stand, live: Live) -> None:
     forget_peak(live.process)
     live.begin()
     stand.plane.restart("apiserver")
-    # Until its caches are filled it refuses everybody, which says nothing of the program.
+    # Until its caches are filled the API server refuses all requests, which is not the program's fault.
     for path in WATCHED:
         eventually(functools.partial(_watch_once, stand, path), within=within(stand.objects))
     live.count()
@@ -164,7 +164,7 @@ def _expire(stand: Stand, live: Live) -> None:
 
 
 def _watch_once(stand: Stand, path: str) -> None:
-    """Raises what the API server says that has not filled the cache which watches need."""
+    """Open a watch; raises the API server's error until its cache is filled."""
     version = stand.plane.api.get(path, limit="1")["metadata"]["resourceVersion"]
     query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "1"}
     stand.plane.api.request("GET", path, query=query)
@@ -172,7 +172,7 @@ def _watch_once(stand: Stand, path: str) -> None:
 
 @contextlib.contextmanager
 def _observed(stand: Stand, *flags: str) -> Iterator[Live]:
-    """The program, ready, with its metrics."""
+    """Start the program with its metrics, and wait until it is ready."""
     with health_ports(2) as (address, metrics):
         setting = Setting(health_address=address, metrics_address=metrics, flags=flags)
         began, counted = time.monotonic(), Requests(stand.plane)
@@ -193,12 +193,12 @@ class Live:
         self._lags: dict[float, float] = {}
 
     def begin(self) -> None:
-        """Time and lags count from here."""
+        """Start the measurement of time and lags."""
         self._began = time.monotonic()
         self._lags = _lags(self.scrape())
 
     def count(self) -> None:
-        """Requests count from here."""
+        """Start the count of requests."""
         self._counted = Requests(self._stand.plane)
 
     def group(self, group: str, *, until_empty: bool = False) -> None:
@@ -230,12 +230,12 @@ class Live:
         self._stand.recorder.record("backlog", 1, figures, group=group)
 
     def scrape(self) -> Samples:
-        """The program's metrics as they are now."""
+        """Return the program's current metrics."""
         with urllib.request.urlopen(f"http://{self._metrics}/metrics", timeout=30) as answer:
             return Samples(answer.read().decode())
 
     def _change(self, turn: int) -> float:
-        """Seconds until the status of one object, each time another, is for its new spec."""
+        """Change one object, another each time; return the seconds until its status is for the new spec."""
         # Any of them, but not the first ones: a backlog is worked off from some end.
         name = name_of((turn * 7919 + self._stand.objects // 2) % self._stand.objects)
         api, path = self._stand.plane.api, memcached_path("default", name)
@@ -250,7 +250,7 @@ class Live:
 
 
 def quantile_of(now: dict[float, float], before: dict[float, float], share: float) -> float | None:
-    """The upper bound of the bucket that a share of what was observed since `before` is not above."""
+    """Return the upper bound of the bucket with the quantile `share` of the observations since `before`."""
     grown = [(bound, count - before.get(bound, 0.0)) for bound, count in sorted(now.items())]
     if not grown or not grown[-1][1]:
         return None

@@ -37,7 +37,7 @@ DEPLOYMENT_KEY = "/registry/deployments/{}/"
 
 @contextlib.contextmanager
 def fresh_plane(*flags: str, all_kinds: bool = False) -> Iterator[EnvtestControlPlane]:
-    """etcd and kube-apiserver with nothing in them but the definition of Memcached, thrown away after.
+    """Run etcd and kube-apiserver with only Memcached's definition, and delete them afterwards.
 
     `flags` are the API server's; with `all_kinds` it has all definitions of this project.
     """
@@ -56,12 +56,12 @@ def fresh_plane(*flags: str, all_kinds: bool = False) -> Iterator[EnvtestControl
 
 
 def name_of(index: int) -> str:
-    """The name of one of many."""
+    """Return the name of an object by its number."""
     return NAME.format(index)
 
 
 def create(plane: EnvtestControlPlane, index: int) -> dict[str, Any]:
-    """One Memcached, by the API server."""
+    """Create a Memcached through the API server."""
     created: dict[str, Any] = plane.api.create(memcached_path(NAMESPACE), memcached(name_of(index)))
     return created
 
@@ -71,10 +71,9 @@ def store_copies(
 ) -> None:
     """Store copies number `first` to `end` - 1 of Memcached `of`, and of its Deployment if it has one.
 
-    They are dealt out to the namespaces.
-
-    They go straight into etcd, which takes a tenth of the time; the API server sees them as if it had stored
-    them itself. A copy of what a program has finished is finished work for that program.
+    The copies are distributed over the namespaces. They go directly into etcd, which takes a tenth of the
+    time; to the API server they look like its own. A copy of a finished object needs no work from the
+    program.
     """
     sources = [(MEMCACHED_KEY, plane.api.get(memcached_path(NAMESPACE, name_of(of))))]
     deployment = plane.api.find(deployment_path(NAMESPACE, name_of(of)))
@@ -82,7 +81,7 @@ def store_copies(
         sources.append((DEPLOYMENT_KEY, deployment))
     uids = [source["metadata"]["uid"] for _, source in sources]
     for _, source in sources:
-        del source["metadata"]["resourceVersion"]  # etcd's revision of the key is what it is read from
+        del source["metadata"]["resourceVersion"]  # the API server reads it from etcd's revision of the key
     texts = [(key, json.dumps(source, separators=(",", ":"))) for key, source in sources]
     _transactions(plane.etcd, _copies(texts, uids, name_of(of), range(first, end), namespaces))
 
@@ -105,7 +104,7 @@ def _copies(
     indexes: Iterable[int],
     namespaces: Sequence[str],
 ) -> Iterator[list[dict[str, Any]]]:
-    """What stores each copy."""
+    """Yield the operations that store each copy."""
     for index in indexes:
         puts = []
         namespace = namespaces[index % len(namespaces)]
@@ -127,7 +126,7 @@ def _copy_of(uid: str, index: int) -> str:
 
 
 def _transactions(etcd: str, operations: Iterable[list[dict[str, Any]]]) -> None:
-    """Each in one of its own: of several objects of a kind in one revision, watches lose some."""
+    """Run each operation in its own transaction: watches lose objects that share a revision."""
     local = threading.local()
     connections: list[http.client.HTTPConnection] = []
 

@@ -1,4 +1,4 @@
-"""Many Pods of a usual size: what it costs to know them. Nobody changes them; all programs read the same."""
+"""Many Pods of typical size: the cost of caching them. No program changes them, so all read the same ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WORKLOADS = ("pods-metadata", "pods")
 SYNC_WITHIN = 90.0
 SHOWN_WITHIN = 90.0
-# Until what the sync needed has been given back.
+# Seconds until the sync's temporary memory is released.
 SETTLE = 2.0
 # Seconds that it usually takes to store one, and to sync one.
 STORE = 0.0002
@@ -31,7 +31,7 @@ SYNC = 0.00015
 
 @contextlib.contextmanager
 def plane_with_pods(count: int) -> Iterator[EnvtestControlPlane]:
-    """A control plane with so many."""
+    """Run a control plane with `count` pods."""
     with fresh_plane() as plane:
         store_pods(plane.etcd, count)
         wait_shown(plane, last_stored(count))
@@ -71,10 +71,10 @@ def sync(
 
 
 def usual(sizes: Sizes) -> float:
-    """Seconds that one sync usually takes, with all around it."""
+    """Return the usual seconds of a sync with its overhead."""
     return 1 + SETTLE + SYNC * sizes.pods
 
 
 def seconds(syncs: int, rounds: int, sizes: Sizes) -> float:
-    """The same for all of it, with so many syncs in each round."""
+    """Return the usual seconds of the session, with `syncs` syncs per round."""
     return 6 + STORE * sizes.pods + syncs * rounds * usual(sizes) if syncs else 0.0

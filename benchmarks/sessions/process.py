@@ -1,4 +1,4 @@
-"""A program while it runs: when it is ready, and what it uses."""
+"""A running program: its readiness and its resource usage."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ QUIET, QUIET_SHARE = 0.5, 0.04
 
 
 class Machine:
-    """How busy all processors are, from the moment this is made (Linux)."""
+    """The load of all processors since the object's creation (Linux)."""
 
     def __init__(self) -> None:
         self._before = self._times()
 
     def idle_share(self) -> float:
-        """The part of their time since then in which they had nothing to do, from 0 to 1."""
+        """Return the idle share of the processors' time since then, from 0 to 1."""
         idle, total = (now - then for now, then in zip(self._times(), self._before, strict=True))
         return idle / total if total else 0.0
 
     @staticmethod
     def _times() -> tuple[int, int]:
-        # user nice system idle iowait irq softirq steal; what guests use is part of user
+        # The fields are user nice system idle iowait irq softirq steal; user includes the guests' time.
         first = Path("/proc/stat").read_text().splitlines()[0]
         times = [int(value) for value in first.split()[1:9]]
         return times[3] + times[4], sum(times)
@@ -46,7 +46,7 @@ class Machine:
 
 @contextlib.contextmanager
 def health_ports(count: int = 1) -> Iterator[list[str]]:
-    """So many free addresses."""
+    """Yield `count` free addresses."""
     with PortBlock(count) as block:
         yield [f"127.0.0.1:{block[index]}" for index in range(count)]
 
@@ -55,7 +55,7 @@ def health_ports(count: int = 1) -> Iterator[list[str]]:
 def started(
     program: Program, plane: EnvtestControlPlane, setting: Setting, *, replica: str = ""
 ) -> Iterator[Daemon]:
-    """The process of a program, stopped after."""
+    """Run a program's process within the block."""
     process = program.daemon(plane.kubeconfig, plane.folder, setting, replica=replica)
     process.start()
     try:
@@ -94,17 +94,17 @@ def wait_quiet(process: Daemon, *, at_least: float = 1.0, timeout: float = READY
 
 
 def forget_peak(process: Daemon) -> None:
-    """From here on, `peak_mb` tells of what comes (Linux)."""
+    """Reset the peak that `peak_mb` returns (Linux)."""
     Path(f"/proc/{process.pid}/clear_refs").write_text("5")
 
 
 def resident_mb(process: Daemon) -> float:
-    """The memory that it holds now."""
+    """Return the process's resident memory in MB."""
     return process.resident_bytes() / MB
 
 
 def peak_mb(process: Daemon) -> float:
-    """The largest resident memory so far (Linux)."""
+    """Return the process's peak resident memory in MB (Linux)."""
     for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024

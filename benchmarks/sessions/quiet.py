@@ -1,6 +1,6 @@
-"""All programs at once, each on a control plane of its own, for what takes time but no processor.
+"""All programs at once, each on its own control plane, for steps that take time but little CPU.
 
-Where a figure would suffer from neighbours, such as the time that one change takes, the others only wait.
+For figures that neighbours would affect, such as the time of one change, the other programs only wait.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PLANE, TAKEOVER = 9.0, 26.0
 
 
 def seconds(taking: Iterable[set[str]], rounds: int, sizes: Sizes) -> float:
-    """How long it usually takes; `taking`: the parts of each peer."""
+    """Return the usual seconds of the session; `taking` has the parts of each peer."""
     every = [parts for parts in taking if parts]
     counts = {part: sum(part in parts for parts in every) for part in PARTS}
     total = PLANE * len(every)
@@ -62,7 +62,7 @@ class Quiet:
         progress: Progress,
         budget: Budget,
     ) -> None:
-        """`stands`: by peer, with the parts that it is measured in."""
+        """Set up the session; `stands` has each peer's stand and parts."""
         self._stands = stands
         self._rounds = rounds
         self._sizes = sizes
@@ -70,7 +70,7 @@ class Quiet:
         self._budget = budget
 
     def run(self) -> None:
-        """All parts that anybody takes part in."""
+        """Measure all parts that any peer has."""
         with contextlib.ExitStack() as stack:
             for peer, (stand, _) in list(self._stands.items()):
                 self._progress.step("", peer, "a control plane that stays", PLANE)
@@ -133,7 +133,7 @@ class Quiet:
             self._together(self._in("ten"), lambda stand: stand.ten(number, self._sizes.settle), part="ten")  # noqa: B023
 
     def _grown(self, stand: Stand, count: int) -> None:
-        """With a program that runs and has nothing left to do."""
+        """Run the program with `count` objects, and wait until it is idle."""
         if not stand.runs:
             stand.start()
         stand.grow(count)
@@ -143,13 +143,13 @@ class Quiet:
         return [peer for peer, (_, parts) in self._stands.items() if part in parts]
 
     def _together(self, peers: list[str], do: Callable[[Stand], None], *, part: str) -> None:
-        """For all of them at once, in a thread each: what they start has to end in it."""
+        """Run `do` for all peers at once in threads; processes that it starts must end in it."""
         if peers:
             with ThreadPoolExecutor(len(peers)) as pool:
                 list(pool.map(lambda peer: self._try(peer, do, part=part), peers))
 
     def _try(self, peer: str, do: Callable[[Stand], None], *, part: str | None = None) -> None:
-        """Who fails is out: of this part, or of all that would follow."""
+        """Run `do`; a failing peer is out of this part, or of all further ones."""
         stand, parts = self._stands[peer]
         if part is not None and part not in parts:
             return
@@ -162,6 +162,6 @@ class Quiet:
 
 
 def rotated(peers: Iterable[str], number: int) -> list[str]:
-    """The order of a round: each begins with another."""
+    """Return the peers in the order of a round: each round begins with another one."""
     every = list(peers)
     return every[(number - 1) % len(every) :] + every[: (number - 1) % len(every)] if every else []

@@ -12,19 +12,19 @@ COUNTER = "apiserver_request_total"
 WATCHES = "apiserver_longrunning_requests"
 WRITES = frozenset({"POST", "PUT", "PATCH", "APPLY", "DELETE"})
 OBJECTS = frozenset({"memcacheds", "deployments", "pods"})
-# What an operator may send besides; the API server's own traffic with itself is about other things.
+# The resources that operators use; the API server's own traffic is about others.
 COUNTED = OBJECTS | {"events", "namespaces", "customresourcedefinitions"}
 
 
 class Requests:
-    """Counts from the moment this is made, without those that the suite sends itself."""
+    """Request counts since the object's creation, without the suite's own requests."""
 
     def __init__(self, plane: EnvtestControlPlane) -> None:
         self._plane = plane
         self._before = plane.server_metrics(COUNTER)
 
     def so_far(self) -> dict[str, int]:
-        """By verb, resource, subresource and code, as "PATCH memcacheds status 200"."""
+        """Return the counts by verb, resource, subresource and code, as "PATCH memcacheds status 200"."""
         after = self._plane.server_metrics(COUNTER)
         counts: dict[str, int] = {}
         for sample in after.select(COUNTER):
@@ -40,32 +40,32 @@ class Requests:
 
 
 def writes(counts: dict[str, int]) -> int:
-    """Those that write objects; Events are not among them."""
+    """Count the writes of objects, without Events."""
     return sum(count for name, count in counts.items() if _is_write(name))
 
 
 def all_writes(counts: dict[str, int]) -> int:
-    """Everything that is not only read, Events too."""
+    """Count all writes, with Events."""
     return sum(count for name, count in counts.items() if name.split()[0] in WRITES)
 
 
 def server_errors(counts: dict[str, int]) -> int:
-    """Those that the API server could not answer, or would not yet."""
+    """Count the requests with a server error or 429."""
     return sum(count for name, count in counts.items() if name.split()[-1].startswith(("5", "429")))
 
 
 def events(counts: dict[str, int]) -> int:
-    """Those that write Events."""
+    """Count the writes of Events."""
     return sum(count for name, count in counts.items() if "events" in name.split())
 
 
 def conflicts(counts: dict[str, int]) -> int:
-    """Those refused with 409."""
+    """Count the requests with a conflict (409)."""
     return sum(count for name, count in counts.items() if name.endswith(" 409"))
 
 
 def watches(samples: Samples, resource: str) -> int:
-    """How many watches on a kind the API server serves now."""
+    """Return the number of open watches on a kind."""
     return round(samples.value(WATCHES, verb="WATCH", resource=resource))
 
 

@@ -1,4 +1,4 @@
-"""One program with a control plane of its own that stands for several measurements, beside others."""
+"""A program with its own control plane that serves several measurements, next to other stands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 START_WITHIN = 30.0
 CHANGE_WITHIN = 30.0
 SEEN_WITHIN = 60.0
-# After the last of several changes, until what they caused is over.
+# Seconds after the last of several changes until their effects are over.
 AFTERMATH = 1.0
 
 
@@ -45,7 +45,7 @@ class Stand:
         self.process: Daemon
 
     def open(self) -> None:
-        """A control plane with one object that the program has finished."""
+        """Start a control plane, with one object that the program has finished."""
         self.plane = self._stack.enter_context(fresh_plane())
         self._stack.enter_context(self._watching)
         self.rewatch()
@@ -53,8 +53,8 @@ class Stand:
         self.start()
         create(self.plane, 0)
         self.watch.wait_generation(name_of(0), 1, self.process, START_WITHIN)
-        # What a program has created may bear the mark of that one object (this project's manager names a
-        # create after its content), and a copy would be work. What it has changed once is the same for all.
+        # A created object may have a mark of its identity (this project's manager names a create by its
+        # content), so that a copy would cause work. A changed object has no such mark.
         self.watch.wait_generation(name_of(0), self.resize(), self.process, START_WITHIN)
         wait_quiet(self.process, timeout=10.0)
         self.objects = 1
@@ -65,7 +65,7 @@ class Stand:
 
     @property
     def runs(self) -> bool:
-        """Whether the program has been started and not stopped."""
+        """Whether the program is running."""
         return self.process.running
 
     def start(self) -> None:
@@ -81,7 +81,7 @@ class Stand:
         self._running.close()
 
     def grow(self, count: int) -> None:
-        """Until there are so many finished objects."""
+        """Store finished objects until there are `count`."""
         store_copies(self.plane, self.objects, count, of=0)
         self.objects = count
         deadline = time.monotonic() + SEEN_WITHIN + count / 500
@@ -114,12 +114,12 @@ class Stand:
         self.recorder.record("change", number, figures, group=group, requests=by_group)
 
     def begin_steady(self) -> None:
-        """From here."""
+        """Start the measurement of the steady state."""
         self.process.check()
         self._steady = (Requests(self.plane), self.process.cpu_seconds(), time.monotonic())
 
     def end_steady(self, number: int) -> None:
-        """To here; scaled to a minute."""
+        """End the measurement of the steady state, and record its figures per minute."""
         assert self._steady is not None
         self.process.check()
         counted, cpu, began = self._steady
@@ -132,7 +132,7 @@ class Stand:
         self.recorder.record("steady", number, figures, requests=requests)
 
     def ten(self, number: int, settle: float) -> None:
-        """Ten controllers on one kind; the program does not run otherwise."""
+        """Measure ten controllers of one kind, while the program does not run otherwise."""
         before = watches(self.plane.server_metrics(WATCHES), "memcacheds")
         with health_ports() as (address,):
             setting = Setting(workload="ten", health_address=address)
@@ -144,7 +144,7 @@ class Stand:
         self.recorder.record("ten", number, figures)
 
     def replica(self, address: str, name: str) -> Daemon:
-        """One of two that contend for a lease, not yet started."""
+        """Return one of two replicas that compete for a Lease, not started."""
         setting = Setting(health_address=address, election=Election(f"bench-{self.program.name}"))
         return self.program.daemon(self.plane.kubeconfig, self.plane.folder, setting, replica=name)
 

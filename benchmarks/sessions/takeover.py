@@ -1,4 +1,4 @@
-"""Two replicas, of which the leader ends: when does the other do its first write?"""
+"""The time from a leader's end until the other replica's first write."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOW = {"sigterm": signal.SIGTERM, "sigkill": signal.SIGKILL}
 
 
 def take_over(stand: Stand, rounds: int) -> None:
-    """In each round the leader ends once cleanly and once as in a crash; it comes back as the standby."""
+    """End the leader once cleanly and once by a crash in each round; it returns as the standby."""
     with health_ports(2) as addresses, contextlib.ExitStack() as stack:
         replicas = [
             (stand.replica(address, f"-{number}"), address) for number, address in enumerate(addresses)
@@ -51,12 +51,12 @@ def take_over(stand: Stand, rounds: int) -> None:
 
 
 def _end(stand: Stand, leader: Daemon, standby: Daemon, how: signal.Signals) -> float:
-    """Seconds from the signal to a status that only the standby can have written."""
+    """End the leader; return the seconds from the signal to a status by the standby."""
     lease = f"{LEASES}/bench-{stand.program.name}"
     holder = stand.plane.api.get(lease)["spec"].get("holderIdentity")
     ended = time.monotonic()
     leader.signal(how)
-    # What the leader has not seen before it gave up, it cannot do: only then is there something to do.
+    # The change comes after the leader has released its Lease, so that only the standby can handle it.
     while leader.running and stand.plane.api.get(lease)["spec"].get("holderIdentity") in {holder, "", None}:
         if time.monotonic() - ended > STOP_WITHIN:
             raise TimeoutError(f"{leader.name} still led {STOP_WITHIN:g} s after {how.name}")

@@ -1,4 +1,4 @@
-"""Starts programs before anything is measured, so that none pays for being the first."""
+"""A start of every program before the measurements, so that none has the cost of being first."""
 
 from __future__ import annotations
 

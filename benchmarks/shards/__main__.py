@@ -31,7 +31,7 @@ PAGES = ROOT / "docs" / "benchmarks"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code."""
+    """Run the benchmark, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.shards",
         description=benchmarks.shards.__doc__,

@@ -1,4 +1,4 @@
-"""A way to an API server that counts what comes back."""
+"""A proxy to an API server that counts the received bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["CountedWay"]
 
 
 class CountedWay(LoopThread):
-    """Forwards within a `with` block; `kubeconfig` is the way, and nothing of TLS is known here."""
+    """A proxy within a `with` block, without TLS knowledge; `kubeconfig` leads clients to it."""
 
     def __init__(self, kubeconfig: Path, folder: Path, name: str) -> None:
         super().__init__(name)
@@ -27,7 +27,7 @@ class CountedWay(LoopThread):
 
     @property
     def received(self) -> int:
-        """Bytes from the API server so far."""
+        """Bytes received from the API server so far."""
         return self._forwarder.passed_back
 
     async def _open(self) -> None:

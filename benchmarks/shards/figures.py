@@ -1,4 +1,4 @@
-"""What was measured of replicas that share the objects, as a file keeps it."""
+"""The figures of replicas that share the objects, and their file format."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Change", "Figures", "Use"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """What one replica has used: from its start until it was idle, and then for its part of the changes."""
+    """A replica's usage: from its start until idle, and then for its part of the changes."""
 
     objects: int
-    """Those that it works on."""
+    """The number of objects in its shards."""
     start_mb: float
     """Received from the API server, as bytes of TLS."""
     start_cpu_s: float
@@ -33,44 +33,44 @@ class Change:
 
     what: str
     replicas: int
-    """How many there are then."""
+    """The number of replicas after the change."""
     moved: int
-    """Objects that have another replica then."""
+    """Objects that moved to another replica."""
     expected: int
-    """Those that have to move: of who has gone, or the share of who has come."""
+    """Objects that had to move: those of the replica that left, or the share of the one that joined."""
     unowned_s: list[float]
-    """For each range of the one that has gone: from its release, or the kill, until another has its Lease."""
+    """Seconds by shard of the replica that left, from its end until another replica has the Lease."""
     came: Use | None
-    """The start of who has come."""
+    """The usage of the replica that joined, for its start."""
     status_s: list[float]
-    """From then until an object of the range, which was changed then, has its status."""
+    """Seconds from then until an object of the shard, changed then, has its status."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Figures:
-    """One run."""
+    """The figures of a run."""
 
     date: str
-    """When it began, in UTC."""
+    """The start of the run in UTC."""
     minutes: float
     machine: dict[str, str]
     version: str
     others: float
-    """The load average of the machine when it began: what others did, by which seconds are longer."""
+    """The machine's load average at the start: other programs' load makes seconds longer."""
     objects: int
     namespaces: int
     ranges: int
     idle_mb: float
     """Resident memory of a replica while there was one object."""
     load: int
-    """Objects that were changed, one after the other, for `load_mb` and `load_cpu_s`."""
+    """The number of objects that were changed one after the other for `load_mb` and `load_cpu_s`."""
     uses: dict[str, list[Use]] = dataclasses.field(default_factory=dict)
-    """By the number of replicas."""
+    """The usage by number of replicas."""
     changes: list[Change] = dataclasses.field(default_factory=list)
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """From a file that `write` wrote."""
+        """Read a file that `write` wrote."""
         data = json.loads(path.read_text())
         uses = {count: [Use(**each) for each in found] for count, found in data.pop("uses").items()}
         changes = [
@@ -80,5 +80,5 @@ class Figures:
         return cls(**data, uses=uses, changes=changes)
 
     def write(self, path: Path) -> None:
-        """To a file."""
+        """Write the figures to a file."""
         path.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")

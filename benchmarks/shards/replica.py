@@ -1,4 +1,4 @@
-"""One replica of the manager behind a way of its own, seen from outside."""
+"""A replica of the manager behind its own proxy, observed from outside."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HELD = "leader_election_master_status"
 
 
 class Replica:
-    """It runs from `start` to `end`, or to the end of the `with` block."""
+    """A replica that runs from `start` to `end`, or to the end of the `with` block."""
 
     def __init__(self, plane: EnvtestControlPlane, number: int) -> None:
         self._stack = contextlib.ExitStack()
@@ -62,31 +62,31 @@ class Replica:
 
     @property
     def received_mb(self) -> float:
-        """From the API server so far."""
+        """MB received from the API server so far."""
         return self._way.received / MB
 
     @property
     def memory_mb(self) -> float:
-        """Resident now."""
+        """The resident memory in MB."""
         return resident_mb(self.process)
 
     @property
     def cpu_seconds(self) -> float:
-        """Used so far."""
+        """CPU seconds used so far."""
         return self.process.cpu_seconds()
 
     def ranges(self) -> frozenset[int]:
-        """Those that it says that it works on."""
+        """Return the shards that the replica owns, by its metrics."""
         with urllib.request.urlopen(f"http://{self._metrics}/metrics", timeout=10) as answer:
             held = Samples(answer.read().decode()).select(_HELD)
         return frozenset(number_of(each.labels["name"]) for each in held if each.value)
 
     def stop(self) -> None:
-        """In order, to its end."""
+        """Stop the replica cleanly, and wait for its end."""
         self.process.signal(signal.SIGTERM)
         self.process.wait(STOP_WITHIN)
 
 
 def number_of(lease: str) -> int:
-    """The range that a Lease is of."""
+    """Return the shard of a Lease."""
     return int(lease.removeprefix(LEASE).removeprefix("-") or 0)

@@ -1,4 +1,4 @@
-"""One control plane with many finished objects, and replicas that come and go."""
+"""A control plane with many finished objects, and replicas that join and leave."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 PAGE = "500"
 REPLICAS = (1, 2, 3)
 WITHIN = 300.0
-# Seconds in which nobody uses more of a core than that: renewals of Leases go on.
+# Seconds in which no replica uses more than this share of a core; Lease renewals continue.
 QUIET, QUIET_SHARE = 1.0, 0.1
 POLL = 0.01
 WRITERS = 4
@@ -59,7 +59,7 @@ def measure(figures: Figures, step: Callable[[str], None]) -> None:
 
 
 class Session:
-    """What is done on the control plane."""
+    """The steps on the control plane."""
 
     watch: StatusWatch
 
@@ -82,7 +82,7 @@ class Session:
 
     @contextlib.contextmanager
     def replicas(self, count: int) -> Iterator[list[Replica]]:
-        """So many that start together, idle when all is shared out."""
+        """Start `count` replicas together; yield them once they own all shards and are idle."""
         with contextlib.ExitStack() as stack:
             replicas = [self._start(stack) for _ in range(count)]
             for each in replicas:
@@ -94,7 +94,7 @@ class Session:
                     each.stop()
 
     def use(self, replicas: Sequence[Replica]) -> list[Use]:
-        """What each has used by now, and uses for its part of some changes."""
+        """Return each replica's usage so far, and its usage for its part of some changes."""
         idle(replicas)
         starts = [self._start_of(each) for each in replicas]
         self._change_some(replicas[0])
@@ -109,7 +109,7 @@ class Session:
         ]
 
     def changes(self, replicas: list[Replica], stack: contextlib.ExitStack) -> Iterator[Change]:
-        """Of three, one goes and comes back in each way there is; then there is one, and then another."""
+        """Make one of three replicas leave and return, in every way; then two leave, and another joins."""
         for how in (signal.SIGTERM, signal.SIGKILL):
             yield self._without(replicas, how)
             yield self._with_another(replicas, stack)
@@ -174,7 +174,7 @@ class Session:
         )
 
     def _start_of(self, replica: Replica) -> Use:
-        """What it has used by now."""
+        """Return the replica's usage so far."""
         return Use(
             objects=self._objects(replica.ranges()),
             start_mb=replica.received_mb,
@@ -187,7 +187,7 @@ class Session:
         return stack.enter_context(Replica(self._plane, self._started))
 
     def _finish_one(self) -> None:
-        """The object that the others are copies of; changed once, as what is created may bear its mark."""
+        """Create the original of the copies, and change it once, since a created object may have a mark."""
         create(self._plane, 0)
         with StatusWatch(self._plane, MEMCACHEDS) as self.watch, self.replicas(1) as (replica,):
             self.watch.wait_generation(name_of(0), 1, replica.process, WITHIN)
@@ -242,7 +242,7 @@ class Session:
         }
 
     def _listed(self) -> Iterator[dict[str, Any]]:
-        """Metadata of all objects, a page at a time."""
+        """Yield the metadata of all objects, page by page."""
         query = {"limit": PAGE}
         while True:
             text = self._plane.api.request("GET", MEMCACHEDS, query=query, accept=METADATA)
@@ -266,6 +266,6 @@ def idle(replicas: Sequence[Replica]) -> None:
 
 
 def namespace_of(name: str) -> str:
-    """Where a copy is."""
+    """Return the namespace of a copy."""
     number = int(name.removeprefix("object-"))
     return NAMESPACES[number % len(NAMESPACES)] if number else "default"

@@ -1,1 +1,1 @@
-"""What the operators of cache.example.com do."""
+"""Operators for the kinds of cache.example.com."""

@@ -1,4 +1,4 @@
-"""Memcached: keeps a Deployment of memcached servers at the wanted size, and reports its pods."""
+"""Memcached operator: a Deployment of memcached servers, and a status about its pods."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from manager.operator.proxy import PROXY_ENVIRONMENT
 from manager.webhook import AdmissionRequest
 
 CR_LABEL = "memcached_cr"
-"""The label that ties a pod to its Memcached."""
+"""The label of a Memcached's pods, with its name."""
 
 MOST_NODES = 100
-"""Pods that a status names: a list of thousands would be sent with each change of it."""
+"""The maximum of pods that a status names: every change of the status sends all of them again."""
 
 MANY = 1_000
-"""More servers than this are worth a warning. They are started all the same."""
+"""A webhook warns of more servers than this, and allows them."""
 
 
 ANSWERS = {"tcpSocket": {"port": "memcached"}, "timeoutSeconds": 3}
-"""A probe of a server."""
+"""The part that a server's probes share: a TCP connection."""
 
 
 class MemcachedOperator(Operator[Memcached]):
-    """Brings a Memcached's Deployment to the wanted state, and its status to what is seen."""
+    """Operator that keeps a Memcached's Deployment, and reports its pods in the status."""
 
     owns = (Deployment,)
     watches = (WatchPods(label=CR_LABEL),)
@@ -39,14 +39,15 @@ class MemcachedOperator(Operator[Memcached]):
         description="image of a Memcached whose spec names none",
     )
     proxy = PROXY_ENVIRONMENT
-    # Its webhooks warn and refuse nothing: nobody has to wait for a manager that is down.
+    # The webhooks only warn, so writes need not wait for a manager that is down.
     admission = webhook.AdmissionOptions(failure_policy="Ignore", timeout_seconds=5)
 
     async def reconcile(self, memcached: Memcached, ctx: Context) -> None:
-        """Bring one Memcached up to date."""
+        """Reconcile one Memcached."""
         status, size, labels = memcached.status, memcached.spec.size, labels_of(memcached)
         status.selector = ",".join(f"{name}={value}" for name, value in labels.items())
-        # This is so for as long as there is no Deployment, since its name is taken.
+        # The status counts no pods as long as the Deployment is blocked, for example because its name is
+        # taken.
         status.nodes, status.node_count, status.replicas, status.ready_replicas = [], 0, 0, 0
 
         deployment = await ctx.apply(
@@ -61,25 +62,26 @@ class MemcachedOperator(Operator[Memcached]):
         ctx.set_conditions(deployment.conditions_for(size, pods))
 
     def deployment(self, memcached: Memcached) -> Deployment:
-        """The wanted Deployment: only the fields that are ours."""
+        """Build the desired Deployment, with the fields that this operator owns."""
         labels = labels_of(memcached)
         container: dict[str, Any] = {
             "name": "memcached",
             "image": memcached.spec.image or self.image,
-            # The value is an argument of its own: of "-m=64" memcached reads "=64" as 0, and exits.
+            # The value is a separate argument: memcached would read "-m=64" as 0 and exit.
             "command": ["memcached", "-m", "64", "-o", "modern", "-v"],
             "ports": [{"name": "memcached", "containerPort": 11211, "protocol": "TCP"}],
-            # 64 MB for items, and the program's own: full and with 1,000 clients, 1.6.18 took 72 MiB in all.
+            # 64 MB for items plus the program's own: memcached 1.6.18, full and with 1,000 clients, took 72
+            # MiB.
             "resources": {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "128Mi"}},
             "readinessProbe": {**ANSWERS, "periodSeconds": 5},
             "livenessProbe": {**ANSWERS, "periodSeconds": 10},
-            # The end of the log of a server that crashes is then in its pod's status, and in ours.
+            # The pod's status, and so ours, shows the last log lines of a crashed server.
             "terminationMessagePolicy": "FallbackToLogsOnError",
             "securityContext": {
                 "allowPrivilegeEscalation": False,
                 "capabilities": {"drop": ["ALL"]},
                 "runAsNonRoot": True,
-                "runAsUser": 11211,  # the image's memcache user: a name alone cannot be checked for non-root
+                "runAsUser": 11211,  # the image's memcache user; runAsNonRoot needs a number
             },
         }
         if self.proxy:
@@ -105,7 +107,7 @@ class MemcachedOperator(Operator[Memcached]):
     @webhook.validate_create
     @webhook.validate_update
     async def warn_of_many(self, old: Memcached | None, new: Memcached, _: AdmissionRequest) -> Iterable[str]:
-        """Warn where there come to be more servers than most people want: easily a slip of the finger."""
+        """Warn of an unusually large size, which may be a typing error."""
         size = new.spec.size
         if size <= MANY or (old is not None and size <= old.spec.size):
             return ()
@@ -114,12 +116,12 @@ class MemcachedOperator(Operator[Memcached]):
 
 
 def labels_of(memcached: Memcached) -> dict[str, str]:
-    """The labels that select its pods. They can never change: a Deployment's selector cannot."""
+    """Return the labels that select the pods; constant, since a Deployment's selector is immutable."""
     return {"app": "memcached", CR_LABEL: memcached.metadata.name}
 
 
 def scaled(before: Deployment, now: Deployment) -> tuple[str, str] | None:
-    """What to say of a Deployment that has another size."""
+    """Return the reason and message of the Event for a changed size, or None."""
     old, new = before.spec.get("replicas"), now.spec["replicas"]
     if old == new:
         return None

@@ -1,4 +1,4 @@
-"""What a site consists of: how its parts are called and labelled, whose they are, and what may be wrong."""
+"""The parts of a site: their names, labels and owners, and errors about them."""
 
 from __future__ import annotations
 
@@ -18,41 +18,42 @@ ROOT_PASSWORD = "root-password"  # noqa: S105 - a key of the Secret
 USER_PASSWORD = "password"  # noqa: S105 - a key of the Secret
 
 RETRY_REFUSED = 300.0
-"""How long to wait, in seconds, before asking again for what the API server has refused: a quota may have
-been raised, or a storage class made expandable, and no event tells."""
+"""Seconds until a request that the API server refused is repeated.
+
+By then an administrator may have raised a quota or made a storage class expandable; no event reports that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The database or the frontend of a site: each a Deployment, a Service and a volume."""
+    """The database or the frontend of a site, each with a Deployment, a Service and a volume."""
 
     workload_suffix: str
-    """What the names of its Deployment, Service and Secret add to the site's; the frontend has no Secret."""
+    """The suffix of the names of its Deployment, Service and Secret; the frontend has no Secret."""
     claim_suffix: str
     tier: str
     application: str
 
     def workload(self, site: Wordpress) -> str:
-        """Name of the Deployment, the Service and the Secret."""
+        """Return the name of the Deployment, the Service and the Secret."""
         return site.metadata.name + self.workload_suffix
 
     def claim(self, site: Wordpress) -> str:
-        """Name of the PersistentVolumeClaim."""
+        """Return the name of the PersistentVolumeClaim."""
         return site.metadata.name + self.claim_suffix
 
     def selector(self, site: Wordpress) -> dict[str, str]:
-        """The labels that select its pods. They can never change: a Deployment's selector cannot."""
+        """Return the labels that select the pods; constant, since a Deployment's selector is immutable."""
         return {"app": site.metadata.name, "tier": self.tier}
 
     def labels(self, site: Wordpress, program: str) -> dict[str, str]:
-        """All labels of what belongs to it."""
+        """Return all labels of the part's objects."""
         ours = recommended_labels(
             site, program, name=self.application, component=self.tier, part_of="wordpress"
         )
         return {**self.selector(site), **ours}
 
     def metadata(self, site: Wordpress, name: str, program: str) -> ObjectMeta:
-        """The metadata of a child."""
+        """Build the metadata of one of the part's objects."""
         return ObjectMeta(name=name, namespace=site.metadata.namespace, labels=self.labels(site, program))
 
 
@@ -62,9 +63,9 @@ PARTS = (DATABASE, FRONTEND)
 
 
 def identity(site: Wordpress, program: str) -> dict[str, str]:
-    """The labels that tell a site's volumes and passwords from anybody else's.
+    """Return the labels that identify a site's volumes and passwords.
 
-    With reclaimPolicy Retain they outlive their site and have no owner, so nothing else does.
+    With reclaimPolicy Retain these outlive the site and have no owner, so only labels identify them.
     """
     return {
         "app.kubernetes.io/managed-by": program,
@@ -73,7 +74,7 @@ def identity(site: Wordpress, program: str) -> dict[str, str]:
 
 
 async def take_up(child: R, site: Wordpress, part: Part, ctx: Context) -> R:
-    """Put the labels and the owner of a volume or a Secret right; raises as `check_ours`."""
+    """Correct the labels and the owner of a volume or a Secret; raises as `check_ours`."""
     check_ours(child.kind, child.metadata, site, ctx.program)
     if not is_claimed_for(child.metadata, site, part, ctx.program):
         await ctx.confirm()  # an owned object is deleted with its owner
@@ -82,9 +83,10 @@ async def take_up(child: R, site: Wordpress, part: Part, ctx: Context) -> R:
 
 
 def check_ours(kind: str, metadata: ObjectMeta, site: Wordpress, program: str) -> None:
-    """Return if the object is the site's to use: controlled by it, or by nobody and with its labels.
+    """Check that the site controls the object, or that it has the site's labels and no controller.
 
-    Raises Blocked when it belongs to somebody else, or is about to go.
+    Raises:
+        Blocked: the object belongs to another owner, or is being deleted.
     """
     name, controller, ours = f"{kind} {metadata.name}", controller_of(metadata), identity(site, program)
     whose = ""
@@ -99,21 +101,21 @@ def check_ours(kind: str, metadata: ObjectMeta, site: Wordpress, program: str) -
     if whose:
         raise Blocked.name_taken(f"{name} already exists and {whose}")
     if metadata.deletion_timestamp is not None:
-        message = f"{name} is being deleted; it is made anew once it is gone"
+        message = f"{name} is being deleted; it is created again after that"
         raise Blocked("BeingDeleted", message, awaited=True)
 
 
 def is_claimed_for(metadata: ObjectMeta, site: Wordpress, part: Part, program: str) -> bool:
-    """Whether labels and owner are as the site wants them."""
+    """Return whether the object has the labels and the owner that the site wants."""
     owned = site.metadata.uid in {each.uid for each in metadata.owner_references}
     labelled = part.labels(site, program).items() <= metadata.labels.items()
     return labelled and owned is (site.spec.reclaim_policy == "Delete")
 
 
 def claim_for(metadata: ObjectMeta, site: Wordpress, part: Part, program: str) -> None:
-    """Set the site's labels, and make it the owner, or not, as its reclaimPolicy wants it.
+    """Set the site's labels, and add or remove the site as owner, according to its reclaimPolicy.
 
-    Labels and owners that others have set stay.
+    Other labels and owners stay.
     """
     metadata.labels.update(part.labels(site, program))
     others = [each for each in metadata.owner_references if each.uid != site.metadata.uid]
@@ -122,18 +124,18 @@ def claim_for(metadata: ObjectMeta, site: Wordpress, part: Part, program: str) -
 
 
 class Trouble(NamedTuple):
-    """Something that is not as wanted, while the rest of the site can be seen to."""
+    """A problem with one part of a site that does not stop work on the others."""
 
     reason: str
     message: str
     retry_after: float | None = None
     title: str = ""
-    """The beginning of a message whose rest may differ each time; the same title is no news."""
+    """The constant beginning of a message that varies; a message with the same title makes no new Event."""
 
 
 @contextmanager
 def blocked_if_refused(name: str) -> Iterator[None]:
-    """Raises Blocked where the API server does not take a child: a quota, a webhook, a missing right."""
+    """Raise Blocked where the API server refuses a child, because of a quota, a webhook or missing rights."""
     try:
         yield
     except (Forbidden, Invalid) as error:

@@ -1,7 +1,7 @@
-"""A site's passwords: where the root password comes from, and the Secret that keeps both.
+"""A site's passwords: the source of the root password, and the Secret that stores both passwords.
 
-They never sit in the cache: of Secrets only the metadata is watched, and the content is read from the server
-when a Secret has changed. No message, Event or error made here has a password in it.
+The cache holds only the metadata of Secrets. The operator reads the content from the API server when a Secret
+has changed. No message, Event or error of this module contains a password.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from manager.api.core_v1 import PersistentVolumeClaim, Secret
 from manager.kube.errors import ApiError, Forbidden, Invalid, ProtocolError
 
 _FITTING = re.compile(PASSWORD_PATTERN)
-# Random bytes in the password of the database user; written in letters, digits, "-" and "_".
+# Random bytes in the database user's password, which is written in letters, digits, "-" and "_".
 _STRENGTH = 24
 
 _awaited = partial(Blocked, awaited=True)
 
 _Version = tuple[str, str] | None
-"""UID and resourceVersion, which identify an object's content; None where there is no object."""
+"""UID and resourceVersion, which identify an object's content; None without an object."""
 
 
 class _Verdict(NamedTuple):
-    """What was found in a site's Secret, and from what: whoever has given the root password counts, too."""
+    """The result of the last check of a site's Secret, with the versions of the objects it depends on."""
 
-    site: str  # its UID: a password in its spec never changes
+    site: str  # the site's UID: a password in its spec never changes
     secret: _Version
     source: _Version
     missing: list[str]
@@ -52,19 +52,20 @@ class _Verdict(NamedTuple):
 
 
 class Passwords:
-    """Sees to the Secrets of all sites."""
+    """The Secrets of all sites."""
 
     def __init__(self) -> None:
         self._verdicts: dict[ObjectKey, _Verdict] = {}
 
     async def ensure(self, site: Wordpress, ctx: Context) -> list[Trouble]:
-        """Make sure of the site's Secret, and return what is not as wanted with it.
+        """Create or check the site's Secret, and return its problems.
 
-        Raises Blocked when there is none, and it cannot be made yet, or one that cannot be used.
+        Raises:
+            Blocked: the Secret does not exist and cannot be created yet, or exists and cannot be used.
         """
         name = DATABASE.workload(site)
         held = await _metadata(name, ctx)
-        # Before any content is read, so that a change in between is seen as one.
+        # This reads the version before any content, so that a change in between is noticed.
         reference = site.spec.sql_root_password_secret_ref
         source = _version(await _metadata(reference.name, ctx) if reference else None)
         if held is None:
@@ -79,13 +80,13 @@ class Passwords:
         ):
             with _unquoted(f"reading Secret {name}"):
                 secret = await ctx.client.uncached.get(Secret, ObjectKey(site.metadata.namespace, name))
-            # Nobody may have taken it over since the cache last heard of it.
+            # Another owner may have taken the Secret since the cache's last update.
             with _unquoted(f"changing Secret {name}"):
                 secret = await take_up(secret, site, DATABASE, ctx)
             try:
                 root = await _root_password(site, ctx) if secret.value(ROOT_PASSWORD) else None
             except Blocked:
-                root = None  # what has been stored already does not need it
+                root = None  # a stored password makes the source unnecessary
             verdict = self._verdicts[site.key] = _judge(site, secret, source, root)
         if verdict.missing:
             lacks = " and ".join(verdict.missing)
@@ -97,22 +98,22 @@ class Passwords:
         return []
 
     async def check(self, site: Wordpress, ctx: Context) -> None:
-        """Raise Blocked when there is no Secret yet, and there could be none."""
+        """Raise Blocked if the Secret does not exist and could not be created."""
         if await _metadata(DATABASE.workload(site), ctx) is None:
             await _root_password(site, ctx)
 
     def forget(self, site: ObjectKey) -> None:
-        """Drop what is remembered of a site that is gone."""
+        """Forget the checks of a deleted site."""
         self._verdicts.pop(site, None)
 
     async def _create(self, site: Wordpress, source: _Version, ctx: Context) -> None:
-        await ctx.confirm()  # what the site retains outlives it, and nobody else would remove it
+        await ctx.confirm()  # a retained object outlives the site, and only this operator removes it
         name, root = DATABASE.workload(site), await _root_password(site, ctx)
         values = {ROOT_PASSWORD: root, USER_PASSWORD: ctx.token(_STRENGTH)}
         secret = Secret(
             metadata=DATABASE.metadata(site, name, ctx.program),
             type="Opaque",
-            # The database has them, and nobody can change them there by changing them here.
+            # The database has these passwords, and a change of the Secret would not change them there.
             immutable=True,
             data={key: base64.b64encode(value.encode()).decode() for key, value in values.items()},
         )
@@ -138,7 +139,7 @@ class Passwords:
 
 @contextmanager
 def _unquoted(doing: str) -> Iterator[None]:
-    """Raise what the API server answers without its words: of a Secret they may quote a password."""
+    """Raise API errors without the server's message, which may quote a password from the Secret."""
     try:
         yield
     except ApiError as error:
@@ -149,12 +150,12 @@ def _unquoted(doing: str) -> Iterator[None]:
 
 
 async def _root_password(site: Wordpress, ctx: Context) -> str:
-    """The root password that the site gives or names; raises Blocked when it is not there."""
+    """Return the root password that the site contains or refers to; raises Blocked if it is missing."""
     if site.spec.sqlrootpassword:
         return site.spec.sqlrootpassword
     reference = site.spec.sql_root_password_secret_ref
     if reference is None:
-        # The server lets no such object pass; one may be left from before it had the rule.
+        # The API server refuses such an object; an old one may be from before this rule.
         raise _awaited("NoRootPassword", "neither sqlrootpassword nor sqlRootPasswordSecretRef is given")
     name, where = reference.name, f"Secret {reference.name}"
     secret = None
@@ -180,7 +181,7 @@ async def _root_password(site: Wordpress, ctx: Context) -> str:
 
 
 async def _had_database(site: Wordpress, ctx: Context) -> bool:
-    """Whether there may have been a database before the site's Secret was made."""
+    """Return whether the site may have had a database before its Secret was created."""
     seen = find_condition(site.status.conditions, "DatabaseReady")
     if seen is not None and seen.reason != "NotCreated":
         return True
@@ -191,7 +192,7 @@ async def _had_database(site: Wordpress, ctx: Context) -> bool:
 
 
 def _judge(site: Wordpress, secret: Secret, source: _Version, root: str | None) -> _Verdict:
-    """What is to be said of the Secret, where the root password is to be `root`, or is not known."""
+    """Check the Secret against the root password, None if that is unknown."""
     missing = [name for name in (ROOT_PASSWORD, USER_PASSWORD) if not secret.value(name)]
     stored = secret.value(ROOT_PASSWORD)
     differs = root is not None and bool(stored) and not hmac.compare_digest(root.encode(), stored or b"")
@@ -199,7 +200,7 @@ def _judge(site: Wordpress, secret: Secret, source: _Version, root: str | None) 
 
 
 async def _metadata(name: str, ctx: Context) -> PartialObjectMetadata | None:
-    """What is cached of a Secret."""
+    """Return the cached metadata of a Secret, or None."""
     return await ctx.client.metadata.find(Secret, ObjectKey(ctx.object.metadata.namespace, name))
 
 

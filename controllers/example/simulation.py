@@ -1,4 +1,4 @@
-"""What has to hold of a Wordpress in a simulation, beyond what has to hold of everything."""
+"""Checks for Wordpresses in a simulation, besides those for all kinds."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _KEYS = ("a", "web", "db", "dog")
 
 
 class WordpressOutside(Outside):
-    """A site's data outlives it, if it is to, and the password to the data does."""
+    """Check that retained data outlives its site together with its password."""
 
     kept = frozenset({_CLAIMS, _SECRETS})
     given = frozenset({_SECRETS})
 
     def operator(self, operator: AnyOperator, replica: Replica) -> AnyOperator:  # noqa: ARG002
-        """The operator, which looks at a database less often: many a run would be half an hour of that."""
+        """Return the operator with a longer database retry: the usual one fills half an hour of many runs."""
 
         class Simulated(operator):  # type: ignore[misc, valid-type]
             name = operator.name
@@ -41,7 +41,7 @@ class WordpressOutside(Outside):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """There are some Secrets that a site may name; a fresh install gets those that are left of them."""
+        """Create the Secrets that sites may name; after a reinstall, those that are left."""
         self._given_up: set[str] = set()
         data = {key: base64.b64encode(f"{PLANTED}-{key}".encode()).decode() for key in _KEYS}
         for namespace in NAMESPACES if self.world.steps else ():
@@ -52,7 +52,7 @@ class WordpressOutside(Outside):
         yield
 
     def seen(self, change: Change, sent: Sent | None) -> None:
-        """No manager changes a password, or takes a volume away, and what a site retains does not go."""
+        """Check that no manager changes a password or deletes a volume, and that retained objects stay."""
         if change.key.plural not in {"wordpresses", *self.kept}:
             return
         before, after = (orjson.loads(each.data) if each else {} for each in (change.old, change.new))
@@ -82,7 +82,7 @@ class WordpressOutside(Outside):
         return found is None or "deletionTimestamp" in found["metadata"]
 
     def inherited(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The volumes and the Secret of a site that were those of an earlier one of its name."""
+        """Yield the volumes and Secrets that a site has inherited from an earlier site of its name."""
         client, born = self.world.cluster.client, self.world.born
         for obj in client.list("wordpresses.example.com"):
             site = Wordpress.model_validate(obj)

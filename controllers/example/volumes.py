@@ -1,4 +1,4 @@
-"""A site's volumes: claimed once, taken up again, and grown; never shrunk and never deleted."""
+"""A site's volumes: created once, reused, and grown; never shrunk and never deleted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from manager.util.quantity import parse_quantity
 
 
 class _Refusal(NamedTuple):
-    """That a claim may not grow to that size."""
+    """A claim's refusal to grow to a size."""
 
     storage: str
     trouble: Trouble
@@ -32,19 +32,20 @@ class _Refusal(NamedTuple):
 
 
 class Volumes:
-    """Sees to the claims of all sites."""
+    """The claims of all sites."""
 
     def __init__(self) -> None:
         self._refusals: dict[ObjectKey, _Refusal] = {}
 
     async def ensure(self, site: Wordpress, part: Part, ctx: Context) -> list[Trouble]:
-        """Make sure of the part's claim, and return what is not as wanted with it.
+        """Create, correct or grow the part's claim, and return its problems.
 
-        Raises Blocked when there is no claim that the part's pod could use.
+        Raises:
+            Blocked: there is no claim that the part's pod could use.
         """
         claim = await ctx.find(PersistentVolumeClaim, part.claim(site))
         if claim is None:
-            await ctx.confirm()  # what the site retains outlives it, and nobody else would remove it
+            await ctx.confirm()  # a retained claim outlives the site, and only this operator removes it
             claim = wanted_claim(site, part, ctx.program)
             name = f"PersistentVolumeClaim {claim.metadata.name}"
             with blocked_if_refused(name):
@@ -55,7 +56,7 @@ class Volumes:
         return [*_not_as_wanted(site, claim), *await self._grow(site, claim, ctx)]
 
     def forget(self, site: ObjectKey) -> None:
-        """Drop what is remembered of a site that is gone."""
+        """Forget the refusals of a deleted site."""
         for part in PARTS:
             self._refusals.pop(ObjectKey(site.namespace, site.name + part.claim_suffix), None)
 
@@ -67,7 +68,7 @@ class Volumes:
         self._refusals.pop(claim.key, None)
         if storage is None:
             return []
-        await ctx.confirm()  # what has grown cannot shrink
+        await ctx.confirm()  # a grown claim cannot shrink
         requests = _requests(claim)
         before, requests["storage"] = requests["storage"], storage
         name = f"PersistentVolumeClaim {claim.metadata.name}"
@@ -83,7 +84,7 @@ class Volumes:
 
 
 def wanted_claim(site: Wordpress, part: Part, program: str) -> PersistentVolumeClaim:
-    """The part's claim as it is created."""
+    """Build the part's claim."""
     metadata = part.metadata(site, part.claim(site), program)
     claim_for(metadata, site, part, program)
     return PersistentVolumeClaim(
@@ -97,7 +98,7 @@ def wanted_claim(site: Wordpress, part: Part, program: str) -> PersistentVolumeC
 
 
 def grown_storage(site: Wordpress, claim: PersistentVolumeClaim) -> str | None:
-    """What the claim has to ask for from now on; None when that is what it asks for, or less.
+    """Return the size that the claim must request now, or None if its request is large enough.
 
     A claim without a volume cannot change: it grows once it is bound.
     """
@@ -108,7 +109,7 @@ def grown_storage(site: Wordpress, claim: PersistentVolumeClaim) -> str | None:
 
 
 def _requests(claim: PersistentVolumeClaim) -> dict[str, Quantity]:
-    """Return the sizes that a claim asks for, to be changed in place."""
+    """Return the sizes that a claim requests, for changes in place."""
     resources = claim.spec.resources
     return {} if resources is None or resources.requests is None else resources.requests
 
@@ -116,9 +117,9 @@ def _requests(claim: PersistentVolumeClaim) -> dict[str, Quantity]:
 def _not_as_wanted(site: Wordpress, claim: PersistentVolumeClaim) -> Iterator[Trouble]:
     name = f"PersistentVolumeClaim {claim.metadata.name}"
     wanted, found = site.spec.storage_class_name, claim.spec.storage_class_name
-    if wanted not in (None, found):  # of one that was taken up
+    if wanted not in (None, found):  # a reused claim may have another class
         has = f"storage class {found}" if found else "no storage class"
         message = f"{name} has {has}, not {wanted}, and cannot change it; it is used as it is"
         yield Trouble("StorageClassDiffers", message)
     if claim.status.phase == "Lost":
-        yield Trouble("VolumeLost", f"the volume of {name} is gone, and with it what was on it")
+        yield Trouble("VolumeLost", f"the volume of {name} is gone, with all its data")

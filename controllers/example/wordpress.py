@@ -1,4 +1,4 @@
-"""Wordpress: a WordPress site with a MySQL database of its own, which outlives the site unless told to go."""
+"""Wordpress operator: a WordPress site with its own MySQL database, whose data is kept by default."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from manager.webhook import AdmissionRequest
 
 W = TypeVar("W", Deployment, Service)
 
-# The index of sites by the name of the Secret that is to hold their root password.
+# Index of sites by the name of the Secret with their root password.
 BY_SECRET = "root-password-secret"  # noqa: S105 - a name
 
 SITES_PODS = Selection.of(label_selector="app.kubernetes.io/part-of=wordpress,tier")
 
 _IN_THE_OPEN = (
-    "spec.sqlrootpassword: whoever may read this object can read it, and it cannot be changed later;"
-    " better keep it in a Secret, and name that in spec.sqlRootPasswordSecretRef"
+    "spec.sqlrootpassword: everyone with access to this object can read it, and it is immutable;"
+    " better use a Secret and spec.sqlRootPasswordSecretRef"
 )
 _FIRST_VISITOR = (
     "spec.serviceType: {type} lets whoever comes first install WordPress, and be its administrator;"
@@ -53,21 +53,21 @@ _FIRST_VISITOR = (
 
 @dataclass(slots=True)
 class Sight:
-    """What is there of a site; None for what is not, or is somebody else's."""
+    """The observed objects of a site; None for those that are missing or have another owner."""
 
     database: Deployment | None = None
     frontend: Deployment | None = None
     pods: dict[str, Sequence[PodHealth]] = field(default_factory=dict)
-    """By the name of their Deployment."""
+    """The pods by the name of their Deployment."""
     service: Service | None = None
     blocked: Blocked | None = None
     troubles: list[Trouble] = field(default_factory=list)
     waits_for_database: bool = False
-    """Whether WordPress itself is not created yet because its database is not ready."""
+    """Whether the operator waits for the database before it creates WordPress."""
 
     @property
     def told(self) -> list[Blocked | Trouble]:
-        """What people have to know: first what stands in the way, unless it goes away by itself."""
+        """Return the problems to report, the blocking one first unless it is temporary."""
         first = [] if self.blocked is None or self.blocked.passing else [self.blocked]
         problems = map(self.problem_of, (self.database, self.frontend))
         return [*first, *self.troubles, *(each for each in problems if each is not None)]
@@ -85,7 +85,7 @@ class Sight:
 
 
 def named_after(*suffixes: str) -> Enqueue:
-    """From an object to the sites that have a child of its name, whoever made it."""
+    """Return a function from an object to the sites with a child of that name, whatever its owner."""
 
     def sites_of(child: Meta, sites: Informer) -> Iterator[ObjectKey]:
         for suffix in suffixes:
@@ -97,15 +97,16 @@ def named_after(*suffixes: str) -> Enqueue:
 
 
 def that_name(secret: Meta, sites: Informer) -> Iterable[ObjectKey]:
-    """The sites whose root password a Secret has, or is to have."""
+    """Return the sites that refer to the Secret for their root password."""
     return [site.key for site in sites.list(namespace=secret.namespace, index=(BY_SECRET, secret.name))]
 
 
 class WordpressOperator(Operator[Wordpress]):
-    """Brings a site's children to the wanted state, in order, and its status to what is seen."""
+    """Operator that creates a site's children in order, and reports them in the status."""
 
     owns = (Deployment, Service)
-    # By name and not by owner: what a site retains has no owner, and a name that is taken may become free.
+    # Objects are found by name, not by owner: retained objects have no owner, and a taken name may become
+    # free.
     watches = (
         Watch(PersistentVolumeClaim, enqueue=named_after(*(part.claim_suffix for part in PARTS))),
         Watch(Secret, enqueue=named_after(DATABASE.workload_suffix), metadata_only=True),
@@ -118,13 +119,13 @@ class WordpressOperator(Operator[Wordpress]):
     rights = (
         rbac(groups="", resources="persistentvolumeclaims", verbs="get;create;patch"),
         rbac(groups="", resources="secrets", verbs="get;create;patch"),
-        # Nothing is ever deleted here; but an owner is given to what has none.
+        # The operator deletes none of these, but it makes the site an owner of retained objects.
         rbac(groups="", resources="persistentvolumeclaims;secrets", verbs="delete", owner_references=True),
     )
     skips_own_writes = True
     outside = "controllers.example.simulation:WordpressOutside"
     database_retry = 5.0
-    """Seconds until the database is looked at again, should no event have told of it."""
+    """Seconds until the next look at the database, in case no event arrives."""
     mysql_image = Setting(
         "mysql-image",
         default="mysql:8.4.10",
@@ -138,11 +139,11 @@ class WordpressOperator(Operator[Wordpress]):
         description="site image of a Wordpress whose spec names none",
     )
     proxy = PROXY_ENVIRONMENT
-    # Its webhook warns and refuses nothing: nobody has to wait for a manager that is down.
+    # The webhook only warns, so writes need not wait for a manager that is down.
     admission = webhook.AdmissionOptions(failure_policy="Ignore", timeout_seconds=5)
 
     def setup(self) -> None:
-        """Begin with nothing remembered of any site."""
+        """Start without any state of a site."""
         self.volumes, self.passwords = Volumes(), Passwords()
         self.workloads = Workloads(
             program=self.manager.program.name,
@@ -152,13 +153,13 @@ class WordpressOperator(Operator[Wordpress]):
         )
 
     async def reconcile(self, site: Wordpress, ctx: Context) -> Result | None:
-        """Bring one site up to date."""
+        """Reconcile one site."""
         sight = Sight()
         try:
             await self.build(site, ctx, sight)
         except Blocked as blocked:
             sight.blocked = blocked
-        # Also behind what stands in the way.
+        # This also runs if an earlier step is blocked.
         sight.database = await self.find(Deployment, DATABASE, site, ctx)
         sight.frontend = await self.find(Deployment, FRONTEND, site, ctx)
         sight.service = await self.find(Service, FRONTEND, site, ctx)
@@ -168,19 +169,19 @@ class WordpressOperator(Operator[Wordpress]):
         return next_look(sight, self.database_retry)
 
     async def gone(self, key: ObjectKey) -> None:
-        """What it owned is garbage-collected; what it retained stays."""
+        """Forget a deleted site: its children are garbage-collected, retained objects stay."""
         self.handed_over(key)
 
     def handed_over(self, key: ObjectKey) -> None:
-        """What was found out about it is to be found out anew."""
+        """Forget the site's checks and refusals; another replica repeats them."""
         self.passwords.forget(key)
         self.volumes.forget(key)
 
     async def build(self, site: Wordpress, ctx: Context, sight: Sight) -> None:
-        """Take every step that can be taken; raises Blocked for the first that cannot, and tells the others.
+        """Take every step that is possible; raises Blocked for the first that is not, and reports the others.
 
-        The volumes come first, because what is in them outlives everything else; WordPress comes last, and
-        its first start waits for the database. Once it is there it stays, whatever becomes of the database.
+        Volumes come first, because their data outlives everything else. WordPress comes last, and is first
+        created when the database is ready. Afterwards it stays, even if the database fails.
         """
         blocked: list[Blocked] = []
         for part in PARTS:
@@ -189,7 +190,7 @@ class WordpressOperator(Operator[Wordpress]):
             except Blocked as each:
                 blocked.append(each)
         try:
-            # Without its volumes a site gets no password, but what is wrong with that is told.
+            # Without its volumes a site gets no password, but problems with the password are reported.
             if blocked:
                 await self.passwords.check(site, ctx)
             else:
@@ -207,7 +208,7 @@ class WordpressOperator(Operator[Wordpress]):
             raise first
 
     async def start(self, site: Wordpress, ctx: Context, sight: Sight) -> None:
-        """Run what has its volumes and its password."""
+        """Run the Deployments and Services of a site that has its volumes and its password."""
         database = await self.apply(self.workloads.database(site), ctx)
         await self.apply(self.workloads.database_service(site), ctx)
         frontend = self.workloads.frontend(site)
@@ -218,7 +219,7 @@ class WordpressOperator(Operator[Wordpress]):
             sight.waits_for_database = True
 
     async def taken(self, site: Wordpress, ctx: Context) -> list[Blocked]:
-        """What has the name of a Deployment or a Service of the site, although its turn may not have come."""
+        """Return an error for each Deployment or Service name that another owner has taken."""
         found = []
         for part in PARTS:
             for kind in (Deployment, Service):
@@ -229,17 +230,17 @@ class WordpressOperator(Operator[Wordpress]):
         return found
 
     async def apply(self, child: W, ctx: Context) -> W:
-        """Bring a child to the wanted state; raises Blocked when its name is taken, or it is refused."""
+        """Apply a child; raises Blocked when its name is taken, or the API server refuses it."""
         with blocked_if_refused(f"{child.kind} {child.metadata.name}"):
             return await ctx.apply(child)
 
     async def find(self, kind: type[W], part: Part, site: Wordpress, ctx: Context) -> W | None:
-        """The part's Deployment or Service, if it is the site's."""
+        """Return the part's Deployment or Service if it belongs to the site, else None."""
         found = await ctx.find(kind, part.workload(site))
         return found if found is not None and is_controlled_by(found.metadata, site) else None
 
     def report(self, site: Wordpress, ctx: Context, sight: Sight) -> None:
-        """Make the status of what is seen, and Events of what is new in it."""
+        """Set the status from the observed objects, and record Events for new problems and conditions."""
         status, before = site.status, list(site.status.conditions)
         degraded = find_condition(before, "Degraded")
         known = degraded.message if degraded is not None else ""
@@ -255,9 +256,9 @@ class WordpressOperator(Operator[Wordpress]):
 
     @webhook.validate_create
     async def warn_of_what_is_open(self, site: Wordpress, _: AdmissionRequest) -> Iterable[str]:
-        """Warn once, when something can still be done: the password stays, and visitors may come from now on.
+        """Warn at creation of risks: a password that cannot change, and visitors before the installation.
 
-        What can be refused is refused by the definition, where it holds without a webhook too.
+        The definition refuses what can be refused; its rules need no webhook.
         """
         warnings = [_IN_THE_OPEN] if site.spec.sqlrootpassword else []
         if site.spec.service_type != "ClusterIP":
@@ -266,7 +267,7 @@ class WordpressOperator(Operator[Wordpress]):
 
 
 def conditions_of(sight: Sight) -> Iterator[tuple[str, bool, str, str]]:
-    """The conditions that follow from what is seen: type, whether it holds, reason and message."""
+    """Yield the observed conditions: type, whether it is true, reason and message."""
     ready = sight.database is not None and sight.database.status.ready_replicas > 0
     of_database, of_frontend = map(sight.problem_of, (sight.database, sight.frontend))
     if ready:
@@ -300,7 +301,7 @@ def conditions_of(sight: Sight) -> Iterator[tuple[str, bool, str, str]]:
 
 
 def progress_of(sight: Sight) -> tuple[bool, str, str]:
-    """Whether the site is on its way, with reason and message."""
+    """Return whether the site is progressing, with reason and message."""
     if (blocked := sight.blocked) is not None:
         return blocked.awaited, blocked.reason, blocked.message
     workloads = {"MySQL": sight.database, "WordPress": sight.frontend}
@@ -316,7 +317,7 @@ def progress_of(sight: Sight) -> tuple[bool, str, str]:
 
 
 def next_look(sight: Sight, database_retry: float) -> Result | None:
-    """When to look again without an event; None when only an event can change anything."""
+    """Return when to reconcile again without an event; None when only an event can change anything."""
     times = [trouble.retry_after for trouble in sight.troubles]
     if sight.blocked is not None:
         times.append(sight.blocked.retry_after)
@@ -327,7 +328,7 @@ def next_look(sight: Sight, database_retry: float) -> Result | None:
 
 
 def url_of(site: Wordpress, service: Service | None) -> str | None:
-    """Where the site is; None while that is not known."""
+    """Return the site's URL, or None while it is unknown."""
     if service is None:
         return None
     if site.spec.service_type != "LoadBalancer":
@@ -339,7 +340,7 @@ def url_of(site: Wordpress, service: Service | None) -> str | None:
 
 
 def node_port_of(site: Wordpress, service: Service | None) -> int | None:
-    """The port of every node at which the site is; None for other types of Service."""
+    """Return the site's port on every node; None for other types of Service."""
     if service is None or site.spec.service_type != "NodePort":
         return None
     ours = (each.get("nodePort") for each in service.spec.get("ports", ()) if each["port"] == HTTP_PORT)

@@ -1,4 +1,4 @@
-"""The Deployments and Services that a site wants: only the fields that are ours."""
+"""The desired Deployments and Services of a site, with the fields that the operator owns."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from controllers.example.parts import DATABASE, FRONTEND, ROOT_PASSWORD, USER_PA
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Service
 
-# The database, and its user, that WordPress keeps its content in.
+# The database in which WordPress keeps its content, and the user that it connects as.
 SCHEMA = "wordpress"
 USER = "wordpress"
 
-HTTP_PORT = 80  # of the site, at its pod and at its Service
+HTTP_PORT = 80  # the site's port, in its pod and at its Service
 
-# The users that the images' own programs run as: mysql in the one, www-data in the other. Started as these,
-# both entrypoints skip the steps that need root, and write only to the volume and to folders open to all.
+# The users of the images' own programs: mysql and www-data. Started as these, both entrypoints skip the steps
+# that need root, and write only to the volume and to world-writable directories.
 MYSQL_ID = 999
 WWW_DATA_ID = 33
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workloads:
-    """Builds them. The images are for sites that name none; `proxy` are variables for all containers.
+    """Builder of the Deployments and Services. The images are defaults for sites that name none.
 
-    `program` is who manages them, as their labels say.
+    `program` is the value of the managed-by label, `proxy` are environment variables for all containers.
     """
 
     program: str
@@ -36,7 +36,7 @@ class Workloads:
     proxy: Sequence[Mapping[str, str]] = ()
 
     def database(self, site: Wordpress) -> Deployment:
-        """MySQL. The old pod has to go before a new one comes: two servers on one volume destroy it."""
+        """Build the MySQL Deployment; it never runs two pods, which would destroy the volume's data."""
         container = {
             "name": "mysql",
             "image": site.spec.mysql_image or self.mysql_image,
@@ -48,25 +48,25 @@ class Workloads:
                 *self.proxy,
             ],
             "ports": [{"name": "mysql", "containerPort": 3306, "protocol": "TCP"}],
-            # By TCP, which the server does not offer while it is being initialized. mysqladmin succeeds as
-            # soon as the server answers, even that it knows no such user, so no password is needed. (MariaDB
-            # logs each time that it refuses the user, MySQL does not.) A probe that only connects would count
-            # as a failed client, and MySQL blocks a host with many. There is no liveness probe: a restart
-            # would cut a recovery short.
+            # The probe uses TCP, which the server does not offer during its initialization. mysqladmin
+            # succeeds at any answer of the server, even a refusal of the user, so it needs no password.
+            # (MariaDB logs each refusal, MySQL does not.) A plain connection would count as a failed client,
+            # and MySQL blocks hosts with many of those. There is no liveness probe: a restart would interrupt
+            # a recovery.
             "readinessProbe": {
                 "exec": {"command": ["mysqladmin", "ping", "--host=127.0.0.1"]},
                 "periodSeconds": 5,
                 "timeoutSeconds": 5,
             },
-            # About what an idle MySQL 8.4 takes. Pods without requests are the first to be evicted, and a
-            # limit would end the database in the middle of its work.
+            # About the usage of an idle MySQL 8.4. Pods without requests are evicted first, and a limit would
+            # kill a working database.
             "resources": {"requests": {"cpu": "50m", "memory": "512Mi"}},
             "volumeMounts": [_mount("/var/lib/mysql", "mysql")],
         }
         return self._deployment(site, DATABASE, container, user=MYSQL_ID)
 
     def frontend(self, site: Wordpress) -> Deployment:
-        """WordPress, as the user that its image's Apache would switch to, which may then use its port."""
+        """Build the WordPress Deployment; it runs as the image's Apache user, who may bind the HTTP port."""
         container = {
             "name": "wordpress",
             "image": site.spec.image or self.wordpress_image,
@@ -79,13 +79,13 @@ class Workloads:
             ],
             "ports": [{"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"}],
             # The installer answers 200 before and after the installation, and 500 without a database. Its
-            # first step would look for translations on the internet. A site that redirects to HTTPS is told
-            # that the request came by HTTPS. The kubelet follows a redirect to the same host only, where
-            # nothing speaks TLS; to another host, as the site's own name is, a redirect counts as success.
-            # The installer loads no plugins and ignores maintenance mode, as seen with WordPress 6.1: it
-            # answered 200 where the front page answered 500 and 503. There is no liveness probe: a restart in
-            # the middle of the first start leaves half of WordPress on the volume, and the image does not
-            # copy again (seen by killing it).
+            # first step would look for translations on the internet. The header tells a site that redirects
+            # to HTTPS that the request came by HTTPS. The kubelet follows redirects to the same host only,
+            # where no TLS is served; a redirect to another host, such as the site's own name, counts as
+            # success. The installer loads no plugins and ignores maintenance mode, as seen with WordPress
+            # 6.1: it answered 200 where the front page answered 500 and 503. There is no liveness probe: a
+            # restart during the first start leaves half of WordPress on the volume, and the image does not
+            # copy again (tested by killing it).
             "readinessProbe": {
                 "httpGet": {
                     "path": "/wp-admin/install.php?step=1",
@@ -105,31 +105,31 @@ class Workloads:
         return self._deployment(site, FRONTEND, container, user=WWW_DATA_ID, sysctls=[privileged_ports])
 
     def database_service(self, site: Wordpress) -> Service:
-        """The name by which WordPress finds MySQL: headless, because there is one pod to go to."""
+        """Build MySQL's headless Service, by whose name WordPress connects."""
         spec = {"type": "ClusterIP", "clusterIP": "None", "ports": [_port("mysql", 3306)]}
         return self._service(site, DATABASE, spec)
 
     def frontend_service(self, site: Wordpress) -> Service:
-        """Where the site is reached."""
+        """Build the Service at which the site is reached."""
         spec = {"type": site.spec.service_type, "ports": [_port("http", HTTP_PORT)]}
         return self._service(site, FRONTEND, spec)
 
     def _deployment(
         self, site: Wordpress, part: Part, container: dict[str, Any], *, user: int, **security: Any
     ) -> Deployment:
-        # The end of the log of a container that crashes is then in its pod's status, and in the site's.
+        # The pod's status, and so the site's, shows the last log lines of a crashed container.
         container["terminationMessagePolicy"] = "FallbackToLogsOnError"
         container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
         pod = {
             "automountServiceAccountToken": False,
-            # Else Services of certain names would set variables that the images take for settings.
+            # Otherwise Services of certain names would set variables that the images read as settings.
             "enableServiceLinks": False,
             "securityContext": {
                 "runAsNonRoot": True,
                 "runAsUser": user,
                 "runAsGroup": user,
                 "fsGroup": user,
-                # To look through a large volume at each start would take minutes.
+                # A scan of a large volume at each start would take minutes.
                 "fsGroupChangePolicy": "OnRootMismatch",
                 "seccompProfile": {"type": "RuntimeDefault"},
                 **security,
@@ -142,7 +142,7 @@ class Workloads:
             metadata=metadata,
             spec={
                 "replicas": 1,
-                # The volume is for one node at a time.
+                # The volume can be mounted on one node at a time.
                 "strategy": {"type": "Recreate"},
                 "selector": {"matchLabels": part.selector(site)},
                 "template": {"metadata": {"labels": metadata.labels}, "spec": pod},
@@ -164,7 +164,7 @@ def _port(name: str, number: int) -> dict[str, Any]:
 
 
 def _mount(path: str, folder: str) -> dict[str, str]:
-    # A folder of the volume, because its root may have a lost+found, which MySQL takes for its own.
+    # A subdirectory, because the volume's root may have a lost+found, which MySQL would take for a database.
     return {"name": "data", "mountPath": path, "subPath": folder}
 
 

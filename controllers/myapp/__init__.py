@@ -1,1 +1,1 @@
-"""What the operators of myapp.idcos.com do."""
+"""Operators for the kinds of myapp.idcos.com."""

@@ -1,4 +1,4 @@
-"""MySrv: looks at what is announced, and says that it has seen it."""
+"""MySrv operator: it acknowledges announced services."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from manager import Context, Operator, any_of, generation_changed, status_change
 
 
 class MySrvOperator(Operator[MySrv]):
-    """Takes up the spec of each MySrv; creates nothing."""
+    """Operator that acknowledges the spec of each MySrv; it creates no objects."""
 
     on = any_of(generation_changed, status_changed)
 
     async def reconcile(self, mysrv: MySrv, ctx: Context) -> None:
-        """Say that the spec is taken up."""
+        """Acknowledge the spec in the status."""
         what = f"{mysrv.spec.name}, port {mysrv.spec.port}"
         mysrv.status.status = "Available"
         ctx.condition("Ready", True, "SpecTakenUp", f"The spec is taken up: {what}")

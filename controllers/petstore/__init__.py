@@ -1,1 +1,1 @@
-"""Keeps Pets equal to records in a pet store."""
+"""Pet operator: it keeps records in a pet store equal to Pets."""

@@ -1,4 +1,4 @@
-"""Birthdays: a day of the calendar, and the day of what an API server lets pass as a date-time."""
+"""Parsing and validation of birthdays, given as a day or as a date-time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from manager.util import clock
 from manager.webhook import Refused, invalid
 
 FIRST_BIRTHDAY = datetime.date(1900, 1, 1)
-"""No pet is older than this."""
+"""The first valid birthday."""
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
-# Wider than RFC 3339, as the server is: any character may stand before the fraction, and an offset may be of
-# any two digits. A leap second counts too.
+# Like the API server's, this pattern is wider than RFC 3339: any character may precede the fraction, an
+# offset may have any two digits, and leap seconds are allowed.
 _DATE_TIME = re.compile(
     r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
     r"t(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2})(?:.[0-9]+)?"
@@ -23,20 +23,20 @@ _DATE_TIME = re.compile(
 _LAST_SECOND = 59
 _LEAP_SECOND = 60
 _SHOWN = 64
-"""Characters of a text that a message repeats: objects that no schema has checked hold any text."""
+"""The maximum of characters of a value that a message quotes: unchecked objects have texts of any length."""
 
 
 class InvalidBirthday(ValueError):
-    """There is no such day, or the store has no way to write it down."""
+    """The text is not a day that exists and that the store can hold."""
 
 
 def day_of(text: str) -> datetime.date:
-    """The day that `text` names, such as `2021-04-01`.
+    """Parse a day such as `2021-04-01`.
 
     Raises:
-        InvalidBirthday: it is not a day of the years 1 to 9999.
+        InvalidBirthday: the text is not a day of the years 1 to 9999.
     """
-    # Python also reads what the server does not: 20210401, and weeks.
+    # Python also reads 20210401 and week dates, which the API server refuses.
     if _DAY.fullmatch(text):
         try:
             return datetime.date.fromisoformat(text)
@@ -46,10 +46,10 @@ def day_of(text: str) -> datetime.date:
 
 
 def day_of_moment(text: str) -> datetime.date:
-    """The day in UTC on which the moment `text` lies, such as 2021-04-01 for `2021-03-31T23:30:00-01:00`.
+    """Return the day in UTC of a date-time, such as 2021-04-01 for `2021-03-31T23:30:00-01:00`.
 
     Raises:
-        InvalidBirthday: it is no moment, or lies before the year 1 or after the year 9999.
+        InvalidBirthday: the text is not a date-time of the years 1 to 9999 in UTC.
     """
     matched = _DATE_TIME.fullmatch(text)
     if matched is None:
@@ -57,7 +57,7 @@ def day_of_moment(text: str) -> datetime.date:
     year, month, day, hour, minute, second = map(
         int, matched.group("year", "month", "day", "hour", "minute", "second")
     )
-    # Nothing is lost by it: a leap second belongs to the day of the second before.
+    # The day stays the same: a leap second belongs to the day of the second before.
     second = _LAST_SECOND if second == _LEAP_SECOND else second
     try:
         moment = datetime.datetime(year, month, day, hour, minute, second)  # noqa: DTZ001 - the offset follows
@@ -70,14 +70,14 @@ def day_of_moment(text: str) -> datetime.date:
 
 
 def check_birthday(birthday: str) -> None:
-    """Raise Refused for a day after today, in UTC, or before the first one.
+    """Raise Refused for a day after today, in UTC, or before the first valid one.
 
-    What is no day at all comes from v1alpha1 alone, whose schema lets pass moments that no calendar has.
+    Only v1alpha1 objects can have an impossible day: its schema allows date-times that no calendar has.
     """
     try:
         day = day_of(birthday)
     except InvalidBirthday:
-        # As long as one likes: it may have any number of digits behind the second.
+        # The value may be very long: any number of digits may follow the second.
         raise Refused(invalid("spec.birthday", birthday[:_SHOWN], "must be a day of the calendar")) from None
     today = clock.now().date()
     if day > today:

@@ -1,4 +1,4 @@
-"""The check: what was changed or lost where no watch tells of it, in the store and in statuses."""
+"""The periodic check for changes that no watch reports: in the store, and in statuses."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _LONGEST = 300.0
 """Seconds that reading the whole store may take."""
 
 _AT_ONCE = 50
-"""Records looked at before others get their turn: a millisecond's worth."""
+"""The number of records between yields to other tasks, about a millisecond's work."""
 
 _log = get_logger("petstore")
 
 
 class StoreCheck:
-    """Reads all of the store, and asks for the Pets whose record is not as it should be.
+    """Check that reads the whole store and queues the Pets whose record or status is wrong.
 
-    One search for all Pets together; of what comes, only the names of the Pets that were seen are kept.
-    Records of nobody are left alone: other clusters, and people, may use the same store.
+    One search covers all Pets; only the names of the Pets seen are kept. Records without a Pet are left
+    alone: other clusters and other programs may use the same store.
     """
 
     def __init__(
@@ -52,18 +52,18 @@ class StoreCheck:
         self._outlook = outlook
 
     async def run(self) -> None:
-        """Check once, and say what came of it."""
+        """Check once, and log errors."""
         try:
             await self.check()
         except NoAnswer:
             self._outlook.doubt()
-            # Every Pet is to say that the store does not answer.
+            # The status of every Pet must say that the store does not answer.
             await self._ask_for_all(lambda pet: not self._outlook.is_waiting(pet.key))
         except PetStoreError as error:
             _log.warning("the pet store cannot be checked", error=str(error))
 
     async def check(self) -> None:
-        """Look at all records once. Raises PetStoreError."""
+        """Compare all records with their Pets. Raises PetStoreError."""
         seen: set[ObjectKey] = set()
         try:
             await self._read(seen)
@@ -72,19 +72,19 @@ class StoreCheck:
         await self._ask_for_all(lambda pet: pet.key not in seen and _read(pet) is not None)
 
     async def _read(self, seen: set[ObjectKey]) -> None:
-        """Read all records, and note whose they are; raises TimeoutError when none come for a while."""
+        """Read all records and queue wrong Pets; raises TimeoutError if no record arrives for a while."""
         patience, now = self._store.timeout, asyncio.get_running_loop().time
         records = self._store.search(lenient=True, timeout=max(_LONGEST, patience))
         number, portions = 0, Portions()
         async with asyncio.timeout(patience) as deadline, aclosing(records):
             async for record in records:
-                # A record's Pet is the one that it has the key of, else the one that has its id.
+                # The key identifies a record's Pet; without a key, the id does.
                 key = record.idempotency_key
                 cached = oldest(self._pets.list(index=(BY_UID, key) if key else (BY_ID, record.id)))
                 if cached is not None and cached.key not in seen:
                     await portions.begin(len(cached.raw))
                     seen.add(cached.key)
-                    # What cannot be made right before its spec is, is left alone.
+                    # A Pet with an invalid spec is skipped: its record cannot be corrected.
                     if not cached.deleting and (pet := _read(cached)) and self._is_wrong(pet, record):
                         self._ask_for(pet.key)
                 number += 1
@@ -94,14 +94,14 @@ class StoreCheck:
 
     def _is_wrong(self, pet: Pet, record: Record) -> bool:
         status = pet.status
-        # A store that has never shown a key is not asked to take one from every Pet.
+        # A store that has never returned a key may not support keys, so a missing one is no error.
         lacks_key = not record.idempotency_key and self._store.knows_keys is True
         true = {each.type for each in status.conditions if each.status == "True"}
         return (
             status.id != record.id
             or Content.of(record) != wanted(pet)
             or lacks_key
-            # Nor does any watch tell of a status that somebody else has written.
+            # No watch reports statuses that another writer has changed.
             or status.observed_generation != pet.metadata.generation
             or not true >= {"Ready", "StoreReachable"}
         )
@@ -115,10 +115,10 @@ class StoreCheck:
 
 
 def _read(cached: CachedPet) -> Pet | None:
-    """A Pet, as far as it can be said what the store is to have of it."""
+    """Return the Pet, or None if it is not valid enough to say what its record should be."""
     try:
         pet = cached.decode(Pet)
         wanted(pet)
     except (InvalidBirthday, ValidationError):
-        return None  # nor when it is not of a Pet's shape: the operator says so to whoever made it
+        return None  # also for an object that is no valid Pet: the operator reports that in its status
     return pet

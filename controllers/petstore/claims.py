@@ -1,4 +1,4 @@
-"""Whose a record of the store is, so that no two Pets ever take the same one for theirs."""
+"""Ownership of the store's records, so that no two Pets use the same record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from manager.cache import Record, index_by
 
 BY_ID, BY_UID = "store-id", "uid"
 INDEXES = {BY_ID: index_by("status.id"), BY_UID: index_by("metadata.uid")}
-"""How Pets are found in the cache. Several have the same id only after somebody wrote it there."""
+"""Indexes of the cached Pets. Several Pets have the same id only after a manual change."""
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -28,7 +28,7 @@ class _Created(msgspec.Struct):
 
 
 def oldest(pets: Iterable[Record]) -> Record | None:
-    """The Pet that was there first, also where nothing else of it can be read."""
+    """Return the oldest Pet, even if the object cannot be decoded, or None."""
     return min(pets, key=_age, default=None)
 
 
@@ -37,10 +37,10 @@ def _age(pet: Record) -> tuple[str, str]:
 
 
 class Claims:
-    """A record belongs to the Pet whose status has its id.
+    """The owners of records: a record belongs to the Pet whose status has its id.
 
-    Between the moment that a record is found or added and the moment that the status says so, the claim is
-    noted here. The store itself knows it by the key; this is for stores that know no keys.
+    A claim fills the time from finding or adding a record until the status has its id. The store itself knows
+    the owner by the key; claims are for stores without keys.
     """
 
     def __init__(self, pets: Informer) -> None:
@@ -48,42 +48,42 @@ class Claims:
         self._by_key: dict[ObjectKey, tuple[str, str]] = {}  # UID and id
         self._by_id: dict[str, ObjectKey] = {}
         self._begun: dict[ObjectKey, Pet] = {}
-        # Each as long as somebody holds it, or waits for it.
+        # A lock lives as long as a task holds it or waits for it.
         self._locks: WeakValueDictionary[Content, asyncio.Lock] = WeakValueDictionary()
 
     def begin(self, pet: Pet) -> None:
-        """Note that a record is about to become that Pet's, of which the API server knows nothing yet."""
+        """Note that a record is about to be created for the Pet, before the API server knows of it."""
         self._begun[pet.key] = pet
 
     def begun(self, key: ObjectKey) -> Pet | None:
-        """The Pet of that name which may have got a record that its status does not tell of."""
+        """Return the Pet of that name that may have a record its status does not show, or None."""
         return self._begun.get(key)
 
     def settle(self, key: ObjectKey) -> None:
-        """Forget all that was noted of a Pet: its status has it now, or it is gone."""
+        """Forget all notes about a Pet: its status has them now, or it is gone."""
         self.release(key)
         self._begun.pop(key, None)
 
     def claim(self, pet: Pet, id: str) -> None:  # noqa: A002 - the field's name
-        """Note that the record is that Pet's, and no other one."""
+        """Claim the record for the Pet."""
         self.release(pet.key)
         self._by_key[pet.key] = (pet.metadata.uid, id)
         self._by_id[id] = pet.key
 
     def release(self, key: ObjectKey) -> None:
-        """Forget which record is the Pet's."""
+        """Forget the Pet's claim."""
         if (held := self._by_key.pop(key, None)) and self._by_id.get(held[1]) == key:
             del self._by_id[held[1]]
 
     def id_of(self, pet: Pet) -> str:
-        """The id of the Pet's record, by its status or what is noted here; "" when neither has one."""
+        """Return the id of the Pet's record from its claim or its status, or ""."""
         held = self._by_key.get(pet.key)
         if held is not None and held[0] == pet.metadata.uid:
             return held[1]
         return pet.status.id or ""
 
     def is_of_another(self, pet: Pet, id: str) -> bool:  # noqa: A002 - the field's name
-        """Whether the record is another Pet's. Where two have the same id, it is that of the older one."""
+        """Return whether the record is another Pet's. Of two Pets with the same id, the older one owns it."""
         holder = self._by_id.get(id)
         if holder is not None and self._by_key[holder][0] != pet.metadata.uid:
             return True
@@ -92,11 +92,11 @@ class Claims:
 
     @asynccontextmanager
     async def undisturbed(self, contents: Iterable[Content]) -> AsyncIterator[None]:
-        """While this lasts, nobody else looks for a record with one of these contents, or adds one.
+        """Exclude other tasks from finding or adding records with one of these contents.
 
-        Else one Pet could find the record that another one, equal to it, is just adding.
+        Otherwise one Pet could find a record that an equal Pet is just adding.
         """
-        # In one order for all, so that nobody waits in a circle.
+        # All tasks lock in the same order, so that they cannot deadlock.
         locks = [self._locks.setdefault(content, asyncio.Lock()) for content in sorted(set(contents))]
         async with AsyncExitStack() as stack:
             for lock in locks:

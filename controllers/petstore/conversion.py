@@ -1,12 +1,10 @@
-"""Pets from one version to the other and back, as plain JSON, with nothing lost where there is room for it.
+"""Conversion of Pets between v1alpha1 and v1beta1, as plain JSON and without loss.
 
-What only one version can hold rides in an annotation while a Pet is shown in the other one: v1alpha1's text
-of a birthday, where it is not just midnight in UTC, and v1beta1's owner. Such a note is used up by the way
-back. The text of a birthday counts only while it still means the day that the other version has: a day that
-was changed there is not overwritten by what it was before.
+An annotation carries values that only the other version can hold: v1alpha1's text of a birthday unless it is
+midnight in UTC, and v1beta1's owner. The conversion back removes the annotation. It restores a birthday's
+text only if that text still means the current day, so that it does not undo a change.
 
-Objects come unchecked, before a schema has seen them: what cannot be read stays as it is, so that the schema
-has its say about it.
+Objects arrive before schema validation. Values that cannot be read stay unchanged for the schema to refuse.
 """
 
 from __future__ import annotations
@@ -24,37 +22,38 @@ from controllers.petstore.birthday import InvalidBirthday, day_of, day_of_moment
 from manager.webhook import JsonObject, Refused, forbidden
 
 FROM_V1ALPHA1 = "petstore.example.com/v1alpha1"
-"""The annotation with what v1alpha1 had and v1beta1 cannot hold: {"birthday":"2021-04-01T12:00:00Z"}."""
+"""The annotation with v1alpha1's values that v1beta1 cannot hold: {"birthday":"2021-04-01T12:00:00Z"}."""
 
 FROM_V1BETA1 = "petstore.example.com/v1beta1"
-"""The annotation with what v1beta1 had and v1alpha1 cannot hold: {"owner":{"name":"Ann"}}."""
+"""The annotation with v1beta1's values that v1alpha1 cannot hold: {"owner":{"name":"Ann"}}."""
 
 _ADDRESS = re.compile(ADDRESS_PATTERN)
 
 _LONGEST = 256 * 1024
-"""Characters of a note: the API server stores no longer annotations. Who sends more wants it to be costly."""
+"""The maximum length of a note: the API server stores no longer ones, and parsing them would cost time."""
 
 _MOST = _LONGEST - 4096
-"""Bytes of the annotations of a Pet. The API server takes 4 KiB more: for the notes of this program."""
+"""The maximum size of a Pet's annotations in bytes: the API server's, less 4 KiB for notes."""
 
 _ANNOTATIONS = "annotations"
-"""In a note, what to make of the annotations once the note is taken out, where that is not just the rest:
-the value that it took the place of, by its key; or that they were empty, or null."""
+"""The note's field for annotations that removing the note does not restore.
+
+It holds the value that the note replaced, by its key; or `{}` or null if the annotations were so."""
 
 
 def v1alpha1_to_v1beta1(pet: JsonObject) -> None:
-    """Change a v1alpha1 Pet into the same in v1beta1, but for its apiVersion."""
+    """Convert a v1alpha1 Pet to v1beta1 in place, except for its apiVersion."""
     _convert(pet, leaving=FROM_V1ALPHA1, entering=FROM_V1BETA1, there=_as_day, back=_as_moment)
 
 
 def v1beta1_to_v1alpha1(pet: JsonObject) -> None:
-    """Change a v1beta1 Pet into the same in v1alpha1, but for its apiVersion."""
+    """Convert a v1beta1 Pet to v1alpha1 in place, except for its apiVersion."""
     _convert(pet, leaving=FROM_V1BETA1, entering=FROM_V1ALPHA1, there=_as_moment, back=_as_day)
 
 
 def size_of_annotations(pet: Pet) -> int:
-    """Bytes of the annotations, with keys, in the version in which they are longer."""
-    # Not all of it: managedFields may be nested more deeply than can be written out.
+    """Return the bytes of the annotations' keys and values, in the version where they are larger."""
+    # This converts a part only: managedFields may be nested too deeply to be encoded.
     shown = {**pet.to_wire(only={"spec"}), "metadata": {"annotations": dict(pet.metadata.annotations)}}
     v1beta1_to_v1alpha1(shown)
     both = pet.metadata.annotations, shown["metadata"].get("annotations") or {}
@@ -62,14 +61,14 @@ def size_of_annotations(pet: Pet) -> int:
 
 
 def check_room(pet: Pet) -> None:
-    """Raise Refused where v1alpha1 could not show all of the Pet: a write there would lose the rest."""
+    """Raise Refused if the Pet does not fit into v1alpha1, where a write would then lose data."""
     if (size := size_of_annotations(pet)) > _MOST:
         reason = f"may have {_MOST} bytes of the 256 KiB, with notes about the other version, not {size}"
         raise Refused(forbidden("metadata.annotations", reason))
 
 
 def _as_day(birthday: Any) -> Any:
-    """A birthday of v1alpha1 as v1beta1 has it."""
+    """Convert a birthday from v1alpha1 to v1beta1."""
     try:
         return day_of_moment(birthday).isoformat() if isinstance(birthday, str) else birthday
     except InvalidBirthday:
@@ -77,7 +76,7 @@ def _as_day(birthday: Any) -> Any:
 
 
 def _as_moment(birthday: Any) -> Any:
-    """A birthday of v1beta1 as v1alpha1 has it."""
+    """Convert a birthday from v1beta1 to v1alpha1."""
     try:
         return f"{day_of(birthday)}T00:00:00Z" if isinstance(birthday, str) else birthday
     except InvalidBirthday:
@@ -87,14 +86,14 @@ def _as_moment(birthday: Any) -> Any:
 def _convert(
     pet: JsonObject, *, leaving: str, entering: str, there: Callable[[Any], Any], back: Callable[[Any], Any]
 ) -> None:
-    """Change a Pet of one version into one of the other.
+    """Convert a Pet from one version to the other, in place.
 
     Args:
         pet: the Pet.
-        leaving: the annotation for what only the version that it has can hold.
-        entering: the annotation with what only the version that it gets can hold.
-        there: makes a birthday of the other version from one of this version.
-        back: the other way round.
+        leaving: the annotation for values that only the old version can hold.
+        entering: the annotation with values that only the new version can hold.
+        there: converts a birthday from the old version to the new one.
+        back: converts a birthday from the new version to the old one.
     """
     spec, metadata = pet.get("spec"), pet.get("metadata")
     if not isinstance(spec, dict) or not isinstance(metadata, dict):
@@ -102,7 +101,7 @@ def _convert(
     if not isinstance(metadata.get("annotations", {}), dict | None):
         return
     brought = _take(metadata, entering)
-    _take(metadata, leaving)  # of what this version had before; it has it itself, or has it no more
+    _take(metadata, leaving)  # an outdated note: the old version's object has the value itself, or no longer
     left: JsonObject = {}
     if "birthday" in spec:
         birthday = spec["birthday"]
@@ -119,7 +118,7 @@ def _convert(
 
 
 def _swap(spec: JsonObject, one: str, other: str) -> None:
-    """Let each have the other's value: a field that one version lacks is left out of the other too."""
+    """Swap the values of two fields; a missing field becomes missing at the other name."""
     values = {new: spec.pop(old) for old, new in ((one, other), (other, one)) if old in spec}
     spec.update(values)
 
@@ -128,7 +127,7 @@ _MISSING = object()
 
 
 def _take(metadata: JsonObject, key: str) -> JsonObject:
-    """Take the fields of a note out of the annotations; what is no note of ours stays, and says nothing."""
+    """Remove a note from the annotations and return its fields; another annotation stays, and gives none."""
     annotations = metadata.get("annotations") or {}
     fields = _read(annotations.get(key), key)
     if fields is None:
@@ -145,7 +144,7 @@ def _take(metadata: JsonObject, key: str) -> JsonObject:
 
 
 def _leave(metadata: JsonObject, key: str, fields: JsonObject) -> None:
-    """Put a note of these fields among the annotations, unless there are none."""
+    """Add a note with these fields to the annotations, unless there are no fields."""
     if not fields:
         return
     annotations = metadata.get("annotations", _MISSING)
@@ -158,7 +157,7 @@ def _leave(metadata: JsonObject, key: str, fields: JsonObject) -> None:
 
 
 def _read(text: Any, key: str) -> JsonObject | None:
-    """The fields of the note of that key; None when the note is not ours, or damaged."""
+    """Parse the note under that key; None for a damaged or foreign annotation."""
     try:
         fields = orjson.loads(text) if isinstance(text, str) and len(text) <= _LONGEST else None
     except orjson.JSONDecodeError:
@@ -169,14 +168,14 @@ def _read(text: Any, key: str) -> JsonObject | None:
 
 
 def _is_sound(name: str, value: Any, key: str) -> bool:
-    """Whether a field of the note of that key is as `_leave` writes it."""
+    """Return whether a field of the note under that key has the form that `_leave` writes."""
     match name:
         case "birthday":
             return isinstance(value, str)
         case "owner":
             return _is_owner(value)
         case "annotations":
-            # Never another note: one that is in the way is used up first.
+            # The value is never another note: a note in the way is removed first.
             if value is None or value == {}:
                 return True
             return isinstance(value, dict) and value.keys() == {key} and _read(value[key], key) is None
@@ -184,15 +183,15 @@ def _is_sound(name: str, value: Any, key: str) -> bool:
 
 
 def _is_owner(value: Any) -> bool:
-    """Whether it is an owner as the schema of v1beta1 has it.
+    """Return whether the value is an owner by v1beta1's schema.
 
-    A note that somebody has changed by hand must not bring what no schema would have let pass.
+    A manually changed note must not bring in a value that the schema would refuse.
     """
     if not isinstance(value, dict) or value.get("email", "") is None:
         return False
     try:
         owner = PetOwner.model_validate(value, strict=True)
-        orjson.dumps(value)  # fields that this program does not know may be nested too deeply
+        orjson.dumps(value)  # unknown fields may be nested too deeply
     except (ValidationError, orjson.JSONEncodeError):
         return False
     reached = owner.email is None or _ADDRESS.fullmatch(owner.email)

@@ -1,4 +1,4 @@
-"""Bringing the store to what one Pet asks for: exactly one record, or none."""
+"""The store's record of one Pet: it finds, adds, updates and removes that record."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ if TYPE_CHECKING:
     from petstore.client import PetStoreClient
 
 _ATTEMPTS = 4
-"""How often in a row the store may change between looking and writing."""
+"""The maximum of attempts in a row when the store changes between search and write."""
 
 _LEAVING = Content("(leaving)", "dog", datetime.date(2000, 1, 1))
-"""What a record says for a moment that is found by nothing but its id, before it is deleted.
+"""A temporary content for a record that only its id identifies, before it is deleted.
 
-The store takes it, whatever it makes of what the Pet says."""
+The store accepts this content, even if it refuses the Pet's."""
 
 
 Deed = Literal["nothing", "added", "updated", "adopted"]
-"""What a person is told: `adopted` is a record that was no Pet's, and has become this one's."""
+"""The result for Events; `adopted` is a record without an owner that became this Pet's."""
 
 
 class Kept(NamedTuple):
-    """The record of a Pet, as it is now."""
+    """The Pet's current record."""
 
     id: str
     deed: Deed
 
 
 class Keeper:
-    """Knows how to find a Pet's record, whatever went wrong before, and what to do about it.
+    """The search for a Pet's record, even after failures, and the record's creation, update and removal.
 
-    Where to look, in this order:
+    A Pet's record is the first of these:
 
-    1. the record that has the Pet's UID for its key;
-    2. the record whose id the Pet's status has, unless it is another Pet's;
-    3. a record without a key that is no Pet's, and says just what this Pet says, or what its annotation has
-       been asked to be added: an answer that was lost, in a store that knows no keys.
+    1. the record with the Pet's UID as its key;
+    2. the record whose id is in the Pet's status, unless it is another Pet's;
+    3. a record without key and owner that has the content of the Pet, or of its annotation; the response to
+       its creation was lost, in a store without keys.
 
-    Only when there is none of these, one is added. A store that is known to know keys is not searched for a
-    Pet of which it cannot have heard: there is nothing with its key, and 3. is for other stores. All searches
-    are lenient: what somebody else has put there, and no client understands, is no reason to fail.
+    If none of these exists, the keeper adds one. A store with keys is not searched for a Pet that it cannot
+    know: no record has its key, and case 3 is for other stores. All searches are lenient: invalid records of
+    others are no reason to fail.
 
-    Every method raises PetStoreError; after NoAnswer, what was asked for may have been done, and is found
-    the next time.
+    Every method raises PetStoreError. After NoAnswer the request may have been done; the next attempt finds
+    out.
     """
 
     def __init__(self, store: PetStoreClient, claims: Claims) -> None:
@@ -60,20 +60,19 @@ class Keeper:
         self._claims = claims
 
     async def keep(self, pet: Pet, content: Content, ctx: Context, *, fresh: bool) -> Kept:
-        """Make sure that the store has the Pet once, with that content.
+        """Make sure that the store has exactly one record of the Pet, with that content.
 
-        `fresh` says that nothing can ever have been added for it, which spares searches.
+        `fresh` says that no record can have been added for the Pet, which saves searches.
 
-        What is read from a cache may be long gone, and the finalizer that it shows holds nothing then. So
-        before a record is added or changed, the API server itself has said that the Pet is there, and says
-        this: `ctx.confirm` raises rather than let it be done.
+        A cached Pet may be long gone, and its finalizer then protects nothing. So `ctx.confirm` asks the API
+        server before a record is added or changed, and raises if the Pet is gone or different.
         """
         async with self._claims.undisturbed(filter(None, (content, noted(pet)))):
             for _ in range(_ATTEMPTS - 1):
                 try:
                     return await self._keep(pet, content, ctx, fresh=fresh)
                 except (UnknownPet, KeyRefused):
-                    # Removed, or taken by somebody else, since we looked.
+                    # Another client has removed the record, or taken its key, in the meantime.
                     fresh = False
             return await self._keep(pet, content, ctx, fresh=fresh)
 
@@ -85,7 +84,7 @@ class Keeper:
             id = self._own_id(pet)  # noqa: A001 - the field's name
             found, candidate = await self._by_content(pet, id, content, noted(pet))
             if found is not None and found.idempotency_key not in {"", pet.metadata.uid}:
-                # Somebody wrote the id of another's record into the status.
+                # The status has the id of another Pet's record.
                 id = ""  # noqa: A001
                 found, candidate = await self._by_content(pet, "", content, noted(pet))
             if found is None and id:
@@ -102,7 +101,7 @@ class Keeper:
     async def _update(
         self, pet: Pet, found: Record, content: Content, ctx: Context, *, adopted: bool
     ) -> Kept:
-        # To get its key changes nothing that a person sees.
+        # A record that only gets its key looks the same to users.
         deed: Deed = "adopted" if adopted else "nothing" if Content.of(found) == content else "updated"
         self._claims.claim(pet, found.id)
         if not self._differs(found, content):
@@ -111,7 +110,7 @@ class Keeper:
         if adopted:
             self._claims.begin(pet)
         if not found.idempotency_key and pet.status.id != found.id:
-            pet.status.id = found.id  # it will not be found by what it said before
+            pet.status.id = found.id  # a search by the old content will not find it
             await ctx.write_status()
         try:
             await self._store.update([content.record(id=found.id, key=pet.metadata.uid)])
@@ -130,24 +129,24 @@ class Keeper:
         (id,) = await self._store.add([content.record(key=key)])  # noqa: A001 - the field's name
         self._claims.claim(pet, id)
         if not fresh or self._store.knows_keys is None:
-            # An older call of ours may have arrived since the search, and made the record what it was then.
-            # And where no record has shown yet whether the store knows keys, this one does.
+            # An older call of ours may have arrived since the search, and changed the record back. If no
+            # record has shown yet whether the store supports keys, this one does.
             found = await self._by_key(pet)
             if found is not None and self._differs(found, content):
                 await self._store.update([content.record(id=found.id, key=key)])
         return Kept(id, "added")
 
     async def remove(self, pet: Pet, content: Content | None) -> bool:
-        """Make sure that the store has nothing of the Pet; returns whether there was something.
+        """Make sure that the store has no record of the Pet; returns whether there was one.
 
-        `content` is what the store was to say; None when that cannot be said.
+        `content` is the record's desired content; None if the spec is invalid.
         """
         told = noted(pet)
         async with self._claims.undisturbed(filter(None, (content, told))):
             doomed = await self._doomed(pet, content, told)
             if doomed:
                 await self._store.delete(sorted(doomed))
-            # A call of ours, given up by a process that has ended, may have arrived meanwhile.
+            # A late call from an earlier process of ours may have arrived in the meantime.
             for _ in range(_ATTEMPTS):
                 late = await self._by_key(pet)
                 if late is None:
@@ -157,7 +156,7 @@ class Keeper:
         raise UnexpectedAnswer(f"the pet {', '.join(sorted(doomed))} was deleted, and is still there")
 
     async def _doomed(self, pet: Pet, content: Content | None, told: Content | None) -> set[str]:
-        """The ids of all records that are this Pet's."""
+        """Return the ids of all records of this Pet."""
         key = pet.metadata.uid
         found = await self._by_key(pet)
         doomed = {found.id} if found is not None else set()
@@ -169,26 +168,26 @@ class Keeper:
             if known is not None:
                 mine = known.idempotency_key in {"", key}
             else:
-                # With a key in the store, the record is the one that has it.
+                # If a record has the Pet's key, that record is the Pet's.
                 mine = found is None and await self._update_unseen(pet, id, _LEAVING)
             if mine:
                 doomed.add(id)
         elif found is None and told is not None and self._store.knows_keys is False:
-            # Where keys are known, what we added has ours: what looks like it is somebody else's.
+            # In a store with keys our record has our key, so a similar one without is not ours.
             _, candidate = await self._by_content(pet, "", told)
             if candidate is not None:
                 doomed.add(candidate.id)
         return doomed
 
     def _own_id(self, pet: Pet) -> str:
-        """The id of the Pet's record; "" when none is known, or it is the id of another Pet's record."""
+        """Return the id of the Pet's record; "" if it is unknown or the id is of another Pet's record."""
         id = self._claims.id_of(pet)  # noqa: A001 - the field's name
         return "" if not id or self._claims.is_of_another(pet, id) else id
 
     async def _update_unseen(self, pet: Pet, id: str, content: Content) -> bool:  # noqa: A002
-        """Update a record that no search has shown, if it is there and not another's; returns whether.
+        """Update a record that no search has found, unless it is missing or another's; returns whether.
 
-        Its content may have been changed in any way, and no search of the published contract is by id.
+        Its content may be anything, and the published API has no search by id.
         """
         try:
             await self._store.update([content.record(id=id, key=pet.metadata.uid)])
@@ -197,7 +196,7 @@ class Keeper:
         return True
 
     async def _by_key(self, pet: Pet) -> Record | None:
-        """The record that has the Pet's key: its UID."""
+        """Return the record whose key is the Pet's UID, or None."""
         async with aclosing(self._store.search(keys=[pet.metadata.uid], lenient=True)) as records:
             return await anext(records, None)
 
@@ -207,11 +206,10 @@ class Keeper:
         id: str,  # noqa: A002
         *said: Content | None,
     ) -> tuple[Record | None, Record | None]:
-        """The record of that id, and one with no key and of no Pet that says the same as one of `said`.
+        """Return the record with that id, and one without key and owner that has a content from `said`.
 
-        Looks among those that are called and of a type as one of these. The second may have got another
-        owner while the search went on: whoever wants it has to hold `Claims.undisturbed`, so that only the
-        store itself can still say no.
+        The search is by these contents' names and types. The second record may get another owner during the
+        search: callers hold `Claims.undisturbed`, so that only the store can still refuse it.
         """
         candidate, contents = None, set(filter(None, said))
         if not contents:
@@ -234,6 +232,6 @@ class Keeper:
         return None, candidate
 
     def _differs(self, record: Record, content: Content) -> bool:
-        """Whether the record has to be updated, to say this or to get a key where the store may know them."""
+        """Return whether the record needs an update: other content, or a key that the store may support."""
         lacks_key = not record.idempotency_key and self._store.knows_keys is not False
         return Content.of(record) != content or lacks_key

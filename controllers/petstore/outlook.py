@@ -1,4 +1,4 @@
-"""Whether the store answers: found out once for all Pets, and when to ask it again for one of them."""
+"""The store's availability, tested once for all Pets, and each Pet's delay until the next attempt."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from petstore.client import PetStoreClient
 
 _PROBE_EVERY = (1.0, 2.0)
-"""Seconds between two probes of a store that is down, at random in between."""
+"""The range of seconds between two probes of a store that is down; the actual delay is random."""
 
 _PROBE_TIMEOUT = 2.0
-"""Seconds that the store has to answer a probe."""
+"""The timeout of a probe, in seconds."""
 
 _NO_KEY = "probe"
-"""No Pet's UID: a search for it costs the store next to nothing."""
+"""A key that no Pet has: a search for it costs the store almost nothing."""
 
 _log = get_logger("petstore")
 
 
 class Outlook:
-    """Watches over the store while it is in doubt.
+    """Watcher of the store's availability.
 
-    Whoever gets no answer says so by `doubt`. From then on the store is probed: when it does not answer that
-    either, it is `down`, and nobody needs to try; when it answers again, all Pets that waited are asked for
-    at once, instead of each at the end of its own back-off. A store that answers probes and fails calls is
-    not down, and leaves the Pets to their back-off.
+    A task without an answer calls `doubt`, which starts probes. If a probe has no answer either, the store is
+    `down`, and further calls are not tried. When the store answers again, all waiting Pets are queued at
+    once, instead of each at the end of its back-off. A store that answers probes but fails calls is not down;
+    the Pets then use their back-off.
     """
 
     def __init__(
@@ -45,42 +45,42 @@ class Outlook:
         self._ask_for = ask_for
         self._rng = rng
         self._waiting: set[ObjectKey] = set()
-        # The queue's own back-off is for what is over in milliseconds, as a conflict is; a store that is down
-        # stays so for seconds at least, and calls that end by their deadline hold up the others.
+        # The queue's back-off suits errors that last milliseconds, such as a conflict. A store is down for
+        # seconds at least, and calls that time out delay the others.
         self._delay = ExponentialDelay(base=0.5, cap=30.0, rng=rng)
         self._failures: dict[ObjectKey, int] = {}
         self._doubt = asyncio.Event()
 
     def require(self) -> None:
-        """Raises Unreachable when the store is down, which spares the wait for its answer."""
+        """Raise Unreachable if the store is down, which saves the timeout."""
         if self.down:
             raise Unreachable("the last probe had no answer")
 
     def doubt(self) -> None:
-        """A call had no answer."""
+        """Start probes, after a call without an answer."""
         self._doubt.set()
 
     def wait(self, key: ObjectKey) -> None:
-        """Ask for that Pet when the store is back."""
+        """Queue that Pet when the store is back."""
         self._waiting.add(key)
 
     def try_again_after(self, key: ObjectKey) -> float:
-        """The store has failed that Pet once more: seconds to wait, at first half a one, at last thirty."""
+        """Count a failure of that Pet; return the seconds to wait, from 0.5 up to 30."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         return self._delay(failures)
 
     def forget(self, key: ObjectKey) -> None:
-        """It worked for that Pet, or the Pet is gone."""
+        """Forget the failures of a Pet that succeeded or is gone."""
         self._waiting.discard(key)
         self._failures.pop(key, None)
 
     def is_waiting(self, key: ObjectKey) -> bool:
-        """Whether that Pet waits for the store."""
+        """Return whether that Pet waits for the store."""
         return key in self._waiting
 
     async def run(self) -> None:
-        """Probe whenever there is doubt, until cancelled."""
+        """Probe whenever the store is in doubt, until cancelled."""
         while True:
             await self._doubt.wait()
             while not await self._answers():
@@ -96,7 +96,7 @@ class Outlook:
                 for key in self._waiting:
                     self._ask_for(key)
                 self._waiting.clear()
-            # Calls that fail while probes do not are no reason to probe all the time.
+            # The pause limits the probes if calls fail while probes succeed.
             await asyncio.sleep(self._rng.uniform(*_PROBE_EVERY))
 
     async def _answers(self) -> bool:
@@ -107,5 +107,5 @@ class Outlook:
         except NoAnswer:
             return False
         except PetStoreError:
-            return True  # not what was hoped for, but an answer
+            return True  # an error, but an answer
         return True

@@ -1,6 +1,6 @@
-"""Pet: keeps a record in a pet store equal to each Pet, and removes it with the Pet.
+"""Pet operator: it keeps a record in a pet store equal to each Pet, and removes it with the Pet.
 
-Only `setup` imports gRPC: webhooks are served, and flags known, where the operator does not run.
+Only `setup` imports gRPC: webhooks and flags are also needed where the operator does not run.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ if TYPE_CHECKING:
 
 
 def lacks_finalizer(event: CacheEvent) -> bool:
-    """Somebody took away what holds the Pet until its record is gone."""
+    """Return whether a Pet has lost the finalizer that protects it until its record is gone."""
     return PetOperator.finalizer not in event.meta.finalizers
 
 
 def some_time(text: str) -> float:
-    """Seconds. Raises ValueError unless it is a duration above 0."""
+    """Parse a duration above 0 into seconds. Raises ValueError for other text."""
     seconds = parse_duration(text)
     if seconds <= 0:
         raise ValueError("a duration above 0 is expected")
@@ -73,19 +73,19 @@ def some_time(text: str) -> float:
 
 
 class PetOperator(Operator[Pet]):
-    """Brings the store to what each Pet says, and the Pet's status to what the store answers.
+    """Operator that keeps the store equal to the Pets, and reports in their status.
 
-    The first write for a Pet stores the finalizer and a note of what is about to be added, before the store
-    hears of it; the last one the id in its status. What fails in between is found again by `Keeper`.
+    The first write for a Pet stores the finalizer and a note of the content to be added, before the store
+    gets it. The last write stores the id in the status. `Keeper` recovers from failures in between.
     """
 
     versions = (OldPet,)
     on = any_of(generation_changed, status_changed, termination_started, lacks_finalizer)
     indexes = INDEXES
-    # Left by the operator that this one takes over from; it knows no record that we would not find.
+    # This operator replaces one with this finalizer; that one has no records that we would not find.
     former_finalizers = ("pet.petstore.example.com",)
     finalizer_first = False
-    # Two Pets that are alike are told apart by what `Claims` knows of both.
+    # `Claims` needs all Pets in one process to distinguish two equal ones.
     shared_out = False
     outside = "controllers.petstore.simulation:PetStoreOutside"
 
@@ -132,17 +132,17 @@ class PetOperator(Operator[Pet]):
         placeholder="NAME",
     )
 
-    # What runs as long as the manager
+    # Components that run as long as the manager
 
     def setup(self) -> None:
-        """Make the client of the store, and the watch over the store beside it."""
+        """Create the store's client, and start the tasks that watch the store."""
         store, manager = self.connect(), self.manager
         manager.add(Lifespan(lambda: store))
         self.use(store)
         manager.add(Runnable("petstore-outlook", self.outlook.run, leader_only=True))
 
     def connect(self) -> PetStoreClient:
-        """One connection for the whole process; it is made with the first call."""
+        """Create the client: one connection for the process, opened by the first call."""
         from petstore.client import PetStoreClient  # noqa: PLC0415 - it brings gRPC
 
         return PetStoreClient(
@@ -158,7 +158,7 @@ class PetOperator(Operator[Pet]):
     def use(self, store: PetStoreClient) -> None:
         """Keep Pets in that store."""
         pets, rng = self.manager.cache.informer(Pet), self.manager.rng
-        ask_for = partial(self.enqueue, priority=Priority.LOW)  # what people do now comes first
+        ask_for = partial(self.enqueue, priority=Priority.LOW)  # changes by users come first
         self.claims = Claims(pets)
         self.keeper = Keeper(store, self.claims)
         self.outlook = Outlook(store, ask_for, rng=rng)
@@ -166,7 +166,7 @@ class PetOperator(Operator[Pet]):
         self.failures: defaultdict[tuple[str, type[PetStoreError]], Repeats] = defaultdict(Repeats)
 
     def tls(self) -> Tls | None:
-        """What the settings say. Raises SettingsError."""
+        """Return the TLS settings, or None. Raises SettingsError."""
         files = (self.tls_ca_file, self.tls_cert_file, self.tls_key_file)
         if not any(files):
             return None
@@ -180,13 +180,13 @@ class PetOperator(Operator[Pet]):
 
     @every(check_interval)
     async def check_store(self) -> None:
-        """Look for what was changed or lost where no watch tells of it."""
+        """Check the store and the statuses for changes that no watch reports."""
         await self.check.run()
 
-    # What is done for each Pet
+    # Work for each Pet
 
     async def reconcile(self, pet: Pet, ctx: Context) -> None:
-        """Make sure that the store has it."""
+        """Make sure that the store has the Pet's record."""
         await self.take_back(pet.key, but=pet.metadata.uid)
         content, key = wanted(pet), pet.key
         self.outlook.require()
@@ -207,7 +207,7 @@ class PetOperator(Operator[Pet]):
         ctx.once_written(lambda: self.claims.settle(key))
 
     async def cleanup(self, pet: Pet, ctx: Context) -> None:
-        """Make sure that the store does not have it."""
+        """Make sure that the store does not have the Pet's record."""
         await self.take_back(pet.key, but=pet.metadata.uid)
         self.outlook.require()
         try:
@@ -216,14 +216,14 @@ class PetOperator(Operator[Pet]):
             content = None
         if await self.keeper.remove(pet, content):
             ctx.event("Removed", f"Removed {pet.spec.name} from the pet store", once_written=True)
-        # People see these where finalizers of others keep the Pet.
+        # Users see these conditions while other finalizers keep the Pet.
         pet.status.id = None
         ctx.condition("Ready", False, "Removed", "is being deleted; the store does not have it any more")
         ctx.condition("StoreReachable", True, "Answered")
         ctx.once_written(lambda: self.claims.settle(pet.key))
 
     async def gone(self, key: ObjectKey) -> Result | None:
-        """There is no such Pet any more, whatever the cache says: take back what was added, and forget it."""
+        """Remove the record that was begun for a deleted Pet, and forget the Pet."""
         try:
             await self.take_back(key)
         except PetStoreError as error:
@@ -236,12 +236,12 @@ class PetOperator(Operator[Pet]):
         return None
 
     def handed_over(self, key: ObjectKey) -> None:
-        """The store, and the status, say which record it has."""
+        """Forget the Pet: the next leader finds its record by the store and the status."""
         self.claims.settle(key)
         self.outlook.forget(key)
 
     async def take_back(self, key: ObjectKey, *, but: str = "") -> None:
-        """Remove what was begun for a Pet of that name, for any `but` the one of this UID."""
+        """Remove a record that was begun for a Pet of that name with another UID than `but`."""
         begun = self.claims.begun(key)
         if begun is None or begun.metadata.uid == but:
             return
@@ -252,7 +252,7 @@ class PetOperator(Operator[Pet]):
         self.outlook.forget(key)
 
     async def on_error(self, pet: Pet, error: Exception, ctx: Context) -> Result | None:
-        """Say what the store, or the calendar, has against it."""
+        """Report an error of the store or of the birthday in the status."""
         message = str(error)
         match error:
             case NoAnswer():
@@ -260,7 +260,7 @@ class PetOperator(Operator[Pet]):
             case InvalidBirthday():
                 reason, message = "InvalidBirthday", f"spec.birthday: {message}"
             case InvalidPet():
-                # It names the field as it stands in the call: "pets[0].name: must not be blank".
+                # The store names fields of the call, such as "pets[0].name: must not be blank".
                 message = message.replace("pets[0].type", "spec.species").replace("pets[0].", "spec.")
                 reason = "InvalidPet"
             case PetStoreError():
@@ -269,7 +269,7 @@ class PetOperator(Operator[Pet]):
             case _:
                 return await super().on_error(pet, error, ctx)
         ready = find_condition(pet.status.conditions, "Ready")
-        # Each failure may have other words.
+        # The message may differ each time.
         told = reason == "StoreFailed" and ready is not None and ready.reason == reason
         if pet.metadata.deletion_timestamp is not None:
             message = f"is being deleted; waits for the pet store at {self.address}: {message}"
@@ -281,35 +281,35 @@ class PetOperator(Operator[Pet]):
         self.outlook.forget(pet.key)
         return None
 
-    # What a person is told
+    # Reports to users
 
     def announce(self, pet: Pet, content: Content, kept: Kept, ctx: Context) -> None:
-        """Tell what was done. Nobody asked for it when the Pet was ready as it is."""
+        """Record an Event for the change, except for changes that need none."""
         match kept.deed:
             case "added" if pet.status.id:
                 ctx.event("Restored", f"Added {content} to the pet store again, as {kept.id}")
             case "added":
                 ctx.event("Added", f"Added {content} to the pet store as {kept.id}")
             case "adopted":
-                ctx.event("Adopted", f"Took over {kept.id} of the pet store, which was nobody's: {content}")
+                ctx.event("Adopted", f"Took over {kept.id} of the pet store, which had no owner: {content}")
             case "updated" if _is_settled(pet, "True"):
                 ctx.event("Restored", f"Put {kept.id} of the pet store back as it should be: {content}")
             case "updated":
                 ctx.event("Updated", f"Changed {kept.id} of the pet store to {content}")
 
     def answered(self, pet: Pet, ctx: Context) -> None:
-        """The store has answered."""
+        """Report that the store has answered."""
         if _was_unreachable(pet):
             ctx.event("StoreReachable", f"The pet store at {self.address} answers again", once_written=True)
         ctx.condition("StoreReachable", True, "Answered")
 
     def no_answer(self, pet: Pet, error: NoAnswer, ctx: Context) -> Result | None:
-        """Say that the store does not answer, and come back: when it does, or after a while."""
+        """Report that the store does not answer, and retry when it does, or after a while."""
         if not self.outlook.down:
             self.log_failure("no answer from the pet store", error)
             self.outlook.doubt()
         self.outlook.wait(pet.key)
-        # The same from one attempt to the next, so that they write nothing: the log has the details.
+        # The message is the same for all attempts, so that repeats write nothing; the log has the details.
         deleting = pet.metadata.deletion_timestamp is not None
         store, after = f"the pet store at {self.address}", "it is asked again until it does"
         message = f"{store} does not answer; {after}"
@@ -318,38 +318,36 @@ class PetOperator(Operator[Pet]):
             ctx.event("StoreUnreachable", told, warning=True, once_written=True)
         if deleting:
             message = f"is being deleted; waits for {store}, which does not answer; {after}"
-        # What was right when the store was last seen may still be; what was never done, is not.
+        # A record that was right may still be; one that was never written is not.
         still = not deleting and _is_settled(pet, "True", "Unknown")
         ctx.condition("Ready", "Unknown" if still else False, "StoreUnreachable", message)
         ctx.condition("StoreReachable", False, "NoAnswer", message)
         if self.outlook.down:
-            # `Outlook` asks for it when that ends; thousands of timers would do nothing until then.
+            # `Outlook` queues the Pet when the store is back; thousands of timers would be useless until
+            # then.
             ctx.awaits(f"{store} answers; it is asked every second or two")
             return None
         return Result(requeue_after=self.outlook.try_again_after(pet.key))
 
     def log_failure(self, event: str, error: PetStoreError) -> None:
-        """A store that fails does so for every Pet: the log says it at once, and then less and less often."""
+        """Log a failure that occurs for every Pet: the first at once, and then less and less often."""
         if (times := self.failures[event, type(error)].count()) is not None:
             log = reconcile_log()
-            # That it does not answer is what `Outlook` warns of.
+            # `Outlook` logs the warning that the store does not answer.
             write = log.info if isinstance(error, NoAnswer) else log.warning
             write(event, error=str(error), times=times)
 
-    # What the API server asks
-    #
-    # None of it stands in the way of whoever only removes a finalizer: an object that came in before a rule
-    # did, or while nobody was asked, can be edited and deleted as ever, as long as what is wrong is not
-    # written anew.
+    # Admission: None of these webhooks stops a request that only removes a finalizer. An object from before a
+    # rule, or from a time without webhooks, can be edited and deleted, unless the request writes the wrong
+    # value again.
 
     @webhook.default
     async def tidy(self, pet: JsonObject, request: AdmissionRequest) -> None:
-        """Trim the name and write the species in lower case, where this request brings them.
+        """Trim the name and lower the species, if the request changes them.
 
-        What is no text is left to the schema to refuse, and so is a name with nothing in it but space:
-        trimmed, the message would quote a name that nobody has written. Space is what the store, and the
-        schema, call blank. What was stored untrimmed stays as it is while only something else is written:
-        taking a finalizer away renames no pet.
+        The schema refuses values that are no text, and blank names. A blank name is not trimmed, so that the
+        error quotes the user's text. A stored name stays untrimmed while other fields change: removing a
+        finalizer does not rename the pet.
         """
         spec, old = _spec(pet), _spec(request.old_object)
         name, species = spec.get("name"), spec.get("species")
@@ -361,10 +359,9 @@ class PetOperator(Operator[Pet]):
     @webhook.validate_create
     @webhook.validate_update
     async def judge(self, old: Pet | None, new: Pet, request: AdmissionRequest) -> Iterable[str]:
-        """Refuse a birthday that cannot be one, and annotations that leave no room for notes, where they are
-        new; warn of a pet that becomes another animal.
+        """Refuse new birthdays that are impossible, and new annotations that leave no room for notes.
 
-        What is being deleted may become anything: nobody will have it for long.
+        Warns of a pet that changes its species. A Pet under deletion may have any value.
         """
         if new.metadata.deletion_timestamp is not None:
             return ()
@@ -380,17 +377,17 @@ class PetOperator(Operator[Pet]):
 
     @webhook.to_hub(OldPet)
     async def from_v1alpha1(self, pet: JsonObject) -> None:
-        """Show a Pet of v1alpha1 in v1beta1."""
+        """Convert a Pet from v1alpha1 to v1beta1."""
         v1alpha1_to_v1beta1(pet)
 
     @webhook.from_hub(OldPet)
     async def to_v1alpha1(self, pet: JsonObject) -> None:
-        """Show a Pet of v1beta1 in v1alpha1."""
+        """Convert a Pet from v1beta1 to v1alpha1."""
         v1beta1_to_v1alpha1(pet)
 
 
 def calls_counted(registry: CollectorRegistry) -> Handled:
-    """What counts a client's calls, under the names that go-grpc-prometheus gave them, and notes them."""
+    """Return a callback that records a client's calls, and counts them by go-grpc-prometheus' names."""
     from prometheus_client import Counter  # noqa: PLC0415 - help does without it
 
     labels = ("grpc_type", "grpc_service", "grpc_method", "grpc_code")
@@ -409,12 +406,12 @@ def _was_unreachable(pet: Pet) -> bool:
 
 
 def _is_settled(pet: Pet, *statuses: str) -> bool:
-    """Whether Ready has one of these statuses, and tells of the spec as it is now."""
+    """Return whether Ready has one of these statuses for the current generation."""
     ready, generation = find_condition(pet.status.conditions, "Ready"), pet.metadata.generation
     return ready is not None and ready.status in statuses and ready.observed_generation == generation
 
 
 def _spec(pet: JsonObject | None) -> JsonObject:
-    """The spec, as far as there is one that can be read."""
+    """Return the spec, or an empty one if it is not an object."""
     spec = (pet or {}).get("spec")
     return spec if isinstance(spec, dict) else {}

@@ -1,4 +1,4 @@
-"""What the store is to have of a Pet, and the note about it that the Pet carries."""
+"""The content of a Pet's record, and the annotation that notes it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from petstore.pet import Pet as Record
 from petstore.pet import PetType
 
 ADDED_AS = "pet.petstore.example.com/added-as"
-"""The annotation with the content that was last asked to be added for this Pet.
+"""The annotation with the last content that the operator asked the store to add for this Pet.
 
-It is written before the store hears of the Pet, so that a record is found again of which neither the id came
-back nor the content is still that of the Pet, in a store that knows nothing else to find it by."""
+The operator writes it before it calls the store. In a store without keys, it identifies a record whose id was
+lost, even after the Pet's content has changed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
 class Content:
-    """What a record says of a pet, whichever record it is."""
+    """The content of a record, without its id and key."""
 
     name: str
     type: str
@@ -30,17 +30,17 @@ class Content:
 
     @classmethod
     def of(cls, record: Record) -> Content:
-        """What that record says."""
+        """Return the content of a record."""
         return cls(record.name, record.type.value, record.birthday)
 
     def record(self, *, id: str = "", key: str = "") -> Record:  # noqa: A002 - the field's name
-        """A record that says so."""
+        """Build a record with this content."""
         return Record(
             id=id, name=self.name, type=PetType(self.type), birthday=self.birthday, idempotency_key=key
         )
 
     def note(self) -> str:
-        """The annotation that says so."""
+        """Encode the content for the annotation."""
         fields = {"name": self.name, "type": self.type, "birthday": self.birthday.isoformat()}
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
@@ -49,16 +49,16 @@ class Content:
 
 
 def wanted(pet: Pet) -> Content:
-    """What the store is to say of the Pet.
+    """Return the content that the Pet's record should have.
 
     Raises:
-        InvalidBirthday: its birthday is no day of the calendar.
+        InvalidBirthday: the birthday is not a day of the calendar.
     """
     return Content(pet.spec.name, pet.spec.species, day_of(pet.spec.birthday))
 
 
 def noted(pet: Pet) -> Content | None:
-    """What the Pet's annotation says; None without one, or when somebody made it unreadable."""
+    """Return the content in the Pet's annotation; None if it is missing or unreadable."""
     try:
         fields = orjson.loads(pet.metadata.annotations[ADDED_AS])
         birthday = datetime.date.fromisoformat(fields["birthday"])

@@ -1,4 +1,4 @@
-"""The pet store of a simulation: in the same process, behind the same client, on each replica's network."""
+"""A pet store for simulations: in the same process, with a client on each replica's network."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from petstore.embedded import embedded_store
 __all__ = ["PetStoreOutside"]
 
 _NEVER_SENT = 0.2
-"""The part of calls that do not arrive when the caller gives up meanwhile."""
+"""The probability that a call is lost if its caller gives up."""
 
 _PETS = "pets.petstore.example.com"
 
 
 class PetStoreOutside(Outside):
-    """One store, which every replica calls."""
+    """A pet store that every replica calls."""
 
-    ignored = frozenset({ADDED_AS})  # it tells of the past
+    ignored = frozenset({ADDED_AS})  # it notes earlier content
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """It is there while this lasts."""
+        """Run the store."""
         rng = random.Random(f"{self.world.seed}/store")
         async with embedded_store(new_id=lambda: str(uuid.UUID(int=rng.getrandbits(128)))) as self.store:
             yield
 
     def operator(self, operator: AnyOperator, replica: Replica) -> AnyOperator:
-        """The operator, with a client that is on that replica's network."""
+        """Return the operator with a client on the replica's network."""
         outside = self
 
         async def around(method: str, call: Callable[[], Awaitable[Any]]) -> Any:
@@ -55,7 +55,7 @@ class PetStoreOutside(Outside):
         return Simulated
 
     async def carried(self, replica: Replica, method: str, call: Callable[[], Awaitable[Any]]) -> Any:
-        """A call on its way to the store and back; it may arrive although the caller has given up."""
+        """Carry a call to the store and back; it may arrive although the caller has given up."""
         travels = asyncio.get_running_loop().create_task(
             self._travel(replica, method, call), context=self.world.context.copy()
         )
@@ -91,7 +91,7 @@ class PetStoreOutside(Outside):
         return answer
 
     async def check(self) -> list[str]:
-        """Each Pet has one record, which says what it says, and there are no others."""
+        """Check that each Pet has exactly one record with its content, and that no other records exist."""
         records = await self.store.pets()
         by_key = {each.idempotency_key: each for each in records}
         problems = []
@@ -113,14 +113,14 @@ class PetStoreOutside(Outside):
             elif pet.status.id != record.id:
                 problems.append(f"Pet {pet.key} has id {pet.status.id}, and its record {record.id}")
         problems += [
-            f"a record is left of a Pet that is gone: {each}"
+            f"the record of a deleted Pet still exists: {each}"
             for key, each in by_key.items()
             if key not in seen and key not in self.world.forgotten
         ]
         return problems
 
     async def state(self) -> Any:
-        """What all records say."""
+        """Return the content of all records."""
         records = await self.store.pets()
         known = [each for each in records if each.idempotency_key not in self.world.forgotten]
         return sorted(str(Content.of(each)) for each in known)

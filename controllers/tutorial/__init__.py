@@ -1,1 +1,1 @@
-"""What the operators of tutorial.my.domain do."""
+"""Operators for the kinds of tutorial.my.domain."""

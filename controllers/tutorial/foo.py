@@ -1,4 +1,4 @@
-"""Foo: happy while a pod of its friend's name exists, in whichever namespace."""
+"""Foo operator: a Foo is happy while a pod with its friend's name exists in any namespace."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BY_FRIEND = "friend"
 PRESENT_BY_NAME = "present-by-name"
 """Index of pods by name, over all namespaces, without those that are being deleted."""
 
-# What the API server takes for the name of a pod.
+# The API server's pattern for the name of a pod.
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _POD_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
@@ -37,17 +37,17 @@ _COLOURS: tuple[Colour, ...] = get_args(Colour)
 
 
 def name_if_present(pod: Record, _: Meta) -> Iterable[str]:
-    """The name that a pod is found by, unless it is being deleted."""
+    """Return the pod's name, unless it is being deleted."""
     return () if pod.deleting else (pod.key.name,)
 
 
 def waiting_for(pod: Meta, foos: Informer) -> Iterable[ObjectKey]:
-    """The Foos whose friend the pod is: one look into the index, however many Foos there are."""
+    """Return the Foos whose friend is the pod, by one index lookup."""
     return [foo.key for foo in foos.list(index=(BY_FRIEND, pod.name))]
 
 
 class FooOperator(Operator[Foo]):
-    """Writes to each Foo whether its friend is around."""
+    """Operator that reports in each Foo's status whether its friend exists."""
 
     on = any_of(generation_changed, status_changed)
     indexes: ClassVar = {BY_FRIEND: index_by("spec.name")}
@@ -62,7 +62,7 @@ class FooOperator(Operator[Foo]):
     )
 
     async def reconcile(self, foo: Foo, ctx: Context) -> None:
-        """Bring one Foo's status up to date."""
+        """Reconcile one Foo."""
         name, was_happy = foo.spec.name, foo.status.happy
         friends = await ctx.client.metadata.keys(Pod, index=(PRESENT_BY_NAME, name))
         foo.status.happy = bool(friends)
@@ -85,6 +85,6 @@ class FooOperator(Operator[Foo]):
 
 
 def colour_of(text: str) -> Colour:
-    """One of the twelve colours, always the same for the same text, and any as likely as the others."""
+    """Return one of the twelve colours, always the same for the same text, and each equally likely."""
     digest = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
     return _COLOURS[int(digest[:8], 16) % len(_COLOURS)]

@@ -1,3 +1,3 @@
-"""Who asks, and what they may do."""
+"""Authentication and authorization of requests."""
 
 from __future__ import annotations

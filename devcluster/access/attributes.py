@@ -1,4 +1,4 @@
-"""What a request wants to do, as authorization sees it, and the answer."""
+"""The attributes of a request that authorization looks at, and its decision."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NEEDS_NO_ESCAPE = re.compile(r"[ !#-\[\]-~]*\Z")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Attributes:
-    """One action: on a resource, or, with a `path`, on a part of the server that is none.
+    """An action on a resource or, with a `path`, on a server path that belongs to no resource.
 
     `verb` is `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection` or whatever a
     role may say; for a path it is the HTTP method in lower case.
@@ -38,14 +38,14 @@ class Attributes:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
-    """Whether it is allowed, and by what, or why it is not known."""
+    """The result of an authorization: whether the action is allowed, and the reason."""
 
     allowed: bool
     reason: str = ""
 
 
 def refusal(user: User, wanted: Attributes, decision: Decision | None = None) -> StatusError:
-    """The 403 for an action that is not allowed."""
+    """Build the 403 for an action that is not allowed."""
     detail = f"User {quoted(user.name)} cannot {wanted.verb} "
     if wanted.path:
         detail += f"path {quoted(wanted.path)}"
@@ -64,5 +64,5 @@ def refusal(user: User, wanted: Attributes, decision: Decision | None = None) ->
 
 
 def quoted(text: str) -> str:
-    """In double quotes, with what does not print escaped."""
+    """Quote a text in double quotes; unprintable characters are escaped."""
     return f'"{text}"' if _NEEDS_NO_ESCAPE.match(text) else json.dumps(text, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Finding out who asks: by token, by certificate, or not at all."""
+"""Authentication of requests by token or by client certificate; anonymous without either."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 class Authenticator:
-    """Knows users by their tokens, and trusts certificates of the cluster's authority, which TLS verified."""
+    """An authenticator by tokens, and by client certificates that TLS has verified."""
 
     def __init__(
         self,
@@ -31,27 +31,27 @@ class Authenticator:
         service_accounts: ServiceAccountTokens | None = None,
         action_of: Callable[[ApiRequest], Attributes] | None = None,
     ) -> None:
-        """`action_of` tells what a request is for, for the text of a refusal."""
+        """Set up the authenticator; `action_of` returns a request's purpose for the text of a refusal."""
         self._authorizer = authorizer
         self._service_accounts = service_accounts
         self._action_of = action_of
         self._users: dict[str, User] = {}
 
     def add(self, token: str, user: User) -> None:
-        """From now on whoever has the token is that user."""
+        """Accept the token for the user."""
         if AUTHENTICATED not in user.groups:
             user = User(user.name, (*user.groups, AUTHENTICATED), user.uid, user.extra)
         self._users[token] = user
 
     def remove(self, token: str) -> None:
-        """From now on nobody has the token."""
+        """Stop accepting the token."""
         self._users.pop(token, None)
 
     def authenticate(self, request: ApiRequest) -> User:
-        """The user that the request acts for, which impersonation headers may have changed.
+        """Return the user that the request acts for, after any impersonation headers.
 
         Raises:
-            StatusError: 401 for a token that nobody has, 403 where impersonation is not allowed.
+            StatusError: 401 for an unknown token, 403 where impersonation is not allowed.
         """
         user = self._requester(request)
         for name in request.headers:
@@ -61,7 +61,7 @@ class Authenticator:
         return user
 
     def user_of(self, token: str) -> User | None:
-        """Whose token it is."""
+        """Return the user of a token, or None for an unknown one."""
         user = self._users.get(token)
         if user is None and self._service_accounts is not None:
             user = self._service_accounts.verify(token)

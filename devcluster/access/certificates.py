@@ -16,14 +16,14 @@ __all__ = ["Authority", "Identity"]
 
 _VALID = datetime.timedelta(days=3650)
 _SKEW = datetime.timedelta(hours=1)
-"""How far a client's clock may be behind."""
+"""The tolerated lag of a client's clock."""
 
 Identity = tuple[bytes, bytes]
 """A certificate and its private key, each as PEM."""
 
 
 class Authority:
-    """Issues certificates, all with P-256 keys: those are made in well under a millisecond."""
+    """A certificate authority. All keys are P-256, which takes well under a millisecond to generate."""
 
     def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
         self._certificate = certificate
@@ -31,7 +31,7 @@ class Authority:
 
     @classmethod
     def create(cls, name: str = "devcluster") -> Authority:
-        """A new one, that signs itself."""
+        """Make a new self-signed authority."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
         builder = _builder(subject, subject, key).add_extension(
@@ -43,7 +43,7 @@ class Authority:
 
     @classmethod
     def load(cls, identity: Identity) -> Authority:
-        """One made before.
+        """Load an authority from its certificate and key.
 
         Raises:
             ValueError: This is not a certificate with its key.
@@ -56,13 +56,13 @@ class Authority:
 
     @property
     def identity(self) -> Identity:
-        """Its own certificate and key."""
+        """Return the authority's own certificate and key as PEM."""
         return _identity(self._certificate, self._key)
 
     def issue(self, name: str, *, organizations: Sequence[str] = (), hosts: Sequence[str] = ()) -> Identity:
-        """A certificate: for a server that is reached as one of `hosts`, or else for a user.
+        """Issue a certificate for a server reached at one of `hosts` or, without hosts, for a user.
 
-        `name` is the user's, the `organizations` are the user's groups.
+        `name` is the user's name, `organizations` are the user's groups.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name(

@@ -1,4 +1,4 @@
-"""Acting as somebody else, for those who may."""
+"""Impersonation of another user, for requesters whose roles allow it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ _UNAUTHENTICATED = "system:unauthenticated"
 def impersonate(
     requester: User, headers: Mapping[str, str], authorizer: RbacAuthorizer, action: Attributes | None = None
 ) -> User:
-    """The user that the Impersonate headers describe.
+    """Return the user that the Impersonate headers describe.
 
-    Values of one header are separated by line breaks. `action` is what the request is for, which the server
-    names when it refuses.
+    Line breaks separate the values of one header. `action` is the request's purpose; a refusal names it.
 
     Raises:
-        StatusError: 403 when the requester may not be that user, or be in one of the groups; 400 when the
-            headers name no user.
+        StatusError: 403 when the requester may not act as that user or group; 400 when the headers name
+            no user.
     """
     name = headers.get("impersonate-user", "").split("\n")[0]
     uid = headers.get("impersonate-uid", "").split("\n")[0]
@@ -58,7 +57,7 @@ def impersonate(
 
 
 def _needed(wanted: User) -> Iterator[Attributes]:
-    """What the requester must be allowed, in the order it is asked."""
+    """Yield the permissions that the requester needs, in the order in which the server checks them."""
     namespace, _, account = wanted.name.removeprefix(_ACCOUNT).partition(":")
     if wanted.name.startswith(_ACCOUNT) and namespace and account:
         yield Attributes(
@@ -84,9 +83,9 @@ def _needed(wanted: User) -> Iterator[Attributes]:
 
 
 def _constrained_mode(wanted: User) -> str:
-    """The mode that the real server tries before plain impersonation, and tells of; empty when none fits.
+    """Return the constrained mode that the real server tries before plain impersonation, or "" if none fits.
 
-    Roles for such modes do not count here.
+    A refusal names this mode. Roles for such modes have no effect here.
     """
     by_name_only = not (wanted.groups or wanted.uid or wanted.extra)
     if wanted.name.startswith("system:node:"):

@@ -19,20 +19,20 @@ from devcluster.private_files import write_private
 __all__ = ["Signer"]
 
 _WIDTH = 32
-"""Bytes of each of the two numbers that an ES256 signature consists of."""
+"""The bytes of each of the two numbers in an ES256 signature."""
 
 
 class Signer:
-    """Signs and checks with one key, which is made, or read, when first needed."""
+    """A signer and verifier with one key, which is generated or read at its first use."""
 
     def __init__(self, file: Path | None = None) -> None:
-        """`file`: where the key is kept for the next run; None keeps it in memory."""
+        """Set up the signer; `file` keeps the key for the next run, None keeps it in memory."""
         self._file = file
         self._key: ec.EllipticCurvePrivateKey | None = None
         self._head = b""
 
     def sign(self, claims: dict[str, Any]) -> str:
-        """The token that says so."""
+        """Return a signed token with the claims."""
         key = self._loaded()
         signed = self._head + b"." + _encode(orjson.dumps(claims))
         r, s = utils.decode_dss_signature(key.sign(signed, ec.ECDSA(hashes.SHA256())))
@@ -40,7 +40,7 @@ class Signer:
         return (signed + b"." + _encode(signature)).decode()
 
     def verify(self, token: str) -> dict[str, Any] | None:
-        """What it says; None unless this key signed it."""
+        """Return the token's claims, or None unless this key signed it."""
         key = self._loaded()
         signed, _, last = token.encode("utf-8", "replace").rpartition(b".")
         head, _, payload = signed.partition(b".")

@@ -1,4 +1,4 @@
-"""Role-based access control: what the roles in the store, bound to a user, allow."""
+"""Role-based access control, by the roles and bindings in the store."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _ALLOWED = Decision(allowed=True)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Grants:
-    """What one user may do in one namespace: rules, each with the binding that gives it."""
+    """The rules that apply to one user in one namespace, each with the binding that grants it."""
 
     rules: tuple[tuple[Rule, str], ...]
     problems: tuple[str, ...]
-    """Bindings that could not be followed."""
+    """Bindings whose role could not be read."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Binding:
-    """Subjects and the role they get; it is read once a user is among them, as few ever are."""
+    """A binding's subjects and role; the role is read when a user first matches, as few do."""
 
     subjects: tuple[dict[str, Any], ...]
     namespace: str
@@ -44,9 +44,9 @@ class _Binding:
 
 
 class RbacAuthorizer:
-    """Decides by the roles and bindings in the store.
+    """An authorizer that decides by the roles and bindings in the store.
 
-    What was worked out for a user is kept until one of those objects changes.
+    It caches its results until one of those objects changes.
     """
 
     def __init__(self, store: Store) -> None:
@@ -57,7 +57,7 @@ class RbacAuthorizer:
         store.subscribe(self._forget)
 
     def authorize(self, user: User, wanted: Attributes) -> Decision:
-        """Whether `user` may do it."""
+        """Decide whether `user` may take the action."""
         if _ALMIGHTY in user.groups:
             return _ALLOWED
         key = (user.name, user.groups, wanted)
@@ -77,7 +77,7 @@ class RbacAuthorizer:
         return Decision(allowed=False, reason=f"RBAC: {problems}" if problems else "")
 
     def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], str]:
-        """Everything `user` may do there and in the whole cluster; and what could not be found out."""
+        """Return the user's rules in the namespace and the cluster, and a text about unreadable bindings."""
         grants = self._grants_of(user, namespace)
         return [rule for rule, _ in grants.rules], _joined(grants.problems)
 
@@ -115,7 +115,7 @@ class RbacAuthorizer:
         return _Grants(tuple(rules), tuple(dict.fromkeys(problems)))
 
     def _bindings_in(self, namespace: str) -> list[_Binding]:
-        """The RoleBindings of a namespace, or all ClusterRoleBindings."""
+        """Return the RoleBindings of a namespace; the ClusterRoleBindings for ""."""
         bindings = self._bindings.get(namespace)
         if bindings is None:
             bindings = self._bindings[namespace] = list(self._read_bindings(namespace))
@@ -137,7 +137,7 @@ class RbacAuthorizer:
             )
 
     def rules_of_role(self, role: dict[str, Any], namespace: str) -> tuple[tuple[Rule, ...], str]:
-        """What the `roleRef` of a binding there allows, or why that is not known."""
+        """Return the rules of the role in a binding's `roleRef`, or the reason why they are unknown."""
         kind, name = role["kind"], role["name"]
         plural = "roles" if kind == "Role" else "clusterroles"
         stored = self._store.get(Key(_GROUP, plural, namespace if kind == "Role" else "", name))
@@ -147,7 +147,7 @@ class RbacAuthorizer:
 
 
 def _is(user: User, subject: dict[str, Any], namespace: str) -> bool:
-    """Whether a subject of a binding in `namespace` names the user."""
+    """Return whether a subject of a binding in `namespace` is the user."""
     kind, name = subject.get("kind"), subject.get("name", "")
     if kind == "User":
         return bool(name == user.name)

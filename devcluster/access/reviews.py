@@ -1,4 +1,4 @@
-"""The kinds that are only ever posted, to ask something: who has this token, and who may do that."""
+"""TokenReview and the access reviews: kinds that clients create to ask a question; nothing is stored."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["AccessReviews"]
 Object = dict[str, Any]
 
 _GROUP = "authorization.k8s.io"
-_INVALID_TOKEN = "invalid bearer token"  # noqa: S105 -- what is said of one
+_INVALID_TOKEN = "invalid bearer token"  # noqa: S105 -- the status of an invalid one
 
 
 class AccessReviews:
-    """Answers TokenReview, SelfSubjectReview, the access reviews and SelfSubjectRulesReview."""
+    """The answers to TokenReview, SelfSubjectReview, the access reviews and SelfSubjectRulesReview."""
 
     def __init__(
         self,
@@ -48,10 +48,10 @@ class AccessReviews:
         }
 
     async def review(self, kind: str, obj: Object, user: User) -> Object:
-        """The object with its status; `user` is who asks.
+        """Return the object with its status; `user` sent it.
 
         Raises:
-            StatusError: The question makes no sense.
+            StatusError: the question is invalid.
         """
         return self._answers[kind](obj, user)
 
@@ -69,7 +69,7 @@ class AccessReviews:
             user = self._authenticator.user_of(token)
             if user is None:
                 return {"user": {}, "error": _INVALID_TOKEN}
-            # Such a token is for whoever takes it.
+            # A token without audiences is for any server.
             audiences = wanted
         else:
             user = self._tokens.user_of(claims)
@@ -141,7 +141,7 @@ class AccessReviews:
         status: Object = {"resourceRules": resources, "nonResourceRules": paths, "incomplete": bool(problem)}
         if problem:
             status["evaluationError"] = problem
-        # The answer is about the rules alone: what was asked does not come back.
+        # The response has the status only: the server does not repeat the question.
         return {**obj, "spec": {}, "status": status}
 
 

@@ -1,4 +1,4 @@
-"""One rule of a role, and what it allows."""
+"""A rule of a role, and a check whether it allows an action."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Rule:
 
     @classmethod
     def of(cls, rule: dict[str, Any]) -> Self:
-        """From what stands in a role."""
+        """Read a rule from a role."""
         return cls(
             verbs=tuple(rule.get("verbs") or ()),
             groups=tuple(rule.get("apiGroups") or ()),
@@ -40,7 +40,7 @@ class Rule:
         )
 
     def allows(self, wanted: Attributes) -> bool:
-        """Whether it covers the action."""
+        """Return whether the rule covers the action."""
         if wanted.verb not in self.verbs and _ANY not in self.verbs:
             return False
         if wanted.path:
@@ -52,7 +52,7 @@ class Rule:
         )
 
     def parts(self) -> Iterator[Rule]:
-        """The same as rules of one verb, on one resource, or name, or path each."""
+        """Split the rule into rules with one verb and one resource, name or path each."""
         names: list[tuple[str, ...]] = [(name,) for name in self.names] or [()]
         for group, resource, verb, name in product(self.groups, self.resources, self.verbs, names):
             yield Rule(verbs=(verb,), groups=(group,), resources=(resource,), names=name)
@@ -60,7 +60,7 @@ class Rule:
             yield Rule(verbs=(verb,), paths=(path,))
 
     def covers(self, part: Rule) -> bool:
-        """Whether it allows all that a rule does that is one of `parts`."""
+        """Return whether the rule covers another one, which must be from `parts`."""
         if not _has(self.verbs, part.verbs[0]):
             return False
         if part.paths:
@@ -76,11 +76,11 @@ class Rule:
         )
 
     def with_verbs(self, verbs: Iterable[str]) -> Rule:
-        """The same of other verbs."""
+        """Return the same rule with other verbs."""
         return dataclasses.replace(self, verbs=tuple(verbs))
 
     def __str__(self) -> str:
-        """As Go shows it."""
+        """Format the rule as Go prints it."""
         fields = {
             "APIGroups": self.groups,
             "Resources": self.resources,

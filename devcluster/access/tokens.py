@@ -1,4 +1,4 @@
-"""Tokens of ServiceAccounts: what a TokenRequest gets, and whom such a token stands for."""
+"""Tokens of ServiceAccounts, issued by TokenRequests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["AUDIENCE", "ServiceAccountTokens"]
 
 AUDIENCE = "https://kubernetes.default.svc"
-"""Whom tokens are for, and who issues them, unless the request says otherwise."""
+"""The audience and the issuer of tokens, unless the TokenRequest names another audience."""
 
 _GROUP = "authentication.k8s.io"
 _BOUND = {("v1", "Pod"): "pods", ("v1", "Secret"): "secrets", ("v1", "Node"): "nodes"}
@@ -35,13 +35,13 @@ Object = dict[str, Any]
 
 
 class ServiceAccountTokens:
-    """Issues and checks them.
+    """Issuer and verifier of ServiceAccount tokens.
 
-    A token ends with its time, with its ServiceAccount, and with the object it is bound to.
+    A token becomes invalid with its time, its ServiceAccount, and the object it is bound to.
     """
 
     def __init__(self, store: Store, clock: Clock, rng: random.Random, key_file: Path | None = None) -> None:
-        """`key_file` keeps the key for the next run; without it the key is in memory."""
+        """Set up the issuer; `key_file` keeps the key for the next run, None keeps it in memory."""
         self._store = store
         self._clock = clock
         self._rng = rng
@@ -55,10 +55,10 @@ class ServiceAccountTokens:
         return Signer(self._key_file)
 
     def issue(self, account: Object, request: Object) -> Object:
-        """The TokenRequest with its status.
+        """Return the TokenRequest with the issued token in its status.
 
         Raises:
-            StatusError: The request asks for what there cannot be.
+            StatusError: the request is invalid.
         """
         metadata = account["metadata"]
         spec = request.get("spec") or {}
@@ -93,14 +93,14 @@ class ServiceAccountTokens:
         }
 
     def verify(self, token: str) -> User | None:
-        """Whose token it is; None when it is no good, or not for this server."""
+        """Return the token's user, or None if the token is invalid, expired or for another audience."""
         claims = self.claims_of(token)
         if claims is None or AUDIENCE not in claims["aud"]:
             return None
         return self.user_of(claims)
 
     def claims_of(self, token: str) -> Object | None:
-        """What a token says that is good now."""
+        """Return the claims of a token that is valid now, or None."""
         if token.count(".") != 2:  # noqa: PLR2004 -- header, claims, signature
             return None
         claims = self._verified.get(token)
@@ -117,7 +117,7 @@ class ServiceAccountTokens:
         return claims
 
     def user_of(self, claims: Object) -> User:
-        """The ServiceAccount as a user."""
+        """Build the ServiceAccount's user from the claims."""
         private = claims["kubernetes.io"]
         extra = {"authentication.kubernetes.io/credential-id": (f"JTI={claims['jti']}",)}
         for kind in ("node", "pod"):
@@ -132,7 +132,7 @@ class ServiceAccountTokens:
         return User(claims["sub"], groups, private["serviceaccount"]["uid"], extra)
 
     def _bind(self, bound: Object, account: Object) -> Object:
-        """The claims of an object that the token is to end with."""
+        """Return the claims for the object whose deletion ends the token."""
         api_version, kind, name = bound.get("apiVersion", ""), bound.get("kind", ""), bound.get("name", "")
         plural = _BOUND.get((api_version, kind))
         if plural is None:

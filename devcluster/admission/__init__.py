@@ -1,4 +1,4 @@
-"""What looks at writes before they count: the plugins of a usual cluster, and webhooks."""
+"""Admission of writes: the plugins that a cluster has by default, and webhooks."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ Object = dict[str, Any]
 
 
 class ClusterAdmission:
-    """What admission does here; how it is called says `devcluster.api.ports.Admission`."""
+    """The cluster's admission; `devcluster.api.ports.Admission` documents its methods."""
 
     def __init__(
         self,
@@ -40,12 +40,13 @@ class ClusterAdmission:
         authorizer: Authorizer | None = None,
         plugins: Sequence[str] = (),
     ) -> None:
-        """`service_accounts`: whether pods must have one; without controllers nobody makes any.
+        """Set up the plugins; `service_accounts` says whether every pod must have a ServiceAccount.
 
-        `plugins` are there beside the usual ones; without an `authorizer` none that asks it does anything.
+        Without controllers there are no ServiceAccounts. `plugins` are added to the usual ones. A plugin that
+        needs an `authorizer` does nothing without one.
 
         Raises:
-            UnknownPlugin: One of `plugins` is none.
+            UnknownPlugin: one of `plugins` does not exist.
         """
         check_plugins(plugins)
         self._store = store
@@ -61,7 +62,7 @@ class ClusterAdmission:
         self._webhooks = Webhooks(self._configuration, client, rng)
 
     def handles(self, info: AdmissionInfo) -> bool:
-        """Whether there is anything to look at; False for most writes, and quickly."""
+        """Return whether admission applies to the write; a quick check, False for most writes."""
         return (
             self._namespaces.objects_to(info)
             or _is_creation_of(info, "pods")
@@ -73,10 +74,10 @@ class ClusterAdmission:
         )
 
     async def mutate(self, info: AdmissionInfo) -> Object | None:
-        """The object as it is to be.
+        """Return the object as admission changed it.
 
         Raises:
-            StatusError: It is refused.
+            StatusError: admission denies the write.
         """
         self._namespaces.check(info)
         await self._complete(info)
@@ -85,7 +86,7 @@ class ClusterAdmission:
         return info.obj
 
     async def validate(self, info: AdmissionInfo) -> None:
-        """Raises StatusError to refuse."""
+        """Validate the write. Raises StatusError to deny it."""
         if self._escalation is not None:
             self._escalation.check(info)
         if self._owners is not None:
@@ -96,7 +97,7 @@ class ClusterAdmission:
             await self._webhooks.validate(info)
 
     async def _complete(self, info: AdmissionInfo) -> None:
-        """What the plugins add; the same once more does no harm."""
+        """Apply the plugins' defaults; a second call changes nothing."""
         if _is_creation_of(info, "pods") and self._accounts is not None:
             await self._accounts.admit(info)
         elif _is_creation_of(info, "persistentvolumeclaims"):

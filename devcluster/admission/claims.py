@@ -1,4 +1,4 @@
-"""Claims: the StorageClass of those that name none, and which may grow."""
+"""PersistentVolumeClaims: the default StorageClass, and permission to grow."""
 
 from __future__ import annotations
 

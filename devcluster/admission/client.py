@@ -27,7 +27,7 @@ __all__ = ["WebhookClient", "WebhookFailed"]
 Object = dict[str, Any]
 
 AnswerHere = Callable[[bytes, float], Awaitable[tuple[int, bytes | bytearray]]]
-"""(review, seconds) -> status of HTTP and body, by what is in this process."""
+"""An in-process webhook: (review, seconds) -> HTTP status and body."""
 
 _MOST_CONTEXTS = 100
 _ANSWER_LIMIT = 16 << 20
@@ -55,16 +55,16 @@ class WebhookFailed(Exception):
 
 
 class WebhookClient:
-    """Posts reviews over HTTPS, keeping connections; to be closed in the end.
+    """A client that posts reviews over persistent HTTPS connections. Call `close` at the end.
 
-    A service is called where it leads out of the cluster: by its external name, or at endpoints that are no
-    pods. There is nothing behind the address of a pod here.
+    A service is called only if it leads out of the cluster: by its external name, or at endpoints that are no
+    pods. The addresses of pods here have no programs behind them.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.here: dict[str, AnswerHere] = {}
-        """What answers by URL without a way over the network."""
+        """In-process handlers by URL; the client calls them without a network connection."""
         self._session: aiohttp.ClientSession | None = None
         self._contexts: dict[str, ssl.SSLContext] = {}
 
@@ -111,7 +111,7 @@ class WebhookClient:
             raise WebhookFailed(f"Post {quoted(shown)}: {_explained(error, address)}") from error
 
     def _where(self, client_config: Object, query: str) -> tuple[str, str, str]:
-        """The URL to show; of a service also the `host:port` to connect to, and the name it must have."""
+        """Return the URL to show and, for a service, the `host:port` to dial and the name to verify."""
         if client_config.get("url"):
             url = client_config["url"]
             return f"{url}{'&' if '?' in url else '?'}{query}", "", ""
@@ -172,7 +172,7 @@ def _with_host(url: str, host: str) -> str:
 
 
 def _decoded(status: int, body: bytes, *, is_text: bool) -> Object:
-    """The answer's object; what client-go says of answers that are none."""
+    """Parse the response's object; raises WebhookFailed with client-go's message if it is not an object."""
     if status not in _SUCCESS:
         raise WebhookFailed(_refusal(status, body if is_text or body[:1] == b"{" else b""))
     try:
@@ -203,7 +203,7 @@ def _refusal(status: int, body: bytes) -> str:
 
 
 def _explained(error: Exception, url: str) -> str:
-    """What Go would say of a connection that failed."""
+    """Return the message that Go would give for a failed connection."""
     import aiohttp  # noqa: PLC0415 -- loaded by then
 
     if isinstance(error, (TimeoutError, asyncio.TimeoutError)):

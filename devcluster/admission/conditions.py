@@ -30,10 +30,11 @@ class Conditions:
         return bool(self._conditions)
 
     def hold(self, request: Object, info: AdmissionInfo) -> bool:
-        """Whether they do, for the `request` of a review.
+        """Return whether all conditions are true for the `request` of a review.
 
         Raises:
-            StatusError: One cannot be evaluated, and none is false, and the webhook's failure policy is Fail.
+            StatusError: a condition cannot be evaluated, none is false, and the webhook's failure policy
+                is Fail.
         """
         errors = []
         values = {

@@ -33,7 +33,7 @@ _ANY = "*"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hook:
-    """One webhook of one configuration."""
+    """A webhook of a webhook configuration."""
 
     identity: tuple[str, int]
     """The name of its configuration, and its place there."""
@@ -44,18 +44,18 @@ class Hook:
     objects: LabelSelector
     conditions: Conditions
     equivalent: bool
-    """Whether rules count that name another version of the resource."""
+    """Whether a rule for one version of a resource also matches its other versions."""
     ignores_failure: bool
-    """Whether the write goes on when it cannot be called."""
+    """Whether a write continues if the webhook cannot be called."""
     reinvocable: bool
     side_effects: bool
-    """Whether calling it has effects that a dry run must not have."""
+    """Whether the webhook has side effects, which a dry run must not cause."""
     timeout: float
     versions: tuple[str, ...]
 
     @classmethod
     def of(cls, identity: tuple[str, int], hook: Object) -> Hook:
-        """From what stands in the configuration."""
+        """Read a webhook from a configuration."""
         ignores = hook.get("failurePolicy", "Fail") == "Ignore"
         return cls(
             identity=identity,
@@ -93,11 +93,11 @@ class Configuration:
         self._registry = registry
         self._hooks: dict[bool, tuple[Hook, ...]] = {}
         self._named: dict[tuple[str, str], bool] = {}
-        """Whether any rule names a resource, in whatever version."""
+        """Cached answers whether any rule names a resource in any version."""
         store.subscribe(self._forget)
 
     def concerns(self, info: AdmissionInfo) -> bool:
-        """Whether any webhook might be called for it: quick, and sometimes wrongly yes."""
+        """Return whether a webhook may apply to the write; a quick check with false positives."""
         mutating, validating = self.hooks(mutating=True), self.hooks(mutating=False)
         if not mutating and not validating:
             return False
@@ -109,14 +109,14 @@ class Configuration:
         return named and any(self._resource_for(hook, info) is not None for hook in (*mutating, *validating))
 
     def hooks(self, *, mutating: bool) -> tuple[Hook, ...]:
-        """In the order in which they are called."""
+        """Return the webhooks in the order in which they are called."""
         hooks = self._hooks.get(mutating)
         if hooks is None:
             hooks = self._hooks[mutating] = tuple(self._read(_PLURALS[mutating]))
         return hooks
 
     def match(self, hook: Hook, info: AdmissionInfo) -> Invocation | None:
-        """The call to be made, match conditions aside; None when it does not concern the write."""
+        """Return the call to make, before match conditions; None when no rule matches the write."""
         resource = self._resource_for(hook, info)
         if resource is None or not self._namespace_matches(hook, info):
             return None
@@ -132,7 +132,7 @@ class Configuration:
         return Invocation(hook, resource, kind)
 
     def _resource_for(self, hook: Hook, info: AdmissionInfo) -> Resource | None:
-        """The resource as a rule of the webhook has it."""
+        """Return the resource in the version that a rule of the webhook names, or None."""
         resource = info.resource
         if resource.group == _GROUP and resource.plural in _EXEMPT:
             return None

@@ -1,4 +1,4 @@
-"""Nobody grants more than they may do: what roles and bindings take beside the right to write them."""
+"""Protection against privilege escalation: checks for writes of roles and bindings beyond plain RBAC."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _NOT_GRANTED = ("ownerReferences", "finalizers", "managedFields", "resourceVersi
 
 
 class Escalation:
-    """Refuses roles and bindings that allow more than their writer, who may neither `escalate` nor `bind`."""
+    """A check that refuses roles and bindings beyond the writer's rights, except by `escalate` or `bind`."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 
     def concerns(self, info: AdmissionInfo) -> bool:
-        """Whether the write grants anything."""
+        """Return whether the write can grant rights."""
         return (
             info.resource.group == _GROUP
             and info.obj is not None
@@ -44,7 +44,7 @@ class Escalation:
         )
 
     def check(self, info: AdmissionInfo) -> None:
-        """Raises StatusError to refuse."""
+        """Raise StatusError if the write would grant rights that the user lacks."""
         obj, old = info.obj, info.old
         if not self.concerns(info) or obj is None or (old is not None and _granted(obj) == _granted(old)):
             return
@@ -95,7 +95,7 @@ def _granted(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def _compact(parts: Iterable[Rule]) -> Iterable[Rule]:
-    """Those of one resource in one."""
+    """Merge rules for the same resource into one rule with all their verbs."""
     verbs: dict[tuple[object, ...], tuple[Rule, list[str]]] = {}
     for part in parts:
         of = (part.groups, part.resources, part.names, part.paths, part.paths and part.verbs)

@@ -1,4 +1,4 @@
-"""Nothing is created where there is no namespace, or one that is going away."""
+"""NamespaceLifecycle: refusal of creates in a namespace that is missing or terminating."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FREE = "localsubjectaccessreviews.authorization.k8s.io"
 
 
 class NamespaceLifecycle:
-    """Refuses writes for the sake of their namespace."""
+    """A check of a write's namespace."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -31,11 +31,11 @@ class NamespaceLifecycle:
         store.subscribe(self._follow)
 
     def objects_to(self, info: AdmissionInfo) -> bool:
-        """Whether `check` would refuse."""
+        """Return whether `check` would refuse the write."""
         return self._problem(info) is not None
 
     def check(self, info: AdmissionInfo) -> None:
-        """Raises StatusError to refuse."""
+        """Raise StatusError if the write's namespace is missing or terminating."""
         problem = self._problem(info)
         if problem is not None:
             raise problem

@@ -1,4 +1,4 @@
-"""OwnerReferencesPermissionEnforcement: who sets an owner must be allowed what comes of it."""
+"""OwnerReferencesPermissionEnforcement: users need delete and finalizer rights to set owner references."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ Object = dict[str, Any]
 _ANYTHING = Attributes(
     verb="update", group="*", version="*", resource="*", subresource="finalizers", name="*"
 )
-"""Who may do that may set finalizers on whatever there is."""
+"""A user with this permission may set finalizers on every object."""
 
 
 class OwnerReferences:
-    """Refuses owner references for which rights are missing.
+    """A check that the user has the rights that new owner references need.
 
-    An object goes with its owner, so whoever gives it one needs the right to delete it. A reference that
-    blocks the owner's deletion does what a finalizer of the owner does, and takes the right to set those.
+    An object is deleted with its owner, so setting an owner needs the right to delete the object. A reference
+    that blocks the owner's deletion acts like a finalizer of the owner, and needs the right to set its
+    finalizers.
     """
 
     def __init__(self, authorizer: Authorizer, registry: Registry) -> None:
@@ -35,13 +36,13 @@ class OwnerReferences:
         self._registry = registry
 
     def concerns(self, info: AdmissionInfo) -> bool:
-        """Whether the write changes owners."""
+        """Return whether the write changes owners."""
         if info.obj is None or (info.resource.name == "pods" and info.subresource == "status"):
             return False
         return _owners(info.obj) != _owners(info.old)
 
     def check(self, info: AdmissionInfo) -> None:
-        """Raises StatusError to refuse."""
+        """Raise StatusError if the user lacks a right that the new owner references need."""
         if not self.concerns(info):
             return
         resource = info.resource
@@ -104,7 +105,7 @@ def _owners(obj: Object | None) -> list[Object]:
 
 
 def _newly_blocking(info: AdmissionInfo) -> Iterable[Object]:
-    """The references that block and are new, or did not block before."""
+    """Yield the references whose blockOwnerDeletion this write sets."""
     before = {owner.get("uid"): owner for owner in _owners(info.old)}
     for owner in _owners(info.obj):
         if owner.get("blockOwnerDeletion") and not before.get(owner.get("uid"), {}).get("blockOwnerDeletion"):

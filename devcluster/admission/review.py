@@ -1,4 +1,4 @@
-"""The AdmissionReview that a webhook gets, and what it must answer."""
+"""The AdmissionReview: the request to a webhook, and its response."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Verdict:
 
 
 def make_review(uid: str, version: str, info: AdmissionInfo, invocation: Invocation) -> Object:
-    """The review of a write; `version` is that of AdmissionReview."""
+    """Build the AdmissionReview of a write, in the review API's `version`."""
     resource, user = info.resource, info.user
     user_info: Object = {"username": user.name}
     if user.uid:
@@ -74,10 +74,10 @@ def make_review(uid: str, version: str, info: AdmissionInfo, invocation: Invocat
 
 
 def read_answer(answer: Object, uid: str, version: str, *, mutating: bool) -> Verdict:
-    """What the webhook says.
+    """Parse a webhook's response.
 
     Raises:
-        WebhookFailed: It says nothing that counts.
+        WebhookFailed: the response is invalid.
     """
     response = answer.get("response")
     if not isinstance(response, dict):
@@ -101,7 +101,7 @@ def read_answer(answer: Object, uid: str, version: str, *, mutating: bool) -> Ve
 
 
 def denial(hook: Hook, status: Object) -> StatusError:
-    """The refusal of a write that a webhook denied."""
+    """Build the error for a write that a webhook denied."""
     by = f"admission webhook {quoted(hook.name)} denied the request"
     message, reason = status.get("message", ""), status.get("reason", "")
     message = f"{by}: {message or reason}" if message or reason else f"{by} without explanation"

@@ -23,11 +23,11 @@ _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 _TOKEN_LIFE = 3607
 _ATTEMPTS = 10
 _PAUSE = 0.1
-"""Seconds: a namespace that is new gets its default account in a moment."""
+"""Seconds between checks for a new namespace's default account."""
 
 
 class ServiceAccounts:
-    """Gives every pod an account."""
+    """A plugin that gives every pod a ServiceAccount and its token."""
 
     def __init__(self, store: Store, rng: random.Random) -> None:
         self._store = store
@@ -63,7 +63,7 @@ class ServiceAccounts:
         return None
 
     def _mount(self, spec: Object) -> None:
-        """Mount the token, the authority and the namespace where a container has nothing of its own there."""
+        """Mount the token, the CA and the namespace in containers without a mount at that path."""
         volumes = spec.setdefault("volumes", [])
         ours = [each["name"] for each in volumes if each.get("name", "").startswith("kube-api-access-")]
         name = ours[0] if ours else "kube-api-access-" + "".join(self._rng.choices(_SUFFIX, k=5))

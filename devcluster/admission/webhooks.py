@@ -1,4 +1,4 @@
-"""Calling the webhooks that a write concerns, and doing what they say."""
+"""Calls of the webhooks that match a write, and the application of their responses."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Webhooks:
                 continue
             invocation = await self._invocation(hook, info, mutating=True)
             if invocation is not None and await self._mutate_by(invocation, info):
-                # One that had its second turn may still be called for what a later one changes now.
+                # A webhook is called again for later changes, even if it has been reinvoked before.
                 again += [each for each in seen if each not in again]
         return changed
 
@@ -128,7 +128,7 @@ class Webhooks:
         await self._ask(invocation, info, mutating=False)
 
     async def _ask(self, invocation: Invocation, info: AdmissionInfo, *, mutating: bool) -> Verdict | None:
-        """What the webhook says, if that is yes; None when it failed and may."""
+        """Call the webhook and return its verdict; None if it failed and its failure policy is Ignore."""
         hook = invocation.hook
         if info.dry_run and hook.side_effects:
             raise bad_request(f"admission webhook {quoted(hook.name)} does not support dry run")
@@ -162,7 +162,7 @@ class Webhooks:
 
 
 def _patched(obj: Object, operations: list[Object]) -> Object:
-    """The object after the patch; raises StatusError that names an operation that cannot be done."""
+    """Apply the patch; raises StatusError that names an operation that fails."""
     for operation in operations:
         try:
             obj = json_patch(obj, [operation])
@@ -192,7 +192,7 @@ def _why_not(operation: Object, obj: Object) -> str:
 
 
 def _is_there(value: Any, path: str) -> bool:
-    """Whether a JSON pointer leads to something in the document."""
+    """Return whether a JSON pointer has a value in the document."""
     for step in path.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(value, list) and name.isdecimal() and int(name) < len(value):
@@ -205,10 +205,10 @@ def _is_there(value: Any, path: str) -> bool:
 
 
 def _decoded(obj: Object, resource: Resource) -> Object:
-    """A patched object of a built-in kind as Go reads it.
+    """Decode a patched object of a built-in kind as Go would.
 
     Raises:
-        StatusError: It is another kind's now, or cannot be read.
+        StatusError: the patch changed the kind, or made the object undecodable.
     """
     given = (obj.get("apiVersion"), obj.get("kind"))
     if given != (resource.api_version, resource.kind):
@@ -224,7 +224,7 @@ def _decoded(obj: Object, resource: Resource) -> Object:
 
 
 async def _converted(obj: Object | None, have: Resource, want: Resource) -> Object | None:
-    """An object of one version of a resource in another."""
+    """Convert an object from one version of a resource to another."""
     api_version = want.api_version
     if obj is None or have is want or obj.get("apiVersion") != have.api_version:
         return obj

@@ -1,4 +1,4 @@
-"""Reading what clients send: JSON, YAML or protobuf, into objects of a kind."""
+"""Decoding of request bodies in JSON, YAML or protobuf."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 def decode_object(call: Call, registry: Registry, validation: str, *, kind: Resource | None = None) -> Object:
-    """The object in the body, of the call's kind (or `kind`, for subresources that take another one).
+    """Decode the object in the body, of the call's kind or of `kind` for subresources with another kind.
 
-    What field validation finds is an error or a warning of the call, as `validation` has it.
+    Findings of field validation become an error or warnings of the call, as `validation` says.
 
     Raises:
         StatusError: 400 or 415.
@@ -67,13 +67,13 @@ def decode_object(call: Call, registry: Registry, validation: str, *, kind: Reso
 
 
 def names_kind(call: Call) -> bool:
-    """Whether the object in the body says of what kind or version it is."""
+    """Return whether the object in the body has a kind or an apiVersion."""
     document, _ = _parse(call, call.resource, call.request.body)
     return isinstance(document, dict) and bool(document.get("kind") or document.get("apiVersion"))
 
 
 def _report_other_version(call: Call, validation: str, resource: Resource, document: Object) -> None:
-    """What the schema of the version that a document names has against it, which is heard of first."""
+    """Report unknown fields by the schema of the version that the document names, before other errors."""
     group_version = document.get("apiVersion") or ""
     group, _, version = group_version.rpartition("/")
     if group != resource.group:
@@ -102,9 +102,9 @@ def report(call: Call, validation: str, resource: Resource, problems: list[str])
 
 
 def typed(document: Object, resource: Resource, raw: bytes | None = None) -> tuple[Object, list[str]]:
-    """`document` as an object of the kind, and the problems that field validation reports.
+    """Decode `document` as an object of the kind; return it with the findings of field validation.
 
-    Duplicates are looked for in `raw`, the JSON that the document was read from.
+    Duplicate fields are searched in `raw`, the document's JSON text.
 
     Raises:
         StatusError: 400, a value has the wrong type.
@@ -150,7 +150,7 @@ def _cannot_be_handled(resource: Resource, why: Exception) -> StatusError:
 
 
 def _parse(call: Call, resource: Resource, body: bytes) -> tuple[Any, bytes | None]:
-    """The document, and its JSON text where it came as such."""
+    """Parse the body; return the document, and its text if the body was JSON."""
     header = call.request.headers.get("content-type", "")
     media_type = split_media_type(header) if header else _FORMATS[0]
     if media_type == _FORMATS[0]:
@@ -173,10 +173,10 @@ def _parse(call: Call, resource: Resource, body: bytes) -> tuple[Any, bytes | No
 
 
 def check_kind(document: Object, resource: Resource, registry: Registry) -> None:
-    """Refuse a document of another kind or version; what it does not say is taken to be right.
+    """Refuse a document of another kind or version; a missing kind or version is taken to be right.
 
     Raises:
-        StatusError: as the real server has it.
+        StatusError: with the real server's message.
     """
     api_version, kind = document.get("apiVersion") or "", document.get("kind") or ""
     if not resource.custom:
@@ -221,7 +221,7 @@ def _not_an_object(document: Any) -> str:
 
 
 def untyped(document: Object) -> str:
-    """Why a document does not tell its kind; empty when it does, or says nothing of it."""
+    """Return an error if a document's kind or apiVersion is not a text, else ""."""
     fields = (each for each in document if each in {"apiVersion", "kind"} and not _is_text(document[each]))
     field = next(fields, None)
     if field is None:

@@ -1,4 +1,4 @@
-"""One request to one resource, as the verbs see it."""
+"""A request to a resource, as the handlers of the verbs get it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_WARNINGS = 300
 
 
 def add_warning(warnings: list[str], text: str) -> None:
-    """Add what the client is to be told, unless it says nothing, is there already or fits no header."""
+    """Add a warning for the client, unless it is empty, a duplicate, unfit for a header, or one too many."""
     if not text or text in warnings or len(warnings) >= _MOST_WARNINGS:
         return
     if not any(unicodedata.category(each) == "Cc" for each in text):
@@ -25,7 +25,7 @@ def add_warning(warnings: list[str], text: str) -> None:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Call:
-    """What is asked, by whom, of which resource. `warnings` collects what the client is to be told."""
+    """A request, its user and its resource. `warnings` collects warnings for the client."""
 
     request: ApiRequest
     resource: Resource
@@ -37,17 +37,17 @@ class Call:
 
     @property
     def key(self) -> Key:
-        """Of the object it names."""
+        """Return the store key of the object that the request names."""
         return self.key_of(self.name)
 
     def key_of(self, name: str) -> Key:
-        """Of another object in the same place."""
+        """Return the store key of another object in the same namespace."""
         group, plural = self.resource.stored
         return Key(group, plural, self.namespace if self.resource.namespaced else "", name)
 
     @property
     def user_agent(self) -> str:
-        """The program that asks."""
+        """The request's user agent."""
         return self.request.headers.get("user-agent", "")
 
     @property

@@ -1,4 +1,4 @@
-"""Objects between the version they are stored in and the one that is asked for."""
+"""Conversion of objects between their storage version and a request's version."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _BATCH_BYTES: Final = 4 << 20
 
 
 def is_stored_as(resource: Resource) -> bool:
-    """Whether the objects of this version are stored as they are."""
+    """Return whether objects of this version are stored unconverted."""
     return resource.version == resource.storage_version and resource.store_as is None
 
 
 def decoded(resource: Resource, stored: Stored) -> Object:
-    """A stored object in its own version, but by the present rules of its kind."""
+    """Decode a stored object in its own version, with the current rules of its kind applied."""
     obj = stored.decode()
     versions = resource.custom_versions
     if versions is not None and versions.is_stale(stored.version):
@@ -48,12 +48,12 @@ def decoded(resource: Resource, stored: Stored) -> Object:
 
 
 async def read(resource: Resource, stored: Stored, *, anew: bool = False) -> Object:
-    """A stored object in the version of `resource`, the caller's own.
+    """Return a stored object in the version of `resource`, as a copy that the caller owns.
 
     Args:
-        resource: The kind in the version that is wanted.
-        stored: The object.
-        anew: Convert it even where the result is remembered, as the real server does for reads of one object.
+        resource: the kind in the target version.
+        stored: the object.
+        anew: convert it even where the result is cached, as the real server does for reads of one object.
 
     Raises:
         StatusError: 500, the conversion webhook failed.
@@ -67,7 +67,7 @@ async def read(resource: Resource, stored: Stored, *, anew: bool = False) -> Obj
 
 
 async def data_of(resource: Resource, items: Sequence[Stored]) -> list[bytes]:
-    """The JSON of stored objects in the version of `resource`; converts what is not known, many at once.
+    """Return the JSON of stored objects in the version of `resource`; converts uncached ones in batches.
 
     Raises:
         StatusError: 500, the conversion webhook failed.
@@ -88,13 +88,13 @@ async def data_of(resource: Resource, items: Sequence[Stored]) -> list[bytes]:
 
 
 def known(resource: Resource, stored: Stored) -> bytes | None:
-    """A stored object's JSON in the version of `resource`, where nobody has to be asked for it."""
+    """Return a stored object's JSON in the version of `resource`, or None if a webhook has to convert it."""
     data = rewritten(resource, stored)
     return resource.converted.get(stored) if data is None else data
 
 
 async def to_request(resource: Resource, obj: Object) -> Object:
-    """A decoded object in the version of `resource`; `obj` is the caller's to give away."""
+    """Convert a decoded object to the version of `resource`; may modify `obj`."""
     return (
         obj
         if obj.get("apiVersion") == resource.api_version
@@ -103,17 +103,17 @@ async def to_request(resource: Resource, obj: Object) -> Object:
 
 
 async def to_storage(resource: Resource, obj: Object) -> Object:
-    """An object in the version that is stored; the same one when that is its own."""
+    """Convert an object to its storage version; returns `obj` itself if it already has that version."""
     if is_stored_as(resource):
         return obj
     converted = await _convert(resource, obj, storage_api_version(resource))
-    if resource.custom_versions is not None:  # what is read needs no second look
+    if resource.custom_versions is not None:  # so that reads need not do it
         resource.custom_versions.tidy(converted)
     return converted
 
 
 def storage_api_version(resource: Resource) -> str:
-    """What the stored objects say."""
+    """Return the apiVersion that stored objects have."""
     if resource.store_as is None:
         return resource.storage_api_version
     group = resource.store_as[0]
@@ -121,7 +121,7 @@ def storage_api_version(resource: Resource) -> str:
 
 
 def rewritten(resource: Resource, stored: Stored) -> bytes | None:
-    """A stored object's JSON in the version of `resource`, where the version's name is all that differs."""
+    """Return a stored object's JSON in the version of `resource` if only the version's name differs."""
     versions, data = resource.custom_versions, stored.data
     if versions is not None and versions.is_stale(stored.version):
         return None
@@ -137,12 +137,12 @@ def rewritten(resource: Resource, stored: Stored) -> bytes | None:
 
 
 def head(kind: str, api_version: str) -> bytes:
-    """How the JSON of a stored object begins."""
+    """Return the beginning of a stored object's JSON."""
     return f'{{"kind":"{kind}","apiVersion":"{api_version}",'.encode()
 
 
 def _first_batch(items: Sequence[Stored]) -> Sequence[Stored]:
-    """So many of them that a webhook can deal with them in one review."""
+    """Return the first items, as many as fit into one conversion review."""
     size = 0
     for index, each in enumerate(items[:_BATCH]):
         size += len(each.data)
@@ -152,7 +152,7 @@ def _first_batch(items: Sequence[Stored]) -> Sequence[Stored]:
 
 
 async def _convert_all(resource: Resource, items: Sequence[Stored]) -> list[Object]:
-    """Stored objects in the version of `resource`: one call of the webhook, if any."""
+    """Convert stored objects to the version of `resource`, with at most one webhook call."""
     objects = [decoded(resource, each) for each in items]
     wanted = resource.api_version
     if resource.convert is None:
@@ -182,7 +182,7 @@ async def _convert(resource: Resource, obj: Object, api_version: str) -> Object:
     if resource.convert is None:
         converted = {**obj, "apiVersion": api_version}
         if resource.custom_versions is not None:
-            converted = copy.deepcopy(converted)  # what is pruned may be below
+            converted = copy.deepcopy(converted)  # pruning below may modify it
     else:
         metadata = obj["metadata"]
         (converted,) = await resource.convert([obj], api_version)
@@ -191,7 +191,7 @@ async def _convert(resource: Resource, obj: Object, api_version: str) -> Object:
 
 
 def _tidied(resource: Resource, converted: Object) -> Object:
-    """What came of a conversion, its kind and version first, and nothing in it that its schema lacks."""
+    """Prune a converted object by its schema, and put its kind and apiVersion first."""
     obj = {"kind": converted.pop("kind"), "apiVersion": converted.pop("apiVersion"), **converted}
     if resource.custom_versions is not None:
         resource.custom_versions.prune(obj)

@@ -25,7 +25,7 @@ _GRACE = "deletionGracePeriodSeconds"
 
 
 class Deleted:
-    """What became of a delete: whether the object is gone, and its last or present state."""
+    """The result of a delete: the object's last or current state, and whether it is gone."""
 
     __slots__ = ("gone", "obj", "uid", "version")
 
@@ -37,7 +37,7 @@ class Deleted:
 
 
 class Deleter:
-    """Deletes through admission and the kind's rules."""
+    """Deletion of objects through admission and the kind's rules."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -58,7 +58,7 @@ class Deleter:
                 raise not_found(resource.group, resource.plural, call.name)
             self._check_preconditions(call, options, stored)
             if conversion.rewritten(resource, stored) is None:
-                # Whoever cannot read it may not delete it: not while the webhook is down, at least.
+                # An object that cannot be converted cannot be deleted, for example while its webhook is down.
                 await conversion.read(resource, stored, anew=True)
             if not admitted:
                 await self._admit(call, options, stored)
@@ -75,7 +75,7 @@ class Deleter:
         return Deleted(await conversion.to_request(call.resource, obj), gone=gone, version=version)
 
     def _delete(self, call: Call, options: DeleteOptions, stored: Stored) -> tuple[Object, int, bool]:
-        """The object in its stored version, the version of the change, whether it is gone."""
+        """Return the object in its stored version, the change's version, and whether the object is gone."""
         obj = conversion.decoded(call.resource, stored)
         metadata = obj["metadata"]
         if "deletionTimestamp" not in metadata and call.resource.strategy.prepare_delete(
@@ -118,7 +118,7 @@ class Deleter:
         return obj, final.version, True
 
     def _grace(self, call: Call, obj: Object, options: DeleteOptions) -> tuple[bool, bool]:
-        """Whether the object goes gracefully, and whether that goes on already and needs no change."""
+        """Return whether the deletion is graceful, and whether it is pending already without a change."""
         strategy, metadata = call.resource.strategy, obj["metadata"]
         now = self._writer.clock.now().replace(microsecond=0)
         if "deletionTimestamp" in metadata:

@@ -1,4 +1,4 @@
-"""How deeply documents may be nested."""
+"""The limit on the nesting of documents."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 __all__ = ["TOO_DEEP", "is_too_deep"]
 
 MOST_LEVELS = 200
-"""Of objects and lists within each other; the encoder of the store has its limit not far above."""
+"""The maximum nesting of objects and arrays; the store's encoder has a limit not far above."""
 TOO_DEEP = "exceeded max depth"
 
 
 def is_too_deep(document: Any, body: bytes) -> bool:
-    """Whether a document is nested more deeply than it could be stored; `body` is what it was read from."""
+    """Return whether a document is nested too deeply to be stored; `body` is its text."""
     if body.count(b"{") + body.count(b"[") + body.count(b"\n") < MOST_LEVELS:
         return False
     level = [document] if isinstance(document, dict | list) else []

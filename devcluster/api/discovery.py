@@ -1,4 +1,4 @@
-"""What the server says it serves: `/api`, `/apis` and below, plain and aggregated, `/version`, and `/`."""
+"""Discovery: `/api`, `/apis` and the paths below, plain and aggregated, `/version`, and `/`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 """The content type of the aggregated documents, as a client asks for it and as it is answered."""
 
 KUBERNETES = "v1.36.3"
-"""Whose behaviour this is, by what tests/recordings have of it."""
+"""The Kubernetes version whose behaviour devcluster copies, as tests/recordings have it."""
 _MAJOR, _MINOR, _ = KUBERNETES.removeprefix("v").split(".")
 VERSION = {
     "major": _MAJOR,
@@ -36,7 +36,7 @@ VERSION = {
     "compiler": "",
     "platform": "linux/amd64",
 }
-"""What `/version` answers."""
+"""The response of `/version`."""
 
 _CHANGE = ("get", "patch", "update")
 _CONNECT = ("create", "get")
@@ -63,7 +63,7 @@ _VERBS = {
     "proxy": _PROXY,
     "token": ("create",),
 }
-"""Of the subresources that are not read and changed like their resource."""
+"""Verbs of subresources that do more than get, update and patch their object."""
 _CHANGES = ("create", "patch", "update")
 _CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _PATHS = ("/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
@@ -78,7 +78,7 @@ class Document:
 
     @classmethod
     def of(cls, value: Any) -> Document:
-        """The JSON of `value`."""
+        """Encode `value` as a JSON document with its hash."""
         body = orjson.dumps(value) + b"\n"
         return cls(body, f'"{hashlib.sha512(body).hexdigest().upper()}"')
 
@@ -92,7 +92,7 @@ class Discovery:
         self._generation = registry.generation
 
     def core_versions(self, server_address: str) -> Document:
-        """`/api`; `server_address` is host and port under which clients reach this server."""
+        """Return the document of `/api`; `server_address` is this server's host and port for clients."""
         addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}]
         versions = self._registry.groups().get("", [])
         return Document.of(
@@ -100,21 +100,21 @@ class Discovery:
         )
 
     def groups(self) -> Document:
-        """`/apis`."""
+        """Return the document of `/apis`."""
         made = self._cached("groups", make=self._make_groups)
         assert made is not None
         return made
 
     def group(self, group: str) -> Document | None:
-        """`/apis/{group}`; None when nothing of it is served."""
+        """Return the document of `/apis/{group}`; None for an unknown group."""
         return self._cached("group", group, make=lambda: self._make_group(group))
 
     def resources(self, group: str, version: str) -> Document | None:
-        """`/api/v1` and `/apis/{group}/{version}`; None when nothing of it is served."""
+        """Return the document of `/api/v1` or `/apis/{group}/{version}`; None for an unknown version."""
         return self._cached("resources", group, version, make=lambda: self._make_resources(group, version))
 
     def aggregated(self, *, core: bool) -> Document:
-        """`/api` (`core`) or `/apis` with everything below it, for clients that accept `AGGREGATED`."""
+        """Return aggregated discovery of `/api` (`core`) or `/apis`, for clients that accept `AGGREGATED`."""
         made = self._cached(
             "aggregated", "core" if core else "", make=lambda: self._make_aggregated(core=core)
         )
@@ -122,7 +122,7 @@ class Discovery:
         return made
 
     def root(self) -> Document:
-        """`/`: the paths there are."""
+        """Return the document of `/`, the list of paths."""
         made = self._cached("root", make=self._make_root)
         assert made is not None
         return made
@@ -252,7 +252,7 @@ def _aggregated_part(resource: Resource, subresource: str) -> dict[str, Any]:
 
 
 def _response_kind(resource: Resource, group: str, version: str, kind: str) -> dict[str, str]:
-    """Empty group and version stand for the resource's own; custom kinds spell them out."""
+    """Return a response kind; an empty group and version are the resource's, spelt out for custom kinds."""
     if resource.custom and not group:
         group, version = resource.group, resource.version
     return {"group": group, "version": version, "kind": kind}
@@ -273,5 +273,5 @@ def _verbs(resource: Resource) -> tuple[str, ...]:
 
 
 def _subresources(resource: Resource) -> list[str]:
-    """In the order of the real server: by name, but `status` before `scale` for custom kinds."""
+    """Return the subresources by name, but `status` before `scale` for custom kinds, as the real server."""
     return sorted(resource.subresources, reverse=resource.custom)

@@ -1,4 +1,4 @@
-"""Requests for discovery documents: which of them, and in which representation."""
+"""Responses to discovery requests: choice of the document and of its representation."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ _RESOURCES_PATH = 3
 def answer_discovery(
     discovery: Discovery, request: ApiRequest, *, server_address: str = ""
 ) -> ApiResponse | None:
-    """The answer to `/`, `/version`, `/api`, `/apis` and the groups and versions below; None elsewhere.
+    """Answer `/`, `/version`, `/api`, `/apis` and the paths below; None for other paths.
 
-    `server_address` is host and port under which clients reach this server; the `Host` header by default.
+    `server_address` is the host and port at which clients reach this server; the `Host` header by default.
 
     Raises:
-        StatusError: 404 where nothing is served, 405 for other methods, 406 if no representation is accepted.
+        StatusError: 404 for an unknown path, 405 for other methods, 406 if no offered media type is
+            accepted.
     """
     parts = [part for part in request.path.split("/") if part]
     if not parts:
@@ -50,7 +51,7 @@ def answer_discovery(
 
 
 def _wants_aggregated(request: ApiRequest) -> bool:
-    """Whether any clause asks for it, whatever the order of its parameters."""
+    """Return whether a clause of the Accept header asks for aggregated discovery."""
     wanted = set(AGGREGATED.split(";"))
     accept = request.headers.get("accept", "")
     return any(wanted <= {part.strip() for part in clause.split(";")} for clause in accept.split(","))
@@ -80,7 +81,7 @@ def _check_read(request: ApiRequest) -> None:
 
 
 def _page_not_found() -> ApiResponse:
-    """What Go's own server says where no handler is."""
+    """Return the 404 page of Go's HTTP server."""
     return ApiResponse(
         status=404,
         content_type="text/plain; charset=utf-8",

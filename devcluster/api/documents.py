@@ -11,7 +11,7 @@ __all__ = ["Documents"]
 
 
 class Documents:
-    """Answers requests for them."""
+    """The discovery and OpenAPI documents."""
 
     def __init__(self, registry: Registry) -> None:
         self._discovery = Discovery(registry)
@@ -19,7 +19,7 @@ class Documents:
         self._openapi: object = None
 
     def answer(self, request: ApiRequest) -> ApiResponse | None:
-        """The document; None when the path is of none."""
+        """Return the discovery or OpenAPI document at the request's path, or None."""
         if not request.path.startswith("/openapi/"):
             return answer_discovery(self._discovery, request)
         from devcluster.api.openapi import OpenApi  # noqa: PLC0415 -- loads the table of types

@@ -30,10 +30,10 @@ class _Unconverted(Exception):
 
 
 async def with_versions(resource: Resource, step: Callable[[Convert], Result]) -> Result:
-    """What `step` returns, which gets what converts objects to other versions.
+    """Return the result of `step`, which receives a function that converts objects to other versions.
 
-    It knows nothing of webhooks and does not wait: it is taken again from its beginning once another object
-    that it asked for is there.
+    `step` is synchronous. When it needs a conversion that a webhook has to do, it is interrupted, and called
+    again from its beginning once the converted object is there.
     """
     convert_all, versions = resource.convert, resource.custom_versions
     if convert_all is None:

@@ -1,4 +1,4 @@
-"""Kinds that are sent to subresources only, and are not served as resources."""
+"""Kinds that only subresources accept, and that are not served as resources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["internal_resource"]
 
 @functools.cache
 def internal_resource(group: str, version: str, kind: str) -> Resource:
-    """Such a kind, as the decoder wants it."""
+    """Return such a kind as a resource for the decoder."""
     return Resource(
         group=group,
         version=version,

@@ -1,4 +1,4 @@
-"""What Go's JSON decoder says of text that is no JSON."""
+"""Error messages of Go's JSON decoder for invalid JSON."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _END = "unexpected end of JSON input"
 
 
 class _Malformed(Exception):
-    """The text is what Go says."""
+    """The text is not JSON; the message is Go's."""
 
 
 def describe(text: bytes) -> str:
-    """Why `text` cannot be read; for text that is no JSON."""
+    """Return Go's error message for an invalid JSON text."""
     try:
         place = _value(text, _skip(text, 0))
         place = _skip(text, place)

@@ -10,22 +10,22 @@ import orjson
 __all__ = ["read_json"]
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-# What `surrogateescape` makes of a byte that is no part of a character.
+# `surrogateescape` turns a byte that is not valid UTF-8 into one of these.
 _ESCAPED_BYTE = re.compile("[\udc80-\udcff]")
-# A pair of surrogates, one that stands alone, or any other escape: what follows a `\\` is not taken for one.
+# A surrogate pair, a lone surrogate, or any other escape, so that the text behind `\\` is not mistaken for
+# one.
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<alone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
 )
 
 
 def read_json(body: bytes) -> tuple[Any, bytes]:
-    """The document, and the text that it stands for.
+    """Parse JSON; return the document and its text.
 
-    That text is `body` itself, but for what is no character: each byte of that sort, and each surrogate that
-    stands alone, is U+FFFD.
+    The text is `body`, with U+FFFD in place of each invalid byte and each lone surrogate.
 
     Raises:
-        orjson.JSONDecodeError: it is no JSON.
+        orjson.JSONDecodeError: the text is not JSON.
     """
     try:
         return orjson.loads(body), body

@@ -1,4 +1,4 @@
-"""The metadata of stored objects: what only the server writes, and how it is kept."""
+"""The metadata of stored objects that only the server writes."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _ORDER = (
 
 
 def unique_id(rng: random.Random) -> str:
-    """A random UUID, of version 4."""
+    """Return a random UUID of version 4."""
     number = rng.getrandbits(128) & ~(0xF000 << 64) & ~(0xC000 << 48) | 0x4000 << 64 | 0x8000 << 48
     text = f"{number:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def storage_path(key: Key) -> str:
-    """The key under which the real server would have stored it, as it stands in some errors."""
+    """Return the etcd key that the real server would use; some errors contain it."""
     names = {
         ("", "services"): "services/specs",
         ("", "endpoints"): "services/endpoints",
@@ -54,7 +54,7 @@ def storage_path(key: Key) -> str:
 
 
 def in_order(metadata: Object) -> Object:
-    """The fields in the order in which the real server writes them, with room for the version."""
+    """Return the fields in the real server's order, with a resourceVersion."""
     metadata.setdefault("resourceVersion", "")
     return {field: metadata[field] for field in _ORDER if field in metadata}
 
@@ -73,7 +73,7 @@ def restore(metadata: Object, before: Object) -> None:
 
 
 def last_finalizer_gone(metadata: Object, before: Object) -> bool:
-    """Whether nothing keeps an object any longer that is to be deleted, and whose grace has passed."""
+    """Return whether the last finalizer of an object under deletion is gone, and its grace period over."""
     return (
         not metadata.get("finalizers")
         and bool(before.get("deletionTimestamp"))

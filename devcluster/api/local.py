@@ -1,4 +1,4 @@
-"""The API server for those in the same process: no HTTP, and nobody asks whether they may."""
+"""In-process client of the API server: no HTTP, and no authorization."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ CONTROLLER = User(f"system:{MANAGER}", ("system:masters", "system:authenticated"
 
 
 class LocalClient:
-    """Reads from the store and writes as a request does, admission and field management included.
+    """A client that reads from the store and writes like a request, with admission and field management.
 
-    A resource is named as `pods` or `deployments.apps`; objects are of the version that is stored. Every
-    method raises StatusError.
+    Resources are named `pods` or `deployments.apps`; objects have their storage version. Every method raises
+    StatusError.
     """
 
     def __init__(self, server: ApiServer, *, user: User = CONTROLLER, manager: str = MANAGER) -> None:
-        """`manager` is the field manager of what is written."""
+        """Set up the client; `manager` is the field manager of its writes."""
         self._server = server
         self._user = user
         self._headers = {"user-agent": f"{manager}/devcluster", "content-type": MERGE}
 
     async def get(self, resource: str, namespace: str, name: str) -> Object:
-        """The object."""
+        """Return the object. Raises StatusError, 404, when it does not exist."""
         found = self.peek(resource, namespace, name)
         if found is None:
             served = self._resource(resource)
@@ -51,7 +51,7 @@ class LocalClient:
         return found
 
     def peek(self, resource: str, namespace: str, name: str) -> Object | None:
-        """The object as it is stored, None when there is none."""
+        """Return the stored object, or None when it does not exist."""
         stored = self._server.store.get(self._call(resource, namespace, name).key)
         return None if stored is None else stored.decode()
 
@@ -63,7 +63,7 @@ class LocalClient:
         labels: LabelSelector | None = None,
         owner_uid: str | None = None,
     ) -> list[Object]:
-        """The objects of one namespace or all, as they are stored."""
+        """Return the stored objects of one namespace, or of all."""
         found = []
         for stored in self._server.store.select(*self._resource(resource).stored, namespace):
             if labels is not None and not labels.matches(stored.labels):

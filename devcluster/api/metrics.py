@@ -1,4 +1,4 @@
-"""What the API server counts of the requests it answers, as the real one counts it."""
+"""The API server's request metrics, counted as the real server counts them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ DURATIONS: Final = (
     *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0),
     *(3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0),
 )
-"""Seconds, of requests."""
+"""Bounds of request durations, in seconds."""
 SIZES: Final = (1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9)
-"""Bytes, of answers."""
+"""Bounds of response sizes, in bytes."""
 _SERVER: Final = "apiserver"
 _VERBS: Final = {
     "get": "GET",
@@ -36,7 +36,7 @@ _VERBS: Final = {
     "deletecollection": "DELETE",
 }
 _CONNECTING: Final = frozenset({"log", "exec", "portforward", "attach", "proxy"})
-"""Subresources that are reached by `CONNECT`, whatever the method."""
+"""Subresources with the verb `CONNECT`, whatever the method."""
 _READING: Final = frozenset({"GET", "LIST"})
 _READING_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _PAGES: Final = {
@@ -47,7 +47,7 @@ _PAGES: Final = {
     "/apis": ("apis", _SERVER),
     "/openapi/v3": ("openapi/v3", ""),
 }
-"""Paths beside the resources that are counted: as which subresource, of which component."""
+"""Counted paths other than resources, each with its subresource and component labels."""
 _OPENAPI: Final = "/openapi/v3/"
 _ONE_NAME: Final = re.compile(r"(?:^|,)metadata\.name==?[^,=]")
 _REMOVED: Final = re.compile(r"unavailable in v(\d+\.\d+)\+")
@@ -57,7 +57,7 @@ _SECOND: Final = 1.0
 
 @dataclasses.dataclass(slots=True)
 class Histogram:
-    """How many values there were up to each bound, and above the last."""
+    """Counts of values up to each bound, and above the last."""
 
     bounds: Sequence[float]
     counts: list[int] = dataclasses.field(init=False)
@@ -67,14 +67,14 @@ class Histogram:
         self.counts = [0] * (len(self.bounds) + 1)
 
     def observe(self, value: float) -> None:
-        """One more."""
+        """Add one value to the histogram."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
 
 @dataclasses.dataclass(slots=True)
 class Series:
-    """Requests that have everything in common but their code."""
+    """Requests with the same labels except for the status code."""
 
     verb: str
     dry_run: str
@@ -90,11 +90,11 @@ class Series:
 
     @property
     def reads(self) -> bool:
-        """Whether the sizes of the answers are of interest."""
+        """Whether the sizes of the responses are recorded."""
         return self.verb in _READING
 
     def count(self, code: int, seconds: float, size: int) -> None:
-        """One more."""
+        """Count one request."""
         self.codes[code] += 1
         self.seconds.observe(seconds)
         if self.verb in _READING:
@@ -102,7 +102,7 @@ class Series:
 
 
 class InFlight:
-    """How many requests are under way at a time."""
+    """The number of concurrent requests."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -110,7 +110,7 @@ class InFlight:
         self._since = 0.0
 
     def enter(self, now: float) -> None:
-        """One begins."""
+        """Count a request that begins."""
         self._count += 1
         if now - self._since > _SECOND:
             self._since, self._most = now, self._count
@@ -118,31 +118,31 @@ class InFlight:
             self._most = self._count
 
     def leave(self) -> None:
-        """One is answered."""
+        """Count a request that ends."""
         self._count -= 1
 
     def most(self, now: float) -> int:
-        """The most at a time in about the last second."""
+        """Return the largest number of concurrent requests in about the last second."""
         return self._most if now - self._since <= _SECOND else self._count
 
 
 class Metrics:
-    """Counts requests; a few microseconds each. `metrics_page` shows the result."""
+    """The server's request counters; each request takes a few microseconds. `metrics_page` exports them."""
 
     def __init__(self) -> None:
         self.series: dict[tuple[str | bool, ...], Series] = {}
         self.open: Counter[tuple[str, ...]] = Counter()
-        """Requests that last, by verb, group, version, resource, subresource and scope."""
+        """Open long-running requests by verb, group, version, resource, subresource and scope."""
         self.events: Counter[tuple[str, str, str]] = Counter()
-        """Lines sent to watches, by group, version and resource."""
+        """Watch events sent, by group, version and resource."""
         self.deprecated: set[tuple[str, str, str, str, str]] = set()
-        """Group, version, resource, subresource and release of removal of what was asked for."""
+        """Requested deprecated APIs: group, version, resource, subresource and removal release."""
         self.reading = InFlight()
         self.writing = InFlight()
         self._lasting = InFlight()
 
     def in_flight(self, request: ApiRequest, target: Target) -> InFlight:
-        """Where a request is counted while it is under way; what lasts is counted apart."""
+        """Return the counter for a request in progress; long-running requests have their own."""
         if target.verb == "watch" or target.subresource in _CONNECTING:
             return self._lasting
         return self.reading if request.method in _READING_METHODS else self.writing
@@ -212,7 +212,7 @@ class Metrics:
     def _counted(
         self, call: Call, series: Series, answer: ApiResponse, stream: AsyncIterator[bytes], since: float
     ) -> AsyncIterator[bytes]:
-        """The stream, which is open until it ends or is closed."""
+        """Pass the stream on, and count it as open until it ends or is closed."""
         # A watch of one object is known as such here, though not where the requests are counted.
         scope = "resource" if _ONE_NAME.search(call.request.option("fieldSelector")) else series.scope
         where = (series.verb, series.group, series.version, series.resource, series.subresource, scope)
@@ -231,7 +231,7 @@ class Metrics:
 
 
 class _Stream(AsyncIterator[bytes]):
-    """A stream that tells what it sends, and once that it is over."""
+    """A stream that reports its chunks and its end."""
 
     def __init__(
         self, stream: AsyncIterator[bytes], sent: Callable[[bytes], None], ended: Callable[[], None]

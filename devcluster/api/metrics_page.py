@@ -1,4 +1,4 @@
-"""The page at /metrics: what Prometheus reads, with the names and labels of the real API server."""
+"""The /metrics page in Prometheus' format, with the real API server's names and labels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHARED: Final = ("group", "version", "resource", "subresource", "scope", "compo
 
 
 class MetricsPage:
-    """Writes the page."""
+    """The metrics page."""
 
     def __init__(self, metrics: Metrics, store: Store, registry: Registry) -> None:
         self._registry = CollectorRegistry()
@@ -37,18 +37,18 @@ class MetricsPage:
         ProcessCollector(registry=self._registry)
 
     def write(self) -> bytes:
-        """As it is now."""
+        """Return the metrics in the Prometheus text format."""
         return generate_latest(self._registry)
 
 
 class _Requests(Collector):
-    """What is known of requests."""
+    """Collector of request metrics."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
-        """As it is now."""
+        """Yield the current request metrics."""
         metrics = self._metrics
         yield from _finished(list(metrics.series.values()))
         lasting = GaugeMetricFamily(
@@ -85,14 +85,14 @@ class _Requests(Collector):
 
 
 class _Objects(Collector):
-    """What is stored."""
+    """Collector of object counts."""
 
     def __init__(self, store: Store, registry: Registry) -> None:
         self._store = store
         self._registry = registry
 
     def collect(self) -> Iterator[Metric]:
-        """As it is now."""
+        """Yield the current object counts."""
         by_name = GaugeMetricFamily(
             "apiserver_storage_objects", "Objects that are stored.", labels=("resource",)
         )

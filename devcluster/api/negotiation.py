@@ -1,4 +1,4 @@
-"""Which representation an answer has, by what the client accepts."""
+"""Content negotiation: selection of a response's representation by the Accept header."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _ONLY = "only the following media types are accepted: "
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Representation:
-    """What an answer is to look like."""
+    """The media type and transformation of a response."""
 
     media_type: str = _JSON
     transform: str = ""
     """`Table`, `PartialObjectMetadata`, `PartialObjectMetadataList`, or empty for the object itself."""
     version: str = "v1"
-    """Of the group meta.k8s.io, for a transform."""
+    """The version of the group meta.k8s.io, for a transform."""
 
     @property
     def api_version(self) -> str:
-        """Of the transformed object."""
+        """Return the apiVersion of the transformed object."""
         return f"{META_GROUP}/{self.version}"
 
 
@@ -42,13 +42,12 @@ PLAIN = Representation()
 
 @functools.lru_cache(maxsize=512)
 def negotiate(accept: str, *, custom: bool = False, stream: bool = False) -> Representation:
-    """The representation for an `Accept` header.
+    """Choose the representation for an `Accept` header.
 
-    Where the client takes protobuf it gets JSON all the same, which every client that reads
-    protobuf reads too.
+    Clients that ask for protobuf get JSON; every client that reads protobuf reads JSON too.
 
     Raises:
-        StatusError: 406, it accepts nothing that we have.
+        StatusError: 406, the header accepts no media type that the server offers.
     """
     if not accept or accept == _JSON:
         return PLAIN
@@ -82,7 +81,7 @@ def negotiate(accept: str, *, custom: bool = False, stream: bool = False) -> Rep
 
 
 def encode(value: Any, representation: Representation, *, status: int = 200) -> ApiResponse:
-    """An answer of JSON, or YAML where that is asked for; `value` may be JSON already."""
+    """Encode a response as JSON or, where asked for, YAML; `value` may be encoded JSON."""
     if representation.media_type == _YAML:
         return ApiResponse(status=status, content_type=_YAML, body=_yaml(value))
     body = value if isinstance(value, bytes) else orjson.dumps(value)
@@ -90,12 +89,12 @@ def encode(value: Any, representation: Representation, *, status: int = 200) -> 
 
 
 def split_media_type(header: str) -> str:
-    """The media type alone, in lower case."""
+    """Return the media type in lower case, without parameters."""
     return header.partition(";")[0].strip().lower()
 
 
 def failure(error: StatusError, accept: str) -> ApiResponse:
-    """The answer that `error` stands for, in YAML where only that is accepted."""
+    """Build the response for `error`, in YAML if the client accepts only YAML."""
     answer = ApiResponse.failure(error)
     if _YAML in accept:
         try:
@@ -117,7 +116,7 @@ def _yaml(value: Any) -> bytes:
 
 @functools.cache
 def _yaml_dumper() -> Any:
-    """One that puts text in double quotes where it would be read as something else, as Go's library does."""
+    """Return a YAML dumper that quotes ambiguous text as Go's library does."""
     import yaml  # noqa: PLC0415
 
     base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -133,7 +132,7 @@ def _yaml_dumper() -> Any:
 
 
 def _clauses(header: str) -> list[tuple[str, dict[str, str]]]:
-    """The clauses of an Accept header, the most wanted first."""
+    """Parse an Accept header; return its clauses in order of preference."""
     found = []
     for text in header.split(","):
         media_type, *parts = (part.strip() for part in text.split(";"))

@@ -1,7 +1,7 @@
-"""OpenAPI documents of what is served: version 3 for each group and version, version 2 for all in one.
+"""OpenAPI documents of the served API: version 3 for each group and version, version 2 for all in one.
 
-They are made when they are asked for and kept until something they show changes. Their hashes, which clients
-keep their copies by, are of what goes into them, so that the index is had without making any of them.
+A document is built on request, and cached until its content changes. Clients cache documents by hash. A hash
+is computed from a document's inputs, so the index needs no documents.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BEARER = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OpenApiDocument:
-    """A document as it is sent; `hash` is what the index has for it, and in quotes its entity tag."""
+    """A document as sent; `hash` is its hash in the index and, in quotes, its entity tag."""
 
     body: bytes
     hash: str
@@ -52,7 +52,7 @@ class OpenApi:
         self._made: dict[str, OpenApiDocument] = {}
 
     def index(self) -> bytes:
-        """`/openapi/v3`: where the documents are; the address of each has its hash in it."""
+        """Return `/openapi/v3`, the index with the documents' addresses, which contain the hashes."""
         self._refresh()
         paths = {
             path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={self._hashes[path]}"}
@@ -61,12 +61,12 @@ class OpenApi:
         return orjson.dumps({"paths": paths})
 
     def hash_of(self, path: str) -> str | None:
-        """The hash of the document of `api/v1`, `apis/apps/v1` and so on; None when there is none."""
+        """Return the hash of the document of `api/v1`, `apis/apps/v1` and so on; None for an unknown path."""
         self._refresh()
         return self._hashes.get(path)
 
     def document(self, path: str) -> OpenApiDocument | None:
-        """`/openapi/v3/{path}`, `path` as for `hash_of`; None when nothing is served there."""
+        """Return `/openapi/v3/{path}`, with `path` as for `hash_of`; None for an unknown path."""
         wanted = self.hash_of(path)
         if wanted is None:
             return None
@@ -77,7 +77,7 @@ class OpenApi:
         return made
 
     def version_2(self, *, protobuf: bool = False) -> OpenApiDocument:
-        """`/openapi/v2`, in JSON or in protobuf."""
+        """Return `/openapi/v2`, in JSON or in protobuf."""
         self._refresh()
         wanted = _digest("".join(self._hashes.values()).encode())
         name = "v2 protobuf" if protobuf else "v2"
@@ -121,7 +121,7 @@ def _make(resources: list[Resource]) -> dict[str, Any]:
 
 
 def _mentioned(value: Any) -> set[str]:
-    """The components that operations refer to."""
+    """Collect the names of the components that operations refer to."""
     if isinstance(value, dict):
         if isinstance(reference := value.get("$ref"), str):
             return {reference.rpartition("/")[2]}
@@ -132,7 +132,7 @@ def _mentioned(value: Any) -> set[str]:
 
 
 def _fingerprint(resources: list[Resource]) -> str:
-    """Changes when anything changes that the document would show."""
+    """Return a hash that changes with anything that the document shows."""
     shown = [
         (
             each.group,

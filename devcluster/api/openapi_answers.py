@@ -1,4 +1,4 @@
-"""Requests for OpenAPI documents: in JSON, version 2 in protobuf too; clients keep them by their hash."""
+"""Responses to OpenAPI requests, in JSON and, for version 2, protobuf; clients cache them by hash."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _PROTOBUF = frozenset({MEDIA_TYPE, MEDIA_TYPE.replace("v2.v1", "v2@v1")})
 
 
 def answer_openapi(openapi: OpenApi, request: ApiRequest) -> ApiResponse | None:
-    """The answer to `/openapi/v2`, `/openapi/v3` and what is below it; None elsewhere.
+    """Answer `/openapi/v2`, `/openapi/v3` and the paths below; None for other paths.
 
-    Those of version 3 are in JSON alone: whoever takes nothing else gets 406.
+    Version 3 is served as JSON only; clients that do not accept JSON get 406.
     """
     if request.path == "/openapi/v3":
         return ApiResponse(content_type="text/plain; charset=utf-8", body=openapi.index())
@@ -56,7 +56,7 @@ def _accepts_json(request: ApiRequest) -> bool:
 
 
 def _accepted(request: ApiRequest) -> list[str]:
-    """The media types of the Accept header in its order."""
+    """Return the media types of the Accept header, in its order."""
     clauses = request.headers.get("accept", "").split(",")
     return [clause.partition(";")[0].strip().lower() for clause in clauses]
 

@@ -1,4 +1,4 @@
-"""The paths of OpenAPI documents: for each resource what can be done with it, and with which parameters."""
+"""The paths of OpenAPI documents: each resource's operations with their parameters."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _STRATEGIC = "application/strategic-merge-patch+json"
 
 
 def paths_of(resource: Resource) -> Iterator[tuple[str, Operation]]:
-    """Every path of the resource with its operations by method."""
+    """Yield every path of the resource, with its operations by method."""
     verbs = resource.verbs
     *all_namespaces, collection = resource.paths
     about = _Describe(resource)
@@ -147,7 +147,7 @@ class _Describe:
         return operation
 
     def patching(self) -> Operation:
-        """Clients read off its parameters whether fields are validated here."""
+        """Build the patch operation; its parameters tell clients whether the server validates fields."""
         operation = self._operation("patch", "patch", self._named(), f"partially update {self._of}")
         operation["parameters"] = _in_query(_PATCH_PARAMETERS)
         types = _PATCH_TYPES if self._resource.custom else (*_PATCH_TYPES, _STRATEGIC)
@@ -173,7 +173,7 @@ class _Describe:
         return operation
 
     def path_parameters(self, *, name: bool = False) -> list[Operation]:
-        """What stands in the path itself, and what every operation takes."""
+        """Return the path parameters, and the query parameters that every operation has."""
         places = (["name"] if name else []) + (["namespace"] if self._resource.namespaced else [])
         return [
             {"name": place, "in": "path", "required": True, "schema": {"type": "string", "uniqueItems": True}}

@@ -1,8 +1,8 @@
-"""The protobuf form of OpenAPI documents of version 2, which some clients ask for and take no other.
+"""The protobuf form of OpenAPI documents of version 2, for clients that accept no other form.
 
-kubectl reads it where version 3 does not help: to validate the items of a `List`, and for kinds that it does
-not know. The numbers are of the public description of the wire format (`openapi.v2` of gnostic); what the
-documents here never have is not in the table.
+kubectl reads it where version 3 is not enough: to validate the items of a `List`, and for kinds that it does
+not know. The field numbers are from the public description of the wire format (`openapi.v2` of gnostic). The
+table has only the fields that occur in these documents.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Write = Callable[[int, Any], bytes]
 """The bytes of a field with this number and value."""
 
 Fields = Mapping[str, tuple[int, Write]]
-"""The fields of a message by what they are called in JSON."""
+"""The fields of a message, by their JSON names."""
 
 _VARINT, _FIXED, _BYTES = 0, 1, 2
 _SEVEN_BITS = 0x7F
 
 
 def encode_document(document: dict[str, Any]) -> bytes:
-    """The document, which is JSON as `to_v2` makes it, as a protobuf message."""
+    """Encode a JSON document made by `to_v2` as a protobuf message."""
     return _message(document, _DOCUMENT, 16)
 
 
@@ -59,7 +59,7 @@ def _double(number: int, value: float) -> bytes:
 
 
 def _any(number: int, value: Any) -> bytes:
-    """A value of whatever type, as a YAML text; JSON is one."""
+    """Encode a value of any type as a YAML text; JSON is valid YAML."""
     return _bytes(number, _bytes(2, orjson.dumps(value)))
 
 
@@ -68,17 +68,17 @@ def _repeated(write: Write) -> Write:
 
 
 def _of(fields: Fields, extensions: int = 0) -> Write:
-    """A message; `extensions` is the number of the field for all that starts with `x-`."""
+    """Return a writer of messages; `extensions` is the number of the field for all names with `x-`."""
     return lambda number, value: _bytes(number, _message(value, fields, extensions))
 
 
 def _named(write: Write, field: int = 1) -> Write:
-    """A message for a map: each entry has the key and, as `write` does it, the value."""
+    """Return a writer of maps: each entry has the key, and the value as `write` encodes it."""
     return lambda number, value: _bytes(number, _entries(value.items(), write, field))
 
 
 def _inside(only: int, write: Write) -> Write:
-    """A message that has this one field alone."""
+    """Return a writer of messages that have a single field."""
     return lambda number, value: _bytes(number, write(only, value))
 
 
@@ -106,7 +106,7 @@ def _more_properties(number: int, value: dict[str, Any] | bool) -> bytes:
 
 
 def _parameter(number: int, value: dict[str, Any]) -> bytes:
-    """In a body, a query or a path, each of which has a message of its own."""
+    """Encode a parameter; body, query and path parameters have different messages."""
     if value["in"] == "body":
         one_of = _bytes(1, _message(value, _BODY_PARAMETER, 6))
     elif value["in"] == "query":

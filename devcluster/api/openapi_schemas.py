@@ -11,7 +11,7 @@ from devcluster.types import table
 __all__ = ["REF", "component_of", "components", "list_component_of", "own_components"]
 
 REF = "#/components/schemas/"
-"""What stands before the name of a component in a reference to it."""
+"""The prefix of a reference to a component."""
 
 _OBJECT_META = table.META + "ObjectMeta"
 _LIST_META = table.META + "ListMeta"
@@ -31,14 +31,14 @@ _LIST_METADATA = {
 
 
 def component_of(resource: Resource) -> str:
-    """The name of the component of its objects: `io.k8s.api.apps.v1.Deployment`, `com.example.v1.Widget`."""
+    """Return the component's name for the kind: `io.k8s.api.apps.v1.Deployment`, `com.example.v1.Widget`."""
     if not resource.custom:
         return resource.schema.openapi_name
     return f"{_package(resource)}.{resource.kind}"
 
 
 def list_component_of(resource: Resource) -> str:
-    """The name of the component of its lists."""
+    """Return the component's name for the kind's lists."""
     if resource.custom:
         return f"{_package(resource)}.{resource.list_kind}"
     name = table.name_of(resource.group, resource.version, resource.list_kind)
@@ -46,7 +46,7 @@ def list_component_of(resource: Resource) -> str:
 
 
 def own_components(resource: Resource) -> dict[str, dict[str, Any]]:
-    """Those that a custom kind brings with it: of its objects, and of its lists."""
+    """Return the components of a custom kind: its objects and its lists."""
     name = component_of(resource)
     schema = _published(resource.schema.source)
     schema["type"] = "object"
@@ -73,7 +73,7 @@ def own_components(resource: Resource) -> dict[str, dict[str, Any]]:
 
 
 def components(roots: Iterable[str], custom: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The schemas of these names and of all that they refer to, by name."""
+    """Return the schemas of these names, and of all names they refer to, by name."""
     found: dict[str, Any] = {}
     waiting = list(roots)
     while waiting:
@@ -102,7 +102,7 @@ def _references(schema: Any) -> Iterator[str]:
 
 
 def _published(source: Any) -> dict[str, Any]:
-    """A schema of a definition, with the fields that embedded objects have without saying so."""
+    """Return a definition's schema with the implied fields of embedded objects added."""
     schema = dict(source)
     if properties := schema.get("properties"):
         schema["properties"] = {name: _published(each) for name, each in properties.items()}

@@ -1,4 +1,4 @@
-"""The second version of OpenAPI, made of the third: what it cannot say is left out."""
+"""Conversion of OpenAPI documents from version 3 to version 2; fields without an equivalent are dropped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOOSE = ("description", "x-kubernetes-embedded-resource", "x-kubernetes-preserv
 
 
 def to_v2(document: dict[str, Any]) -> dict[str, Any]:
-    """The whole document."""
+    """Convert a whole document."""
     schemas = document["components"]["schemas"]
     return {
         "swagger": "2.0",

@@ -30,7 +30,7 @@ _MANAGER_MAXIMUM = 128
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class WriteOptions:
-    """Of a create, an update or a patch."""
+    """The options of a create, an update or a patch."""
 
     kind: str
     dry_run: bool = False
@@ -72,7 +72,7 @@ class WriteOptions:
         )
 
     def to_object(self, kind: str = "") -> dict[str, Any]:
-        """As admission webhooks see them."""
+        """Return the options as admission webhooks see them."""
         options: dict[str, Any] = {"kind": kind or self.kind, "apiVersion": "meta.k8s.io/v1"}
         if self.dry_run:
             options["dryRun"] = ["All"]
@@ -87,7 +87,7 @@ class WriteOptions:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class DeleteOptions:
-    """Of a delete, from its body or, without one, its parameters."""
+    """The options of a delete, from its body or else from its query parameters."""
 
     dry_run: bool = False
     grace: int | None = None
@@ -144,7 +144,7 @@ class DeleteOptions:
         )
 
     def to_object(self) -> dict[str, Any]:
-        """As admission webhooks see them."""
+        """Return the options as admission webhooks see them."""
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
         if self.grace is not None:
             options["gracePeriodSeconds"] = self.grace
@@ -162,7 +162,7 @@ class DeleteOptions:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class ListOptions:
-    """Of a list or a watch."""
+    """The options of a list or a watch."""
 
     label_selector: str = ""
     field_selector: str = ""
@@ -242,7 +242,7 @@ class ListOptions:
 
 
 def manager_of(options: WriteOptions, user_agent: str) -> str:
-    """The field manager of a write: the one it names, or else the program that sent it."""
+    """Return a write's field manager: from its options, or else from its user agent."""
     if options.field_manager:
         return options.field_manager
     program = user_agent.partition("/")[0]

@@ -1,4 +1,4 @@
-"""Lists in pages: what a continue token says."""
+"""Continue tokens of paged lists."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _NOT_VALID = _INVALID + "continue key is not valid: "
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Continuation:
-    """Where a list goes on: after an object, in the state of a version (-1: in the present one)."""
+    """The start of a list's next page: after an object, in the state of a version (-1: the current one)."""
 
     version: int
     after: tuple[str, str]
     """(namespace, name)."""
 
     def encode(self, *, in_namespace: bool) -> str:
-        """The token; `in_namespace` when one namespace, or a resource without any, is listed."""
+        """Encode the token; `in_namespace` for a list of one namespace or of a cluster-scoped resource."""
         namespace, name = self.after
         start = name if in_namespace or not namespace else f"{namespace}/{name}"
         document = {"v": _FORMAT, "rv": self.version, "start": f"{start}\0"}
@@ -64,7 +64,7 @@ class Continuation:
 
 
 def expired_continuation(after: tuple[str, str], *, in_namespace: bool) -> StatusError:
-    """The 410 for a token whose state is forgotten, with one that goes on in the present state."""
+    """Build the 410 for an expired token, with a token that continues in the current state."""
     error = StatusError(
         410,
         "Expired",

@@ -1,4 +1,4 @@
-"""Patches of all kinds, as changes that the writer carries out."""
+"""Patches of all types, as changes for the writer."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _KINDS = (JSON, MERGE, STRATEGIC, APPLY)
 
 
 def is_apply(call: Call) -> bool:
-    """Whether the body is a configuration to apply.
+    """Return whether the body is an apply configuration.
 
     Raises:
-        StatusError: 415, it is no patch that the resource takes.
+        StatusError: 415, the resource does not accept this type of patch.
     """
     media_type = split_media_type(call.request.headers.get("content-type", ""))
     custom = call.resource.custom
@@ -65,10 +65,10 @@ def is_apply(call: Call) -> bool:
 
 
 def change_of(call: Call, registry: Registry, options: WriteOptions, clock: Clock) -> Change:
-    """What the patch in the body makes of an object.
+    """Return the change that the patch in the body makes to an object.
 
     Raises:
-        StatusError: 400, it cannot be read.
+        StatusError: 400, the patch cannot be parsed.
     """
     media_type = split_media_type(call.request.headers["content-type"])
     if media_type == APPLY:
@@ -110,7 +110,7 @@ def _strategic_patch(live: Object, patch: Any, call: Call) -> Any:
 
 
 def _parse(body: bytes, media_type: str, validation: str) -> tuple[Any, list[str]]:
-    """The patch, and the fields that it has twice."""
+    """Parse the patch; return it with the fields that occur twice."""
     prefix = "" if media_type == STRATEGIC else "error decoding patch: "
     try:
         patch, body = read_json(body)
@@ -141,7 +141,7 @@ def _wrong_type(value: Any, media_type: str) -> str:
 
 
 def _shown(patched: Any, *, custom: bool) -> str:
-    """The document as errors show it: built-in kinds in the order of Go's fields below the top."""
+    """Format the document for errors: built-in kinds with nested fields in the order of Go's structs."""
     if custom:
         return orjson.dumps(patched, option=orjson.OPT_SORT_KEYS).decode()
     return orjson.dumps(dict(sorted(patched.items())) if isinstance(patched, dict) else patched).decode()
@@ -160,7 +160,7 @@ def _check_identity(call: Call, patched: Object) -> None:
 
 
 def _reason(error: StatusError, *, restored: bool) -> str:
-    """Why it cannot be decoded; `restored` of maps, as Go does it for strategic merge patches."""
+    """Return the reason of a decoding error; `restored` gives Go's text for strategic merge patches."""
     cause = error.__cause__
     text: str = getattr(cause, "restored", "") if restored else ""
     return text or error.message.partition(": ")[2]
@@ -169,7 +169,7 @@ def _reason(error: StatusError, *, restored: bool) -> str:
 def _decoded(
     call: Call, registry: Registry, options: WriteOptions, patched: Any, repeated: list[str], patch: Any
 ) -> Object:
-    """The patched document as an object; errors show the `patch` instead of the document if it is given."""
+    """Decode the patched document as an object; errors show `patch`, if given, instead of the document."""
 
     def refuse(why: str) -> StatusError:
         shown = _shown(patched, custom=call.resource.custom) if patch is None else format_v(patch)

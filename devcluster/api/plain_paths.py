@@ -1,4 +1,4 @@
-"""What the server has beside its resources: health, metrics, documents; and what it says of unknown paths."""
+"""Paths without a resource: health, metrics, documents; and the answers for unknown paths."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CHECKS = ("ping", "log", "etcd")
 
 
 class PlainPaths:
-    """Answers requests that are about no resource."""
+    """The answers to requests without a resource."""
 
     def __init__(self, registry: Registry, store: Store, metrics: Metrics) -> None:
         self._registry = registry
@@ -32,7 +32,7 @@ class PlainPaths:
         self._documents = Documents(registry)
 
     def answer(self, request: ApiRequest) -> ApiResponse:
-        """The document at a path, or the 404 for one that there is not."""
+        """Return the document at a path, or a 404."""
         path = request.path.rstrip("/") or "/"
         first, _, rest = path.lstrip("/").partition("/")
         if first in _HEALTH:
@@ -51,11 +51,11 @@ class PlainPaths:
 
     @staticmethod
     def unknown_page() -> ApiResponse:
-        """The 404 that is no Status."""
+        """Return the 404 that is a text page and no Status."""
         return _page_not_found()
 
     def unknown(self, target: Target) -> ApiResponse:
-        """The 404 for a resource that there is not."""
+        """Return the 404 for an unknown resource."""
         known = any(each.group == target.group and not each.custom for each in self._registry.all())
         served = self._registry.find(target.group, target.version, target.plural)
         if not known and served is None:

@@ -94,7 +94,7 @@ def tunnel_response(
 
 
 class _Channels:
-    """Implements `Session` on channels of a WebSocket."""
+    """A `Session` on the channels of a WebSocket."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class _Channels:
         self.lowest = stdout if "stdout" not in self._discards else stderr
 
     async def read(self) -> bytes:
-        """See `Session.read`."""
+        """Read as `Session.read` does."""
         if self._ended or "stdin" in self._discards:
             return b""
         piece = await self._pieces.get()
@@ -122,7 +122,7 @@ class _Channels:
         return piece
 
     async def write(self, data: bytes, *, stderr: bool = False) -> None:
-        """See `Session.write`."""
+        """Write as `Session.write` does."""
         if ("stderr" if stderr else "stdout") not in self._discards:
             await self.send(self._stderr if stderr else self._stdout, data)
 
@@ -138,7 +138,7 @@ class _Channels:
             await self.end()
 
     async def end(self) -> None:
-        """The client sends no more."""
+        """End the client's input."""
         await self._pieces.put(b"")
 
     async def run_while_listening(self, run: Run) -> int:

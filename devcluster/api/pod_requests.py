@@ -1,4 +1,4 @@
-"""Subresources of pods beside their status: binding, eviction, logs, and ways into their containers."""
+"""Subresources of pods other than status: binding, eviction, logs, and connections to containers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
 class PodRequests:
-    """Answers them."""
+    """The answers to requests of pods' subresources."""
 
     def __init__(self, writer: Writer, deleter: Deleter, registry: Registry) -> None:
         self._writer = writer
@@ -129,13 +129,13 @@ class PodRequests:
             name=call.name,
             warnings=call.warnings,
         )
-        # Whoever has a say in deletions is not asked: it was an eviction that was allowed.
+        # Admission has allowed the eviction already, so the deletion skips it.
         deleted = await self._deleter.delete(plain, deletion, admitted=True)
         await self._store.durable(deleted.version)
         return _success()
 
     async def connect(self, call: Call) -> ApiResponse:
-        """Lead into a container by WebSocket, after admission; a pod's proxy leads nowhere."""
+        """Connect to a container by WebSocket, after admission; a pod's proxy is refused."""
         query, options = call.request.query, f"Pod{_CONNECTIONS[call.subresource]}Options"
         asked: Object = {"kind": options, "apiVersion": "v1"}
         asked |= {name: True for name in _STREAMS if _flag(query, name)}
@@ -175,7 +175,7 @@ class PodRequests:
         return process_response(call.request, partial(self.sessions.run, pod, container, command))
 
     def log(self, call: Call) -> ApiResponse:
-        """What a container has printed, and will."""
+        """Return the container's log as a stream."""
         query = call.request.query
         wanted = {name: _number(query, name) for name in ("tailLines", "sinceSeconds", "limitBytes")}
         since = _time(call.request.option("sinceTime"))
@@ -300,7 +300,7 @@ def _set_scheduled(pod: Object, now: str) -> None:
 
 
 def _container(pod: Object, wanted: str) -> str:
-    """The container whose log is meant."""
+    """Return the name of the container whose log the request asks for."""
     name, spec = pod["metadata"]["name"], pod["spec"]
     containers = [each["name"] for each in spec.get("containers") or ()]
     initial = [each["name"] for each in spec.get("initContainers") or ()]

@@ -35,14 +35,14 @@ class Process:
 
 
 ExecScript = Callable[[Process], Awaitable[int]]
-"""Plays a process, and returns its exit code."""
+"""Simulates a process, and returns its exit code."""
 
 PortScript = Callable[[Object, int, Session], Awaitable[None]]
-"""Plays what listens on a port of a pod, until it hangs up."""
+"""Simulates a server on a port of a pod, until it closes the connection."""
 
 
 class PodSessions:
-    """Processes in containers, and ports of pods, as the scripts play them that a test sets.
+    """Processes in containers and ports of pods, simulated by a test's scripts.
 
         async def run(process: Process) -> int:
             await process.write(b"hello")

@@ -1,4 +1,4 @@
-"""What the API server asks of the parts that are given to it."""
+"""The interfaces of the parts that the API server is given."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ Object = dict[str, Any]
 
 
 class Authenticator(Protocol):
-    """Who asks."""
+    """An authenticator of requests."""
 
     def authenticate(self, request: ApiRequest) -> User:
-        """The user; raises StatusError 401 for credentials that nobody has."""
+        """Return the request's user; raises StatusError, 401, for unknown credentials."""
         ...
 
 
 class Authorizer(Protocol):
-    """What a user may do."""
+    """An authorizer of actions."""
 
     def authorize(self, user: User, wanted: Attributes) -> Decision:
-        """Whether it is allowed."""
+        """Decide whether the user may take the action."""
         ...
 
     def rules_of(self, user: User, namespace: str) -> tuple[list[Rule], str]:
-        """All that they may do there; and what could not be found out."""
+        """Return the user's rules in the namespace, and a text about missing information."""
         ...
 
     def rules_of_role(self, role: Object, namespace: str) -> tuple[tuple[Rule, ...], str]:
-        """What the `roleRef` of a binding there allows, or why that is not known."""
+        """Return the rules of the role in a binding's `roleRef`, or the reason why they are unknown."""
         ...
 
 
@@ -59,43 +59,43 @@ class AdmissionInfo:
     dry_run: bool
     user: User
     warnings: list[str]
-    """To be added to."""
+    """Warnings for the client; admission appends to them."""
 
 
 class Admission(Protocol):
-    """Plugins and webhooks that look at writes."""
+    """The plugins and webhooks that admit writes."""
 
     def handles(self, info: AdmissionInfo) -> bool:
-        """Whether anything but what is synchronous would look at it: False saves the copies."""
+        """Return whether asynchronous admission applies to the write; False saves copies of the objects."""
         ...
 
     async def mutate(self, info: AdmissionInfo) -> Object | None:
-        """The object as it is to be; raises StatusError to refuse."""
+        """Return the object as admission changed it; raises StatusError to deny the write."""
         ...
 
     async def validate(self, info: AdmissionInfo) -> None:
-        """Raises StatusError to refuse."""
+        """Validate the write; raises StatusError to deny it."""
         ...
 
 
 class Reviews(Protocol):
-    """Answers the create-only kinds: TokenReview, SubjectAccessReview and their like."""
+    """The answers to create-only kinds such as TokenReview and SubjectAccessReview."""
 
     async def review(self, kind: str, obj: Object, user: User) -> Object:
-        """The object with its status; raises StatusError."""
+        """Return the object with its status; raises StatusError."""
         ...
 
 
 class Tokens(Protocol):
-    """Makes ServiceAccount tokens."""
+    """The issuer of ServiceAccount tokens."""
 
     def issue(self, account: Object, request: Object) -> Object:
-        """The TokenRequest with its status; raises StatusError."""
+        """Return the TokenRequest with its status; raises StatusError."""
         ...
 
 
 class Logs(Protocol):
-    """What containers print."""
+    """The source of container logs."""
 
     def stream(
         self,
@@ -108,5 +108,5 @@ class Logs(Protocol):
         timestamps: bool,
         previous: bool,
     ) -> AsyncIterator[bytes]:
-        """Lines, and with `follow` those to come; raises StatusError at once."""
+        """Return a container's lines, with `follow` also future ones; raises StatusError at once."""
         ...

@@ -26,21 +26,21 @@ __all__ = ["Reader", "future_version", "parse_version"]
 Object = dict[str, Any]
 
 _PORTION: Final = 500
-"""So many objects are made ready for their selection at a time: a list with a limit may not need them all."""
+"""How many objects are converted for selection at a time: a list with a limit may not need all of them."""
 
 
 class Reader:
-    """Answers get and list from the store, without decoding objects where their JSON will do."""
+    """Gets and lists from the store, without decoding objects if their JSON is enough."""
 
     def __init__(self, store: Store, *, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 
     async def get(self, call: Call, representation: Representation) -> ApiResponse:
-        """The answer to a get.
+        """Answer a get.
 
         Raises:
-            StatusError: 404, 406, or 504 for a version that has not been.
+            StatusError: 404, 406, or 504 for a future version.
         """
         resource = call.resource
         check_export(call)
@@ -52,7 +52,7 @@ class Reader:
         if stored is None:
             raise not_found(resource.group, resource.plural, call.name)
         await self._store.settled(stored.version)
-        # A read that may be of the past is answered from what is remembered, any other asks the webhook.
+        # A read of any version uses cached conversions; a read of the latest asks the webhook.
         data = (conversion.known if version else conversion.rewritten)(resource, stored)
         if data is None:
             data = orjson.dumps(await conversion.read(resource, stored, anew=not version))
@@ -61,7 +61,7 @@ class Reader:
     def one(
         self, call: Call, data: bytes, representation: Representation, *, status: int = 200
     ) -> ApiResponse:
-        """The answer that is one object, of which `data` is the JSON.
+        """Build a response with one object; `data` is its JSON.
 
         Raises:
             StatusError: 406 for a representation that one object does not have.
@@ -79,10 +79,10 @@ class Reader:
     async def list_objects(
         self, call: Call, options: ListOptions, representation: Representation
     ) -> ApiResponse:
-        """The answer to a list.
+        """Answer a list.
 
         Raises:
-            StatusError: as the real server has it for versions, tokens and selectors.
+            StatusError: the real server's error for an invalid version, token or selector.
         """
         if representation.transform == "PartialObjectMetadata":
             raise tables.a_list(call.resource)
@@ -96,7 +96,7 @@ class Reader:
     async def listed(
         self, call: Call, items: Sequence[Stored], metadata: Object, representation: Representation
     ) -> ApiResponse:
-        """The answer that is a list of `items`."""
+        """Build a response with a list of `items`."""
         if representation.transform:
             metadata = {name: value for name, value in metadata.items() if name != "shardInfo"}
         if representation.transform == "Table":
@@ -107,7 +107,7 @@ class Reader:
     async def select(
         self, call: Call, options: ListOptions, selection: Selection
     ) -> tuple[int, Sequence[Stored], Object]:
-        """The version of a list, its objects, and its metadata.
+        """Return the version of a list, its objects, and its metadata.
 
         Raises:
             StatusError: as `list`.
@@ -149,7 +149,7 @@ class Reader:
         return version, items, metadata
 
     def _start(self, call: Call, options: ListOptions) -> tuple[int, tuple[str, str]]:
-        """The version to list, and the object to go on after."""
+        """Return the version to list, and the object after which the list starts."""
         current = self._store.version
         if options.continued:
             token = Continuation.decode(options.continued, call.namespace)
@@ -186,7 +186,7 @@ class Reader:
         return b"".join((head, orjson.dumps(metadata), b',"items":', joined, b"}"))
 
     async def _items(self, call: Call, items: Sequence[Stored]) -> list[bytes]:
-        """The objects as they stand in a list: those of built-in kinds do not say their kind there."""
+        """Return the objects as a list contains them: built-in kinds without kind and apiVersion."""
         resource = call.resource
         if resource.custom:
             return await conversion.data_of(resource, items)
@@ -212,10 +212,10 @@ class Reader:
 
 
 def parse_version(text: str, *, bare: bool = False) -> int:
-    """A resourceVersion as a number; `bare`: with the error that gets and watches have.
+    """Parse a resourceVersion; `bare` selects the error of gets and watches.
 
     Raises:
-        StatusError: it is none.
+        StatusError: the text is not a resourceVersion.
     """
     if re.fullmatch(r"[0-9]{1,20}", text, re.ASCII) and int(text) < 1 << 64:
         return int(text)
@@ -228,21 +228,21 @@ def parse_version(text: str, *, bare: bool = False) -> int:
 
 
 def future_version(asked: int, current: int) -> StatusError:
-    """The 504 for a version that has not been."""
+    """Build the 504 for a future version."""
     error = timed_out(f"Too large resource version: {asked}, current: {current}", retry_after=1)
     error.details["causes"] = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     return error
 
 
 def check_export(call: Call) -> None:
-    """Raises StatusError, 400, for a parameter that is no longer supported."""
+    """Raise StatusError, 400, for the removed `export` parameter."""
     values = call.request.query.get("export")
     if values and values[0].lower() not in {"false", "0"}:
         raise bad_request("the export parameter, deprecated since v1.14, is no longer supported")
 
 
 async def _matching(items: Sequence[Stored], selection: Selection, limit: int) -> tuple[list[Stored], bool]:
-    """The first `limit` selected objects (0: all), and whether others follow, selected or not."""
+    """Return the first `limit` selected objects (0: all), and whether any objects follow them."""
     matching: list[Stored] = []
     for index, each in enumerate(items, 1):
         if index % _PORTION == 1:

@@ -1,4 +1,4 @@
-"""What a request is about, by its path and method."""
+"""Parsing of a request's path and method into its verb and resource."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_NAMESPACES = frozenset({"status", "finalize"})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Target:
-    """What it is about; without a `plural` it is no resource but a part of the server."""
+    """The verb and resource of a request; without a `plural`, a server path that is no resource."""
 
     verb: str
     path: str
@@ -32,9 +32,9 @@ class Target:
     name: str = ""
     subresource: str = ""
     rest: str = ""
-    """What follows the subresource in the path."""
+    """The path below the subresource."""
     forced_watch: bool = False
-    """By a path such as `/api/v1/watch/pods`."""
+    """Whether the path is a watch path such as `/api/v1/watch/pods`."""
 
 
 def target_of(request: ApiRequest) -> Target:

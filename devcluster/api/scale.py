@@ -35,13 +35,13 @@ _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 class _ScaleStrategy(Strategy):
-    """How a Scale is shown."""
+    """The table columns of a Scale."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
     def row(self, obj: Object) -> list[Any]:
-        """Its name, the replicas wanted and there, its age."""
+        """Return the cells: name, desired replicas, current replicas, age."""
         metadata = obj["metadata"]
         return [
             metadata.get("name", ""),
@@ -52,7 +52,7 @@ class _ScaleStrategy(Strategy):
 
 
 class ScaleRequests:
-    """Answers requests to the scale of an object."""
+    """The answers to requests of the scale subresource."""
 
     def __init__(self, writer: Writer, reader: Reader, registry: Registry) -> None:
         self._writer = writer
@@ -79,7 +79,7 @@ class ScaleRequests:
             return copy.deepcopy(scale)
 
         if call.resource.custom and not names_kind(part):
-            # The real server cannot convert such a one to be compared, and forgets who managed the replicas.
+            # The real server fails to convert such a Scale for comparison, and loses the replicas' managers.
             scale["metadata"].pop("managedFields", None)
             return await self._write(call, change, options, representation)
         return await self._write(call, self._recorded(call, change, options), options, representation)
@@ -95,7 +95,7 @@ class ScaleRequests:
         return await self._write(call, change, options, representation)
 
     def _recorded(self, call: Call, change: Change, options: WriteOptions) -> Change:
-        """A change that is no apply, with the managedFields that it leads to."""
+        """Wrap a change other than an apply, so that it also updates managedFields."""
 
         async def recorded(scale: Object | None) -> Object:
             before = copy.deepcopy(scale)
@@ -146,7 +146,7 @@ class ScaleRequests:
         return self._shown(call, _scale_of(resource, written.obj), representation)
 
     def _manager_paths(self, resource: Resource) -> dict[str, tuple[str, ...]]:
-        """Where each version of the kind that has a scale keeps the replicas wanted."""
+        """Return the path of the desired replicas in each version of the kind with a scale."""
         return {
             each.api_version: tuple(_paths(each)[0].lstrip(".").split("."))
             for each in self._registry.versions(resource.group, resource.plural)
@@ -157,7 +157,7 @@ class ScaleRequests:
         return self._reader.one(self._part(call), orjson.dumps(scale), representation)
 
     def _part(self, call: Call) -> Call:
-        """The same request, about the Scale itself."""
+        """Return the same request with the Scale as its resource."""
         return Call(
             request=call.request,
             resource=self._scale_resource(),
@@ -190,14 +190,14 @@ class ScaleRequests:
 
 
 def _paths(resource: Resource) -> tuple[str, str, str]:
-    """Where the object keeps the replicas wanted, those there, and the selector in text (`` for none)."""
+    """Return the paths of the desired replicas, the current ones, and the selector text (`` for none)."""
     if resource.scale is None:
         return (_SPEC, _STATUS, "")
     return (resource.scale.spec, resource.scale.status, resource.scale.selector)
 
 
 def _scale_of(resource: Resource, obj: Object, *, new: bool = False) -> Object:
-    """The Scale of an object; `new`: it may be about to get its replicas."""
+    """Return an object's Scale; `new` allows an object that has no replicas yet."""
     spec_path, status_path, selector_path = _paths(resource)
     metadata = {key: obj["metadata"][key] for key in _SHOWN if key in obj["metadata"]}
     wanted, there = _get(obj, spec_path), _get(obj, status_path) or 0
@@ -228,7 +228,7 @@ def _quoted(value: str) -> str:
 
 
 def _selector_text(selector: Object | None, *, plain: bool) -> str:
-    """A label selector as it stands in queries."""
+    """Format a label selector as in a query."""
     if not selector:
         return ""
     equal = selector if plain else selector.get("matchLabels") or {}

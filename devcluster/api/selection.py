@@ -1,4 +1,4 @@
-"""Which objects of a resource a request is about, by its selectors."""
+"""Selection of a resource's objects by a request's selectors."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Selection:
-    """Label, field and shard selectors, checked against what the kind supports."""
+    """Label, field and shard selectors, checked against the kind's selectable fields."""
 
     resource: Resource
     labels: LabelSelector | None = None
     fields: FieldSelector | None = None
     shards: ShardSelector | None = None
     decodes: bool = False
-    """Whether an object has to be read to tell."""
+    """Whether matching needs the decoded object."""
 
     @classmethod
     def of(cls, resource: Resource, options: ListOptions, *, name: str = "") -> Selection:
@@ -67,27 +67,27 @@ class Selection:
 
     @property
     def everything(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether the selection has all objects."""
         return self.whole and self.shards is None
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is left out but by its hash."""
+        """Whether only a shard selector limits the selection."""
         return self.labels is None and self.fields is None
 
     @property
     def name(self) -> str | None:
-        """The name that is asked for, when there is just one."""
+        """The single name that the field selector asks for, or None."""
         return None if self.fields is None else self.fields.value_of(_NAME)
 
     @property
     def namespace(self) -> str:
-        """The namespace that is asked for by the field selector."""
+        """The namespace that the field selector asks for, or ""."""
         return (self.fields.value_of(_NAMESPACE) or "") if self.fields is not None else ""
 
     @property
     def converts(self) -> bool:
-        """Whether what it looks at may be otherwise in the version that is asked for."""
+        """Whether the selected fields may differ between the stored and the requested version."""
         resource = self.resource
         if not resource.custom:
             return False
@@ -103,7 +103,7 @@ class Selection:
             await conversion.data_of(self.resource, [each for each in items if each is not None])
 
     def matches(self, stored: Stored) -> bool:
-        """Whether an object is meant; once it was `ready`."""
+        """Return whether an object is selected; call `ready` with it before."""
         if self.shards is not None and not self.shards.matches(stored):
             return False
         data = conversion.known(self.resource, stored) if self.converts else None
@@ -120,14 +120,14 @@ class Selection:
 
 
 def selectable(resource: Resource) -> frozenset[str]:
-    """The fields that field selectors may name, metadata.name and metadata.namespace aside."""
+    """Return the fields that field selectors may name, besides metadata.name and metadata.namespace."""
     if resource.custom:
         return frozenset(field.removeprefix(".") for field in resource.selectable_fields)
     return frozenset(resource.strategy.fields({"metadata": {}, "spec": {}, "status": {}}))
 
 
 def fields_of(resource: Resource, obj: Object) -> dict[str, str]:
-    """Their values."""
+    """Return the values of the selectable fields."""
     if not resource.custom:
         return dict(resource.strategy.fields(obj))
     return {field: _shown(_at(obj, field)) for field in selectable(resource)}

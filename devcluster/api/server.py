@@ -50,14 +50,14 @@ ANYBODY = User("system:anonymous", ("system:unauthenticated",))
 # The verbs of a collection and of an object, by the method of the request.
 _NAMED = frozenset({"get", "update", "patch", "delete"})
 _PARTS = frozenset({"status", "finalize", "approval", "ephemeralcontainers", "resize"})
-"""Subresources that show the whole object, of which they change a part."""
+"""Subresources that show the whole object and change a part of it."""
 _COLLECTION = frozenset({"list", "watch", "create", "deletecollection"})
 
 
 class ApiServer:
-    """Answers requests.
+    """The API server: it answers requests.
 
-    Parts that are not given are not asked: without an authorizer everything is allowed.
+    Parts that are not given are skipped: without an authorizer everything is allowed.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class ApiServer:
         min_request_timeout: float = MINIMUM_WATCH_TIMEOUT,
         sharded_lists: bool = False,
     ) -> None:
-        """A watch that sets no timeout lasts between one and two times `min_request_timeout` seconds.
+        """Set up the server. A watch without a timeout lasts one to two times `min_request_timeout` seconds.
 
-        With `sharded_lists`, lists and watches may have a `shardSelector`; else that is ignored.
+        With `sharded_lists`, lists and watches accept a `shardSelector`; otherwise the server ignores it.
         """
         self.store = store
         self.registry = registry
@@ -169,7 +169,7 @@ class ApiServer:
         return answer
 
     def authorize(self, user: User, target: Target, *, name: str | None = None) -> None:
-        """Raises StatusError, 403, when the user may not do that; `name` is the target's unless given."""
+        """Raise StatusError, 403, when the user may not act on the target; `name` replaces its name."""
         if self.authorizer is None:
             return
         if target.plural:
@@ -189,7 +189,7 @@ class ApiServer:
             raise refusal(user, wanted, decision)
 
     def _check_create(self, call: Call) -> None:
-        """Raise StatusError 403 for who may not create the object, or what its subresource leads to."""
+        """Raise StatusError, 403, unless the user may create the object or its subresource."""
         resource = call.resource
         target = Target(
             "create",
@@ -223,7 +223,7 @@ class ApiServer:
         )
 
     def _refused(self, call: Call, target: Target) -> ApiResponse:
-        """The answer to a verb that there is not, at least not here."""
+        """Answer a verb that the resource does not have."""
         if call.resource.custom:
             if call.resource.namespaced and not target.namespace:
                 return self.plain_paths.unknown_page()
@@ -233,7 +233,7 @@ class ApiServer:
 
     @property
     def logs(self) -> Logs | None:
-        """What containers print; to be set when there are controllers."""
+        """The source of container logs; set it when there are controllers."""
         return self.subresources.pods.sessions.logs
 
     @logs.setter
@@ -242,7 +242,7 @@ class ApiServer:
 
     @property
     def tokens(self) -> Tokens | None:
-        """Makes ServiceAccount tokens."""
+        """The issuer of ServiceAccount tokens."""
         return self.subresources.tokens
 
     @tokens.setter
@@ -251,7 +251,7 @@ class ApiServer:
 
     @property
     def admission(self) -> Admission | None:
-        """What looks at writes."""
+        """The admission of writes."""
         return self.writer.admission
 
     @admission.setter
@@ -422,7 +422,7 @@ def _not_allowed(resource: Resource, target: Target) -> StatusError:
 
 
 def _selected_name(request: ApiRequest, target: Target) -> str:
-    """The one name that a list or watch selects by a field, which rights can be limited to; else none."""
+    """Return the name that a list or watch selects, since RBAC can grant single names; "" without one."""
     text = next(iter(request.query.get("fieldSelector", ())), "")
     if not text or target.verb not in {"list", "watch", "deletecollection"}:
         return ""

@@ -38,7 +38,7 @@ _TYPES: Final = {bool: "bool", int: "int64", UInt: "uint64", float: "float64", b
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ShardSelector:
-    """Ranges of the hashes of one field; an object is meant when one of them has its own."""
+    """Ranges of a field's hash; an object matches if its hash is in one of them."""
 
     field: str
     ranges: tuple[tuple[int, int], ...]
@@ -65,7 +65,7 @@ class ShardSelector:
         return cls(first, tuple((start, end) for _, start, end in found))
 
     def matches(self, stored: Stored) -> bool:
-        """Whether an object is meant."""
+        """Return whether an object matches."""
         hashed = _hash(_FIELDS[self.field](stored))
         return any(start <= hashed < end for start, end in self.ranges)
 
@@ -76,7 +76,7 @@ class ShardSelector:
 
 
 def _hash(text: str) -> int:
-    """FNV-1a with 64 bits."""
+    """Return the 64-bit FNV-1a hash."""
     value = 0xCBF29CE484222325
     for byte in text.encode():
         value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF

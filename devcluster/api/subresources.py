@@ -1,4 +1,4 @@
-"""The subresources beside status: which of them does what with which verb."""
+"""The subresources other than status, with their verbs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = ["Subresources"]
 Object = dict[str, Any]
 
 _AN_HOUR = 3600
-"""Seconds for which a token is good that nobody said more of."""
+"""The default lifetime of a token, in seconds."""
 
 
 class Subresources:
-    """Answers requests to them."""
+    """The answers to requests of subresources."""
 
     def __init__(self, writer: Writer, deleter: Deleter, reader: Reader, registry: Registry) -> None:
         self._writer = writer
@@ -40,10 +40,10 @@ class Subresources:
         self.tokens: Tokens | None = None
 
     async def serve(self, call: Call, verb: str) -> ApiResponse | None:
-        """The answer; None when the subresource does not have the verb.
+        """Answer the request; None when the subresource does not have the verb.
 
         Raises:
-            StatusError: it is refused.
+            StatusError: the request is refused.
         """
         if call.subresource == "scale":
             return await self._scaled(call, verb)
@@ -83,7 +83,7 @@ class Subresources:
             if given and given != account["metadata"][field]:
                 raise bad_request(f"must match the {field} of the service account")
         if self.tokens is None:
-            raise StatusError(405, "MethodNotAllowed", "there are no tokens here")
+            raise StatusError(405, "MethodNotAllowed", "this server issues no tokens")
         representation = negotiate(call.request.headers.get("accept", ""))
         spec = asked.setdefault("spec", {})
         if spec.get("expirationSeconds") is None:

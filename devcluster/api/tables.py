@@ -1,4 +1,4 @@
-"""Objects as tables and as metadata alone: what `kubectl get` and metadata informers ask for."""
+"""Tables and PartialObjectMetadata, as `kubectl get` and metadata informers request them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _decoder = msgspec.json.Decoder(_Metadata)
 
 
 def partial_metadata(data: bytes, representation: Representation) -> bytes:
-    """The PartialObjectMetadata of an object, both as JSON."""
+    """Return the PartialObjectMetadata of an object, both as JSON."""
     metadata = bytes(_decoder.decode(data).metadata)
     head = f'{{"kind":"PartialObjectMetadata","apiVersion":"{representation.api_version}","metadata":'
     return b"".join((head.encode(), metadata, b"}"))
 
 
 def check_include(include: str) -> None:
-    """Raises StatusError, 400, for an `includeObject` that there is not."""
+    """Raise StatusError, 400, for an unknown `includeObject`."""
     if include not in _INCLUDES:
         shown = msgspec.json.encode(include).decode()
         raise bad_request(
@@ -48,7 +48,7 @@ def check_include(include: str) -> None:
 
 
 def column_definitions(resource: Resource) -> list[Object]:
-    """The head of a table."""
+    """Return the column definitions of a resource's table."""
     columns = resource.columns
     if resource.custom:
         columns = (_NAME, *(columns or (_AGE,)))
@@ -67,7 +67,7 @@ def column_definitions(resource: Resource) -> list[Object]:
 def table_row(
     resource: Resource, obj: Object, include: str, representation: Representation, clock: Clock
 ) -> Object:
-    """The row of one object; `obj` is in the version of `resource`."""
+    """Return the table row of one object; `obj` is in the version of `resource`."""
     row: Object = {"cells": _cells(resource, obj, clock)}
     if conditions := resource.strategy.row_conditions(obj):
         row["conditions"] = conditions
@@ -87,7 +87,7 @@ def table_row(
 def table(
     columns: list[Object] | None, rows: Iterable[Object], metadata: Object, representation: Representation
 ) -> Object:
-    """The Table; `columns` is None for those in a watch that follow the first."""
+    """Build the Table; `columns` is None for every event of a watch but the first."""
     return {
         "kind": "Table",
         "apiVersion": representation.api_version,
@@ -112,7 +112,7 @@ def _cells(resource: Resource, obj: Object, clock: Clock) -> list[Any]:
 
 
 def not_a_list(resource: Resource) -> StatusError:
-    """The 406 for a list of metadata where there is one object."""
+    """Build the 406 for a metadata list requested of one object."""
     internal = "unstructured.Unstructured" if resource.custom else f"{_package(resource)}.{resource.kind}"
     return _not_acceptable(
         f"you requested PartialObjectMetadataList, but the requested object is not a list (*{internal})"
@@ -120,7 +120,7 @@ def not_a_list(resource: Resource) -> StatusError:
 
 
 def a_list(resource: Resource) -> StatusError:
-    """The 406 for the metadata of one object where there is a list."""
+    """Build the 406 for one object's metadata requested of a list."""
     internal = (
         "unstructured.UnstructuredList" if resource.custom else f"{_package(resource)}.{resource.list_kind}"
     )

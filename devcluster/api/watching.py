@@ -33,21 +33,21 @@ T = TypeVar("T")
 BOOKMARK_INTERVAL: Final = 60.0
 """Seconds between bookmarks."""
 _LAST_BOOKMARK: Final = 2.0
-"""Seconds before the end of a watch at which it gets one more."""
+"""Seconds between the last bookmark of a watch and its end."""
 _CHUNK: Final = 256 << 10
-"""Bytes of initial events that are sent at once."""
+"""The bytes of initial events per chunk."""
 _INITIAL_END: Final = {"k8s.io/initial-events-end": "true"}
 _CACHED_LINES: Final = 4096
 _RETRIES: Final = (0.1, 5.0)
-"""Seconds after which a change is tried again that could not be converted: at first, and at most."""
+"""Seconds between attempts to convert a change, initially and at most."""
 _PATIENCE: Final = 3.0
-"""Seconds for which that is done with the objects that a watch begins with."""
+"""Seconds for which the conversion of a watch's initial objects is retried."""
 
 
 class Watcher:
-    """Starts watches, which share the lines they send.
+    """The source of watches, which share encoded lines.
 
-    A watch without a timeout of its own lasts between one and two times `minimum_timeout` seconds.
+    A watch without its own timeout lasts one to two times `minimum_timeout` seconds.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class Watcher:
         self._lines: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
 
     def watch(self, call: Call, options: ListOptions, representation: Representation) -> ApiResponse:
-        """The answer to a watch.
+        """Answer a watch.
 
         Raises:
-            StatusError: as the real server has it, for what is wrong before the stream begins.
+            StatusError: the real server's error for an invalid request, before the stream begins.
         """
         if representation.transform == "Table":
             tables.check_include(call.request.option("includeObject"))
@@ -84,7 +84,7 @@ class Watcher:
         *,
         head: bool,
     ) -> bytes:
-        """The line of an event; `head`: with the columns of a table."""
+        """Return the line of an event; `head` adds a table's columns."""
         resource = call.resource
         shared = not head
         identity = (event, stored.version, stored.key, resource.version, representation, include)
@@ -108,7 +108,7 @@ class Watcher:
 
 
 class _Stream:
-    """One watch."""
+    """The stream of one watch."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class _Stream:
         self._seen = 0
 
     def run(self, version: int, timeout: float) -> AsyncIterator[bytes]:
-        """The lines; the watch begins now, not with the first of them."""
+        """Return the stream of lines; the watch starts with the call, not with the first line."""
         initial: Sequence[Stored] | None = None
         try:
             if self._options.initial_events or (version == 0 and self._options.initial_events is None):
@@ -148,10 +148,10 @@ class _Stream:
         return _Lines(self._lines(watch, initial, timeout), watch)
 
     async def _patiently(self, step: Callable[[], Awaitable[T]], end: float) -> T:
-        """What `step` returns, taken again and again while the conversion webhook fails.
+        """Return the result of `step`, repeated while the conversion webhook fails.
 
         Raises:
-            StatusError: It still fails at `end`, in the time of the loop.
+            StatusError: it still fails at `end`, in the event loop's time.
         """
         loop = asyncio.get_running_loop()
         pause, longest = _RETRIES
@@ -190,7 +190,7 @@ class _Stream:
                     return
                 if changes:
                     await self._store.settled(changes[-1].version)
-                    try:  # nothing is left out: a webhook that is down holds up what follows, too
+                    try:  # no event is skipped: while a webhook is down, later events wait too
                         if chunk := await self._patiently(functools.partial(self._lines_of, changes), end):
                             yield chunk
                     except StatusError:
@@ -210,7 +210,7 @@ class _Stream:
         return conversion.known(self._call.resource, stored) is not None
 
     async def _lines_of(self, changes: Sequence[Change]) -> bytes:
-        """The lines of changes, all converted at once where they have to be."""
+        """Return the lines of changes; converts all their objects in one batch."""
         if self._call.resource.convert is not None:
             shown = [each for change in changes for each in (change.old, change.new, change.final)]
             await conversion.data_of(self._call.resource, [each for each in shown if each is not None])
@@ -233,7 +233,7 @@ class _Stream:
             yield b"".join(lines)
 
     async def _events(self, change: Change) -> list[bytes]:
-        """The lines of a change: as it looks to someone who sees selected objects only."""
+        """Return the lines of one change, as a watcher of the selected objects sees it."""
         if change.version <= self._not_before:
             return []
         self._seen = change.version

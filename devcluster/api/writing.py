@@ -48,7 +48,7 @@ __all__ = ["Change", "Part", "Writer", "Written", "check_name", "reset_fields"]
 
 Object = dict[str, Any]
 Change = Callable[[Object | None], Awaitable[Object]]
-"""Makes the new object of the old one, which is the caller's to change; None when there is none."""
+"""Makes the new object from a copy of the old one, None for a new object."""
 
 ATTEMPTS = 5
 GENERATED_NAMES = 8
@@ -60,7 +60,7 @@ _BASE_LENGTH = 63 - _SUFFIX_LENGTH
 
 @dataclasses.dataclass(slots=True)
 class Part:
-    """What a subresource shows in place of the object, and what admission sees; the change fills it in."""
+    """The object of a subresource, such as a Scale, as admission sees it; the change fills it in."""
 
     kind: tuple[str, str, str]
     put: Callable[[Object, Object], None]
@@ -70,7 +70,7 @@ class Part:
 
 
 class Written:
-    """What a write has led to: the object, and its JSON where that is at hand."""
+    """The result of a write: the object, and its JSON if already encoded."""
 
     __slots__ = ("created", "data", "obj", "version")
 
@@ -84,7 +84,7 @@ class Written:
 
 
 class Writer:
-    """Runs writes through strategies, admission, validation and field management, into the store."""
+    """Writes through strategies, admission, validation and field management into the store."""
 
     def __init__(self, store: Store, *, clock: Clock, rng: random.Random) -> None:
         self.store = store
@@ -92,7 +92,7 @@ class Writer:
         self.rng = rng
         self.admission: Admission | None = None
         self.may_create: Callable[[Call], None] = lambda _: None
-        """Raises StatusError when the user may not create what an update or an apply is about to create."""
+        """Raises StatusError if the user may not create the object that an update or apply would create."""
 
     async def create(
         self, call: Call, obj: Object, options: WriteOptions, *, managed: bool = False
@@ -271,7 +271,7 @@ class Writer:
     def _finish_deletion(
         self, call: Call, obj: Object, expected: int, options: WriteOptions, context: Context
     ) -> Written:
-        """The last finalizer is gone from an object that is to go: nothing is left to wait for."""
+        """Remove an object under deletion after its last finalizer is gone."""
         version = expected
         if not options.dry_run:
             gone = self.store.delete(call.key, expected=expected)
@@ -335,10 +335,10 @@ class Writer:
         options: Object | None = None,
         dry_run: bool = False,
     ) -> Object:
-        """What admission makes of an object that a subresource is sent, and that is not stored.
+        """Pass an object for a subresource, which is not stored, through admission.
 
         Raises:
-            StatusError: it is refused.
+            StatusError: admission denies it.
         """
         info = AdmissionInfo(
             operation=operation,
@@ -361,7 +361,7 @@ class Writer:
         return info.obj
 
     def _free_name(self, call: Call, base: str) -> str:
-        """A name made of `base`, one that is free if that is not hard to find."""
+        """Generate a name from `base`, a free one unless several attempts find none."""
         name = ""
         for _ in range(GENERATED_NAMES):
             name = base[:_BASE_LENGTH] + "".join(self.rng.choices(_SUFFIX, k=_SUFFIX_LENGTH))
@@ -372,7 +372,7 @@ class Writer:
     def _info(
         self, call: Call, operation: str, obj: Object, old: Object | None, options: WriteOptions
     ) -> AdmissionInfo | None:
-        """What admission is to see; None when nobody wants to look."""
+        """Build the input of admission; None when neither plugins nor webhooks need it."""
         if self.admission is None:
             return None
         resource = call.resource
@@ -501,7 +501,7 @@ class Writer:
 
 
 def check_name(call: Call, obj: Object) -> None:
-    """Raises StatusError, 400, when the object is not the one that the path names."""
+    """Raise StatusError, 400, when the object's name differs from the name in the path."""
     name = obj["metadata"].get("name", "")
     if not name:
         raise bad_request(
@@ -524,7 +524,7 @@ def _exists(call: Call, existing: Stored, *, generated: bool = False) -> StatusE
 
 
 def reset_fields(resource: Resource, subresource: str) -> Sequence[str | tuple[str, ...]]:
-    """The fields that this way of writing does not change, and so does not come to own."""
+    """Return the fields that a write of this subresource neither changes nor owns."""
     if not subresource:
         return resource.strategy.status_fields
     return resource.strategy.status_reset if subresource == "status" else ()

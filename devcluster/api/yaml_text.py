@@ -1,4 +1,4 @@
-"""Reading YAML as the server does: into what JSON can say."""
+"""YAML parsing as the server does it: the result has JSON values only."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["parse_yaml"]
 _TAG = "tag:yaml.org,2002:"
 _NOT_IN_JSON = frozenset({f"{_TAG}timestamp", f"{_TAG}value"})
 _PLAIN = ("str", "binary", "timestamp", "value", "merge")
-"""Scalars that are text here, whatever YAML has them for."""
+"""YAML types of scalars that remain text here."""
 _INT64_AND_UINT64 = range(-(1 << 63), 1 << 64)
 _MOST_VALUES = 400_000
-"""Values that a document may have beyond its bytes: aliases make many out of few."""
+"""The maximum of values beyond a document's bytes: aliases multiply values."""
 
 
 def parse_yaml(body: bytes) -> Any:
-    """A YAML document as JSON has it.
+    """Parse a YAML document into JSON values.
 
     Raises:
-        ValueError: it is none; the text says why.
+        ValueError: the text is not YAML; the message says why.
     """
     if (plain := _plain_json(body)) is not None:
         return plain
@@ -42,9 +42,9 @@ def parse_yaml(body: bytes) -> Any:
 
 
 def _plain_json(body: bytes) -> dict[str, Any] | None:
-    """The object that `body` is as JSON, as most programs send it; None where YAML may have it otherwise.
+    """Parse `body` as JSON, which most programs send; None where YAML could mean something else.
 
-    That may be a name twice, a number that is no whole one, or a character that does not print.
+    Such cases are a repeated name, a fractional number, and an unprintable character.
     """
     if not body.startswith(b"{") or not body.isascii() or b"\x7f" in body:
         return None
@@ -62,15 +62,15 @@ def _has_floats(value: Any) -> bool:
 
 
 class _Converter:
-    """Makes JSON of what the loader gives."""
+    """Converter of the loader's values to JSON values."""
 
     def __init__(self, limit: int) -> None:
-        """`limit`: how many values there may be, those of each alias counted anew."""
+        """Set up the converter; `limit` is the maximum of values, counted again for each alias."""
         self._left = limit
         self._within: set[int] = set()
 
     def convert(self, value: Any) -> Any:
-        """Raises ValueError when JSON cannot say it."""
+        """Convert a value; raises ValueError if JSON cannot express it."""
         self._left -= 1
         if self._left < 0:
             raise ValueError("yaml: document contains excessive aliasing")

@@ -1,8 +1,8 @@
-"""The kinds that come with the server, and the objects that a new cluster has.
+"""The built-in kinds, and the objects of a new cluster.
 
 resources           every kind, with its rules
-initial_objects     what is there before anybody has created anything
-read_recorded       the facts of these, from a file that is read once
+initial_objects     the objects of a new cluster
+read_recorded       the recorded ones of these, from a file
 """
 
 from __future__ import annotations

@@ -48,12 +48,12 @@ class WebhooksStrategy(StoredStrategy):
     unconditional_update = False
 
     def __init__(self, clock: Clock, *, mutating: bool) -> None:
-        """`mutating` ones may be called again."""
+        """Set up the strategy; `mutating` webhooks may be reinvoked."""
         super().__init__(clock)
         self._mutating = mutating
 
     def default(self, obj: Object) -> None:
-        """What is left out matches widely and fails safely."""
+        """Set the API's defaults: match widely and fail closed."""
         for webhook in obj.get("webhooks") or ():
             webhook.setdefault("failurePolicy", "Fail")
             _default_match(webhook)
@@ -69,7 +69,7 @@ class WebhooksStrategy(StoredStrategy):
                 webhook.setdefault("reinvocationPolicy", "Never")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Each webhook; names are of its own."""
+        """Check each webhook; names must be unique."""
         wrong: list[FieldError] = []
         names: set[str] = set()
         for index, webhook in enumerate(new.get("webhooks") or ()):
@@ -82,7 +82,7 @@ class WebhooksStrategy(StoredStrategy):
         return wrong
 
     def row(self, obj: Object) -> list[Any]:
-        """With the number of webhooks."""
+        """Return the cells, with the number of webhooks."""
         return [obj["metadata"].get("name", ""), len(obj.get("webhooks") or ()), self.created(obj)]
 
 
@@ -94,7 +94,7 @@ class AdmissionPolicyStrategy(BuiltinStrategy):
     unconditional_update = False
 
     def default(self, obj: Object) -> None:
-        """The same as for webhooks."""
+        """Set the same defaults as for webhooks."""
         spec = child(obj, "spec")
         spec.setdefault("failurePolicy", "Fail")
         constraints = spec.get("matchConstraints")
@@ -105,7 +105,7 @@ class AdmissionPolicyStrategy(BuiltinStrategy):
         child(obj, "status")
 
     def row(self, obj: Object) -> list[Any]:
-        """With the number of validations."""
+        """Return the cells, with the number of validations."""
         spec = obj.get("spec") or {}
         kind = spec.get("paramKind")
         shown = f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else "<unset>"
@@ -121,13 +121,13 @@ class AdmissionPolicyBindingStrategy(StoredStrategy):
     unconditional_update = False
 
     def default(self, obj: Object) -> None:
-        """The same as for webhooks."""
+        """Set the same defaults as for webhooks."""
         match = child(obj, "spec").get("matchResources")
         if match is not None:
             _default_match(match)
 
     def row(self, obj: Object) -> list[Any]:
-        """With the policy."""
+        """Return the cells, with the policy."""
         spec = obj.get("spec") or {}
         reference, shown = spec.get("paramRef"), "<unset>"
         if reference and reference.get("name"):
@@ -188,7 +188,7 @@ def _conditions(conditions: Sequence[Object], path: str) -> list[FieldError]:
 
 
 def _problem(expression: str) -> str:
-    """What is wrong with a condition, if anything."""
+    """Return the error in a condition, or ""."""
     try:
         program = compile_expression(expression, dict.fromkeys(CONDITION_VARIABLES, DYN))
     except CompileError as error:
@@ -236,7 +236,7 @@ def _rule(rule: Object, path: str) -> list[FieldError]:
 
 
 def client_config(config: Object, path: str) -> list[FieldError]:
-    """Where a webhook is: at a URL or behind a service."""
+    """Check a webhook's address: either a URL or a service."""
     url, service = config.get("url"), config.get("service")
     if (url is None) == (service is None):
         return [field_required(path, "exactly one of url or service is required")]

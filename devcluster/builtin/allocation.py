@@ -1,4 +1,4 @@
-"""Which addresses and ports the services of a cluster have taken, and free ones to give out."""
+"""Allocation of addresses and ports to services."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NODE_PORTS = range(30000, 32768)
 
 STATIC_ADDRESSES = 256
 STATIC_PORTS = 86
-"""The first ones of each range are left to those who ask for a particular one."""
+"""The first ports of the range, which are reserved for requests of a specific port."""
 
 
 class Allocation:
@@ -34,15 +34,15 @@ class Allocation:
         store.subscribe(self._changed)
 
     def has_address(self, address: str) -> bool:
-        """Whether a service has it."""
+        """Return whether a service has the address."""
         return bool(self._addresses[address])
 
     def has_port(self, protocol: str, port: int) -> bool:
-        """Whether a service has that port of the nodes; the protocols have ports of their own."""
+        """Return whether a service has that node port; each protocol has its own ports."""
         return bool(self._ports[protocol, port])
 
     def free_address(self) -> str | None:
-        """One that nobody has; None when all are taken."""
+        """Return a free address, or None when all are taken."""
         size = SERVICE_NETWORK.num_addresses - 2 - STATIC_ADDRESSES
         start = self._rng.randrange(size)
         for offset in range(size):
@@ -52,7 +52,7 @@ class Allocation:
         return None
 
     def free_port(self, protocol: str, taken: set[tuple[str, int]]) -> int | None:
-        """One that nobody has, those in `taken` aside; None when all are taken."""
+        """Return a free port that is not in `taken`, or None when all are taken."""
         size = len(NODE_PORTS) - STATIC_PORTS
         start = self._rng.randrange(size)
         for offset in range(size):

@@ -1,7 +1,7 @@
-"""HorizontalPodAutoscalers in version 1, which older clients write: the use of the processor is all it knows.
+"""HorizontalPodAutoscaler v1, the version of older clients, which knows CPU utilization only.
 
-What the stored version has beyond that travels in annotations, as JSON, so that a client that reads an object
-in this version and writes it back loses nothing.
+Annotations carry the rest of the stored version as JSON, so that a client of this version loses nothing when
+it writes back an object that it has read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UTILIZATION, CURRENT_UTILIZATION = "targetCPUUtilizationPercentage", "currentCPU
 
 
 async def convert_autoscalers(autoscalers: list[Object], api_version: str) -> list[Object]:
-    """Each in the form of `api_version`."""
+    """Convert autoscalers to `api_version`."""
     convert = _to_old if api_version == OLD else _to_new
     return [each if each.get("apiVersion") == api_version else convert(each) for each in autoscalers]
 
@@ -37,7 +37,7 @@ class OldAutoscalerStrategy(AutoscalerStrategy):
     """The rules of version 2 for objects of version 1."""
 
     def default(self, obj: Object) -> None:
-        """At least one pod, by the use of the processor."""
+        """Default to at least one pod, and to CPU utilization."""
         spec = child(obj, "spec")
         if spec.get("minReplicas") is None:
             spec["minReplicas"] = 1
@@ -48,11 +48,11 @@ class OldAutoscalerStrategy(AutoscalerStrategy):
         status.setdefault("desiredReplicas", 0)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """As in version 2, whose names of fields the errors have."""
+        """Validate as version 2 does; errors name version 2's fields."""
         return super().validate_create(_to_new(new), context)
 
     def row(self, obj: Object) -> list[Any]:
-        """As in version 2."""
+        """Return the cells as version 2 does."""
         return super().row(_to_new(obj))
 
 
@@ -119,7 +119,7 @@ def _annotations(obj: Object) -> Object:
 
 
 def _taken(annotations: Object, name: str) -> Any:
-    """What an annotation of ours holds, which is taken away; None where it holds no JSON."""
+    """Remove one of our annotations and return its JSON value; None if it is not JSON."""
     try:
         return orjson.loads(annotations.pop(f"{PREFIX}{name}", "null"))
     except orjson.JSONDecodeError:
@@ -127,7 +127,7 @@ def _taken(annotations: Object, name: str) -> Any:
 
 
 def _of_processor(metric: Object, part: str) -> int | None:
-    """The share of the processor's time that a metric is about."""
+    """Return a metric's CPU utilization in percent, or None for another metric."""
     resource = metric.get("resource") or {}
     if metric.get("type") != "Resource" or resource.get("name") != "cpu":
         return None

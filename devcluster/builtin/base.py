@@ -1,4 +1,4 @@
-"""What the strategies of the built-in kinds share."""
+"""The common base of the built-in kinds' strategies."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _TYPES = {"#": "integer", "?": "boolean", "@": "date"}
 
 
 def columns(text: str) -> tuple[Column, ...]:
-    """Columns from a compact line, `Name | Ready | Desired# | IP*`.
+    """Parse table columns from a compact line such as `Name | Ready | Desired# | IP*`.
 
-    The one that is called `Name` has the format `name`. A mark behind a name gives another type than string:
-    `#` integer, `?` boolean, `@` date. A star makes it a column of the wide output.
+    The column `Name` has the format `name`. A mark behind a name is the type: `#` integer, `?` boolean, `@`
+    date, else string. A star marks a column of the wide output.
     """
     return tuple(_column(each.strip()) for each in text.split("|"))
 
@@ -45,32 +45,32 @@ class BuiltinStrategy(Strategy):
     name_rule: Callable[..., list[str]] = staticmethod(dns_subdomain)
 
     def __init__(self, clock: Clock) -> None:
-        """`clock` tells the ages in tables."""
+        """Set up the strategy; `clock` is for the ages in tables."""
         self._clock = clock
 
     def prepare_create(self, new: Object, context: Context) -> None:
-        """Without the status that was sent, begun anew; defaults again, for what that takes away or adds."""
+        """Replace the client's status by the initial one, and set the defaults again after that."""
         super().prepare_create(new, context)
         self.begin(new, context)
         self.default(new)
 
     def begin(self, new: Object, context: Context) -> None:
-        """What a new object starts with, beside its defaults."""
+        """Set a new object's initial values beyond its defaults."""
 
     def validate_name(self, name: str, *, prefix: bool) -> list[str]:
-        """By the kind's rule."""
+        """Check the name by the kind's rule."""
         return self.name_rule(name, prefix=prefix)
 
     def row(self, obj: Object) -> list[Any]:
-        """The name, the kind's own cells, and the age where the column is the last that is not filled."""
+        """Return the name, the kind's own cells, and the age if the age is the only column left."""
         return [obj["metadata"].get("name", ""), self.created(obj)]
 
     def created(self, obj: Object) -> str:
-        """How old an object is."""
+        """Return an object's age."""
         return self.since(obj["metadata"].get("creationTimestamp"))
 
     def since(self, timestamp: str | None) -> str:
-        """How long ago that was."""
+        """Return the age of a timestamp."""
         return age(timestamp, self._clock.now())
 
 
@@ -81,10 +81,10 @@ class StoredStrategy(BuiltinStrategy):
 
 
 class PlainStrategy(StoredStrategy):
-    """A kind of which tables show the time of creation."""
+    """The strategy of a kind whose tables show the time of creation."""
 
     columns = columns("Name | Created At@")
 
     def row(self, obj: Object) -> list[Any]:
-        """The time as it is, unlike an age."""
+        """Return the cells, with the creation time itself and no age."""
         return [obj["metadata"].get("name", ""), obj["metadata"].get("creationTimestamp")]

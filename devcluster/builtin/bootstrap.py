@@ -17,11 +17,10 @@ NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
 def initial_objects(now: str, *, port: int = 6443, rng: random.Random | None = None) -> list[dict[str, Any]]:
-    """What is there before anybody has created anything: complete objects but for the resourceVersion.
+    """Return the objects of a new cluster, complete but for the resourceVersion.
 
-    Namespaces, the service of the API server (which listens on `port`), a StorageClass, the system's
-    priority classes, and the default roles and bindings, whose facts are kept in bootstrap.json. `now` is
-    when they were created.
+    These are the namespaces, the API server's Service (port `port`), a StorageClass, the priority classes of
+    the system, and the default roles and bindings from bootstrap.json. `now` is their creation time.
     """
     rng = rng or random.Random()
     recorded = orjson.loads(read_recorded())
@@ -34,7 +33,7 @@ def initial_objects(now: str, *, port: int = 6443, rng: random.Random | None = N
 
 @functools.cache
 def read_recorded() -> bytes:
-    """The facts of those that are recorded: a file, which is read once."""
+    """Read the recorded objects in bootstrap.json."""
     return pathlib.Path(__file__).with_name("bootstrap.json").read_bytes()
 
 

@@ -78,9 +78,9 @@ POD = (
 
 
 def resources(*, clock: Clock | None = None, rng: random.Random | None = None) -> list[Resource]:
-    """All of them, each with a strategy of its own, for one cluster.
+    """Return all built-in resources for one cluster, each with its own strategy.
 
-    `clock` tells the ages in tables, `rng` draws addresses and ports; both are real ones by default.
+    `clock` is for the ages in tables, `rng` for addresses and ports; both are real ones by default.
     """
     clock = clock or Clock()
     return [

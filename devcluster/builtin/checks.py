@@ -1,4 +1,4 @@
-"""Small checks that the validation of many kinds is made of. Each gives what is wrong at a field's path."""
+"""Common checks of validation; each returns the errors of the field at a path."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ MAXIMUM_PERCENT = 100
 
 
 def texts(wrong: Iterable[str], path: str, value: Any) -> list[FieldError]:
-    """An invalid value, for each text of a naming rule."""
+    """Return an error for each message of a naming rule."""
     return [field_invalid(path, value, text) for text in wrong]
 
 
 def required_name(value: str, path: str, rule: Callable[[str], list[str]]) -> list[FieldError]:
-    """A name that must be there, by a naming rule."""
+    """Check a required name by a naming rule."""
     return texts(rule(value), path, value) if value else [field_required(path)]
 
 
 def one_of(value: Any, path: str, supported: Sequence[str], *, required: bool = True) -> list[FieldError]:
-    """A value of an enumeration."""
+    """Check a value of an enumeration."""
     if not value:
         return [field_required(path)] if required else []
     return [] if value in supported else [field_unsupported(path, value, supported)]
 
 
 def non_negative(obj: Mapping[str, Any], path: str, *names: str) -> list[FieldError]:
-    """Numbers that, where they are, are not below zero."""
+    """Check that the present numbers are not negative."""
     return [
         field_invalid(f"{path}.{name}", obj[name], NEGATIVE)
         for name in names
@@ -59,12 +59,12 @@ def non_negative(obj: Mapping[str, Any], path: str, *names: str) -> list[FieldEr
 
 
 def immutable(new: Any, old: Any, path: str) -> list[FieldError]:
-    """A value that stays what it was."""
+    """Check that a value is unchanged."""
     return [] if new == old else [field_invalid(path, new, "field is immutable")]
 
 
 def port(value: Any, path: str) -> list[FieldError]:
-    """A port, by number or by name."""
+    """Check a port's number or name."""
     if isinstance(value, str):
         return texts(port_name(value), path, value)
     number = value or 0
@@ -72,7 +72,7 @@ def port(value: Any, path: str) -> list[FieldError]:
 
 
 def labels(values: Mapping[str, str], path: str) -> list[FieldError]:
-    """Keys and values of labels, or of what is matched against labels."""
+    """Check keys and values of labels or of a label selector."""
     wrong = []
     for key, value in values.items():
         wrong += texts(label_key(key), path, key)
@@ -81,7 +81,7 @@ def labels(values: Mapping[str, str], path: str) -> list[FieldError]:
 
 
 def label_selector(selector: Mapping[str, Any] | None, path: str) -> list[FieldError]:
-    """A selector of labels: its matchLabels and matchExpressions."""
+    """Check a label selector: its matchLabels and matchExpressions."""
     if selector is None:
         return []
     wrong = labels(selector.get("matchLabels") or {}, f"{path}.matchLabels")
@@ -111,7 +111,7 @@ def _requirement(requirement: Mapping[str, Any], path: str) -> list[FieldError]:
 
 
 def selector_matches(selector: Mapping[str, Any], values: Mapping[str, str]) -> bool:
-    """Whether a (valid) label selector matches labels."""
+    """Return whether a valid label selector matches labels."""
     if any(values.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
     return all(_matches(each, values) for each in selector.get("matchExpressions") or ())
@@ -128,14 +128,14 @@ def _matches(requirement: Mapping[str, Any], values: Mapping[str, str]) -> bool:
 
 
 def percent_of(value: Any) -> int | None:
-    """The number of a percentage such as `25%`; None for what is none."""
+    """Return the number of a percentage such as `25%`, or None."""
     if isinstance(value, str) and value.endswith("%") and value[:-1].isascii() and value[:-1].isdigit():
         return int(value[:-1])
     return None
 
 
 def int_or_percent(value: Any, path: str) -> list[FieldError]:
-    """A number that is not negative, or a percentage."""
+    """Check a non-negative number or a percentage."""
     if isinstance(value, str):
         if percent_of(value) is not None:
             return []
@@ -148,7 +148,7 @@ def int_or_percent(value: Any, path: str) -> list[FieldError]:
 
 
 def at_most_100_percent(value: Any, path: str) -> list[FieldError]:
-    """A percentage that is not more than everything."""
+    """Check that a percentage is at most 100."""
     percent = percent_of(value)
     if percent is None or percent <= MAXIMUM_PERCENT:
         return []

@@ -40,7 +40,7 @@ class ConfigMapStrategy(StoredStrategy):
     columns = columns("Name | Data | Age")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Keys that can be file names, and not too much of it."""
+        """Check that the keys are file names, and the size of the data."""
         data, binary = new.get("data") or {}, new.get("binaryData") or {}
         wrong: list[FieldError] = []
         for key in data:
@@ -53,11 +53,11 @@ class ConfigMapStrategy(StoredStrategy):
         return [*wrong, field_too_long("[]", MAXIMUM_SIZE)] if size > MAXIMUM_SIZE else wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """What is declared immutable stays."""
+        """Check the object, and that immutable data is unchanged."""
         return _kept(new, old, "data", "binaryData") + self.validate_create(new, context)
 
     def row(self, obj: Object) -> list[Any]:
-        """With the number of keys."""
+        """Return the cells, with the number of keys."""
         size = len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
         return [obj["metadata"].get("name", ""), size, self.created(obj)]
 
@@ -68,7 +68,7 @@ class SecretStrategy(StoredStrategy):
     columns = columns("Name | Type | Data | Age")
 
     def default(self, obj: Object) -> None:
-        """Opaque; and text that is to be written becomes data."""
+        """Set the type Opaque, and move stringData into data."""
         text = obj.pop("stringData", None)
         if text:
             data = child(obj, "data")
@@ -78,7 +78,7 @@ class SecretStrategy(StoredStrategy):
             obj["type"] = "Opaque"
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Keys that can be file names, and those that the type asks for."""
+        """Check that the keys are file names, and that those of the Secret's type exist."""
         data, kind = new.get("data") or {}, new["type"]
         wrong: list[FieldError] = []
         for key in data:
@@ -98,16 +98,16 @@ class SecretStrategy(StoredStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """The type stays, and what is declared immutable."""
+        """Check the object, and that its type and any immutable data are unchanged."""
         wrong = immutable(new["type"], old.get("type"), "type")
         return wrong + _kept(new, old, "data") + self.validate_create(new, context)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Its type."""
+        """Return the selectable fields: the type."""
         return {"type": obj.get("type", "")}
 
     def row(self, obj: Object) -> list[Any]:
-        """With the type and the number of keys."""
+        """Return the cells, with the type and the number of keys."""
         size = len(obj.get("data") or ())
         return [obj["metadata"].get("name", ""), obj.get("type", ""), size, self.created(obj)]
 

@@ -1,4 +1,4 @@
-"""What may be wrong with a container."""
+"""Validation of containers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "f
 
 
 def containers(spec: Object, volumes: Collection[str], path: str) -> list[FieldError]:
-    """The containers of a pod; `volumes` are the names of its (valid) volumes."""
+    """Check the containers of a pod; `volumes` are the names of its valid volumes."""
     listed: Sequence[Object] = spec.get("containers") or ()
     if not listed:
         return [field_required(path)]
@@ -80,7 +80,7 @@ def containers(spec: Object, volumes: Collection[str], path: str) -> list[FieldE
 
 
 def init_containers(spec: Object, volumes: Collection[str], path: str) -> list[FieldError]:
-    """Those that run first, and the sidecars among them."""
+    """Check the init containers, sidecars included."""
     wrong: list[FieldError] = []
     names = {each.get("name", "") for each in spec.get("containers") or ()}
     for index, container in enumerate(spec.get("initContainers") or ()):
@@ -221,7 +221,7 @@ def _field_reference(reference: Object, path: str) -> list[FieldError]:
 
 
 def label_key_or_path(name: str, path: str, supported: Sequence[str]) -> list[FieldError]:
-    """A field of the pod that the downward API shows."""
+    """Check a pod field that the downward API exposes."""
     if name in supported:
         return []
     if name in {"metadata.annotations", "metadata.labels", *FIELD_PATHS}:
@@ -271,14 +271,14 @@ def _mounts(container: Object, volumes: Collection[str], path: str) -> list[Fiel
 
 
 def local_path(value: str, path: str) -> list[FieldError]:
-    """A path below a directory."""
+    """Check a path below a directory."""
     if value.startswith("/"):
         return [field_invalid(path, value, "must be a relative path"), *no_backsteps(value, path)]
     return no_backsteps(value, path)
 
 
 def no_backsteps(value: str, path: str) -> list[FieldError]:
-    """A path that does not climb."""
+    """Check that a path has no `..`."""
     return [field_invalid(path, value, "must not contain '..'")] if ".." in value.split("/") else []
 
 

@@ -42,12 +42,12 @@ class DaemonSetStrategy(WorkloadStrategy):
     )
 
     def begin(self, new: Object, context: Context) -> None:
-        """The first generation of its template, in the annotation of old."""
+        """Set the template generation to 1, in its deprecated annotation."""
         annotations = child(new["metadata"], "annotations")
         annotations[GENERATION] = "1"
 
     def prepare_update(self, new: Object, old: Object, context: Context) -> None:
-        """Another one when the template has changed."""
+        """Increase the template generation if the template has changed."""
         super().prepare_update(new, old, context)
         before = (old["metadata"].get("annotations") or {}).get(GENERATION, "0")
         changed = new["spec"]["template"] != old["spec"]["template"]
@@ -58,7 +58,7 @@ class DaemonSetStrategy(WorkloadStrategy):
         }
 
     def default(self, obj: Object) -> None:
-        """A rolling update, one node at a time; and a template generation, which the server then counts."""
+        """Default to a rolling update, one node at a time, and to template generation 0."""
         super().default(obj)
         annotations = obj["metadata"].get("annotations") or {}
         obj["metadata"]["annotations"] = {GENERATION: "0", **annotations}
@@ -75,7 +75,7 @@ class DaemonSetStrategy(WorkloadStrategy):
             obj["status"].setdefault(name, 0)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """The selector, the template and the strategy."""
+        """Check the selector, the template and the strategy."""
         spec = new["spec"]
         selector = spec.get("selector")
         wrong = label_selector(selector, "spec.selector")
@@ -89,17 +89,17 @@ class DaemonSetStrategy(WorkloadStrategy):
         return wrong + non_negative(spec, "spec", "revisionHistoryLimit")
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """The selector stays."""
+        """Check the object, and that its selector is unchanged."""
         kept = immutable(new["spec"].get("selector"), old["spec"].get("selector"), "spec.selector")
         return kept + self.validate_create(new, context)
 
     def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Numbers that are not negative."""
+        """Check that the numbers are not negative."""
         status = new.get("status") or {}
         return non_negative(status, "status", *(name for name in status if name != "collisionCount"))
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get daemonsets -o wide` shows it."""
+        """Return the cells of `kubectl get daemonsets -o wide`."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         template = spec.get("template") or {}
         return [

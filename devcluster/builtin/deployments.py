@@ -34,7 +34,7 @@ class DeploymentStrategy(WorkloadStrategy):
     columns = columns("Name | Ready | Up-to-date | Available | Age | Containers* | Images* | Selector*")
 
     def default(self, obj: Object) -> None:
-        """One pod, replaced by rolling update."""
+        """Default to one pod and a rolling update."""
         super().default(obj)
         spec = obj["spec"]
         if spec.get("replicas") is None:
@@ -50,7 +50,7 @@ class DeploymentStrategy(WorkloadStrategy):
         spec.setdefault("progressDeadlineSeconds", 600)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """The selector, the template and the strategy."""
+        """Check the selector, the template and the strategy."""
         spec = new["spec"]
         wrong = non_negative(spec, "spec", "replicas")
         wrong += selected(spec, "deployment")
@@ -66,17 +66,17 @@ class DeploymentStrategy(WorkloadStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """All of it; and the selector stays."""
+        """Check the object, and that its selector is unchanged."""
         wrong = self.validate_create(new, context)
         return wrong + immutable(new["spec"].get("selector"), old["spec"].get("selector"), "spec.selector")
 
     def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Numbers that fit together."""
+        """Check that the numbers are consistent."""
         limited = ("updatedReplicas", "readyReplicas", "availableReplicas")
         return status_counts(new.get("status") or {}, *limited)
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get deployments -o wide` shows it."""
+        """Return the cells of `kubectl get deployments -o wide`."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         return [
             obj["metadata"].get("name", ""),

@@ -10,7 +10,7 @@ __all__ = ["unified"]
 
 
 def unified(old: Any, new: Any) -> str:
-    """The lines that differ, with three lines around them."""
+    """Return a unified diff of two values as JSON, with three lines of context."""
     before, after = (json.dumps(each, indent=1, ensure_ascii=False) + "\n" for each in (old, new))
     lines = list(difflib.unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True)))
     return "".join(lines[2:])

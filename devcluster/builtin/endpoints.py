@@ -41,14 +41,14 @@ class EndpointsStrategy(StoredStrategy):
     create_on_update = True
 
     def default(self, obj: Object) -> None:
-        """Ports are of TCP."""
+        """Set the ports' default protocol, TCP."""
         for subset in obj.get("subsets") or ():
             for port in subset.get("ports") or ():
                 if not port.get("protocol"):
                     port["protocol"] = "TCP"
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Addresses that can be reached from elsewhere, and ports."""
+        """Check that the addresses are reachable from elsewhere, and the ports."""
         wrong: list[FieldError] = []
         for index, subset in enumerate(new.get("subsets") or ()):
             here = f"subsets[{index}]"
@@ -64,7 +64,7 @@ class EndpointsStrategy(StoredStrategy):
         return wrong
 
     def row(self, obj: Object) -> list[Any]:
-        """With the first addresses."""
+        """Return the cells, with the first addresses."""
         return [obj["metadata"].get("name", ""), _endpoints_cell(obj.get("subsets") or ()), self.created(obj)]
 
 
@@ -75,7 +75,7 @@ class EndpointSliceStrategy(StoredStrategy):
     has_generation = True
 
     def default(self, obj: Object) -> None:
-        """Ports are of TCP, and may have no name."""
+        """Set the ports' default protocol, TCP, and name, ""."""
         for port in obj.get("ports") or ():
             port.setdefault("name", "")
             if not port.get("protocol"):
@@ -85,7 +85,7 @@ class EndpointSliceStrategy(StoredStrategy):
         obj.setdefault("endpoints", None)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Addresses of the type, and ports with names of their own."""
+        """Check that the addresses are of the address type, and that the ports' names are unique."""
         kind = new.get("addressType", "")
         wrong = one_of(kind, "addressType", ADDRESS_TYPES)
         names: set[str] = set()
@@ -105,12 +105,12 @@ class EndpointSliceStrategy(StoredStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """The type of the addresses stays."""
+        """Check the object, and that its address type is unchanged."""
         wrong = self.validate_create(new, context)
         return wrong + immutable(new.get("addressType"), old.get("addressType"), "addressType")
 
     def row(self, obj: Object) -> list[Any]:
-        """With the first ports and addresses."""
+        """Return the cells, with the first ports and addresses."""
         ports = [str(each.get("port") or each.get("name", "*")) for each in obj.get("ports") or ()]
         addresses = [each for one in obj.get("endpoints") or () for each in one.get("addresses") or ()]
         return [

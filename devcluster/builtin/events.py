@@ -1,4 +1,4 @@
-"""Events, which two groups show in two forms of one object."""
+"""Events, which two API groups serve in two forms of the same object."""
 
 # ruff: noqa: ARG002 -- the signatures are those of every strategy
 
@@ -30,16 +30,16 @@ NAMES = {
     "count": "deprecatedCount",
     "reportingComponent": "reportingController",
 }
-"""Fields of the core group's form, and what the newer one calls them."""
+"""The core group's fields with other names in the newer form."""
 
 
 async def convert_events(events: list[Object], api_version: str) -> list[Object]:
-    """Each in the form of `api_version`."""
+    """Convert Events to `api_version`."""
     return [convert_event(each, api_version) for each in events]
 
 
 def convert_event(event: Object, api_version: str) -> Object:
-    """One event in the form of `api_version`."""
+    """Convert an event to `api_version`."""
     if event.get("apiVersion") == api_version:
         return event
     names = NAMES if api_version == NEW else {new: old for old, new in NAMES.items()}
@@ -64,7 +64,7 @@ def _default_core(event: Object) -> None:
 
 
 class CoreEventStrategy(StoredStrategy):
-    """Events as the core group shows them, and as they are stored."""
+    """Events in the core group's form, in which they are stored."""
 
     create_on_update = True
     supports_propagation = False
@@ -73,16 +73,16 @@ class CoreEventStrategy(StoredStrategy):
     )
 
     def default(self, obj: Object) -> None:
-        """Fields that are always there."""
+        """Set the fields that an Event always has."""
         _default_core(obj)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """The namespace is that of the object it is about; more is asked of one with an exact time."""
+        """Check that the Event is in its object's namespace, and more fields if it has an eventTime."""
         wrong = _namespaces(new, "involvedObject")
         return wrong + _said(new, "reportingComponent") if new.get("eventTime") else wrong
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """What it is about and what it says."""
+        """Return the selectable fields: the involved object, the reason and the source."""
         about = obj.get("involvedObject") or {}
         source = obj.get("source") or {}
         names = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
@@ -95,7 +95,7 @@ class CoreEventStrategy(StoredStrategy):
         }
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get events -o wide` shows it."""
+        """Return the cells of `kubectl get events -o wide`."""
         about, source = obj.get("involvedObject") or {}, obj.get("source") or {}
         series = obj.get("series")
         first = self.since(obj.get("firstTimestamp") or obj.get("eventTime"))
@@ -121,10 +121,10 @@ class CoreEventStrategy(StoredStrategy):
 
 
 class NewEventStrategy(CoreEventStrategy):
-    """Events as events.k8s.io shows them."""
+    """Events in the form of events.k8s.io."""
 
     def default(self, obj: Object) -> None:
-        """Fields that are always there."""
+        """Set the fields that an Event always has."""
         obj.setdefault("eventTime", None)
         child(obj, "regarding")
         child(obj, "deprecatedSource")
@@ -132,7 +132,7 @@ class NewEventStrategy(CoreEventStrategy):
         obj.setdefault("deprecatedLastTimestamp", None)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """More is asked of these: who says it, what was done, and when."""
+        """Check also the reporting controller, the action and the time, which this form requires."""
         wrong = _namespaces(new, "regarding")
         if not new.get("eventTime"):
             wrong.append(field_required("eventTime"))
@@ -150,11 +150,11 @@ class NewEventStrategy(CoreEventStrategy):
         return []
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Old ones may lack what is asked of new ones."""
+        """Check only the namespace: Events from before may lack the newer form's required fields."""
         return _namespaces(new, "regarding")
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """The same, by the newer names."""
+        """Return the selectable fields by their events.k8s.io names."""
         core = super().fields(convert_event(obj, CORE))
         renamed = {"involvedObject": "regarding", "reportingComponent": "reportingController"}
         return {
@@ -164,7 +164,7 @@ class NewEventStrategy(CoreEventStrategy):
         }
 
     def row(self, obj: Object) -> list[Any]:
-        """The same."""
+        """Return the same cells as for core Events."""
         return super().row(convert_event(obj, CORE))
 
 
@@ -179,7 +179,7 @@ def _namespaces(event: Object, about: str) -> list[FieldError]:
 
 
 def _said(event: Object, controller: str = "reportingController") -> list[FieldError]:
-    """Who says it, and what was done."""
+    """Check the reporting controller and the action."""
     name = event.get(controller) or ""
     wrong = texts(label_key(name), controller, name)
     missing = (each for each in (controller, *SAID) if not event.get(each))

@@ -1,4 +1,4 @@
-"""Fields of objects that may not be there."""
+"""Access to fields that may be missing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["child"]
 
 
 def child(obj: dict[str, Any], name: str) -> dict[str, Any]:
-    """The object in a field, made if there is none."""
+    """Return the object in a field; adds an empty one if the field is missing."""
     found: dict[str, Any] | None = obj.get(name)
     if found is None:
         found = obj[name] = {}

@@ -1,4 +1,4 @@
-"""Jobs, and the CronJobs that would make them."""
+"""Jobs and CronJobs; no controller runs CronJobs."""
 
 # ruff: noqa: ARG002 -- the signatures are those of every strategy
 
@@ -42,7 +42,7 @@ STATES = (
     ("FailureTarget", "FailureTarget"),
     ("SuccessCriteriaMet", "SuccessCriteriaMet"),
 )
-"""Condition and what it makes a job be called, in the order of weight; deletion stands in the middle."""
+"""Conditions and the states that they give a Job, by priority; "" stands for deletion."""
 
 
 class JobStrategy(WorkloadStrategy):
@@ -56,17 +56,17 @@ class JobStrategy(WorkloadStrategy):
     columns = columns("Name | Status | Completions | Duration | Age | Containers* | Images* | Selector*")
 
     def begin(self, new: Object, context: Context) -> None:
-        """Labels that make its pods its own, and the selector for them; needs the uid."""
+        """Set the labels and the selector that identify the Job's pods; they contain the UID."""
         if not child(new, "spec").get("manualSelector"):
             _generate_selector(new)
 
     def default(self, obj: Object) -> None:
-        """One pod, tried again six times."""
+        """Default to one pod and six retries."""
         super().default(obj)
         default_job(obj)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """The numbers, the template, and the labels that were given it."""
+        """Check the numbers, the template and the generated labels."""
         spec = new["spec"]
         wrong = _generated(new)
         wrong += job_spec(spec, "spec")
@@ -78,7 +78,7 @@ class JobStrategy(WorkloadStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Parallelism and the deadlines may change."""
+        """Check that only parallelism and deadlines have changed."""
         spec, before = new["spec"], old["spec"]
         wrong = job_spec(spec, "spec")
         fixed = ("completions", "selector", "template", "completionMode", "podFailurePolicy")
@@ -99,11 +99,11 @@ class JobStrategy(WorkloadStrategy):
         return wrong
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """How many have succeeded."""
+        """Return the selectable fields: the number of succeeded pods."""
         return {"status.successful": str((obj.get("status") or {}).get("succeeded", 0))}
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get jobs -o wide` shows it."""
+        """Return the cells of `kubectl get jobs -o wide`."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         return [
             obj["metadata"].get("name", ""),
@@ -146,7 +146,7 @@ class CronJobStrategy(WorkloadStrategy):
     """Stored: nothing acts on them."""
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Nobody runs them."""
+        """Return no warnings: a CronJob's name is not a host name."""
         return []
 
     columns = columns(
@@ -155,11 +155,11 @@ class CronJobStrategy(WorkloadStrategy):
     )
 
     def validate_name(self, name: str, *, prefix: bool) -> list[str]:
-        """A DNS subdomain; its length is a matter of `validate_create`."""
+        """Check that the name is a DNS subdomain; `validate_create` checks its length."""
         return self.name_rule(name, prefix=prefix)
 
     def default(self, obj: Object) -> None:
-        """Concurrent runs, and a few of them remembered."""
+        """Default to concurrent runs, and to a short history."""
         spec = child(obj, "spec")
         default_template(child(child(spec, "jobTemplate"), "spec"))
         child(spec["jobTemplate"], "metadata")
@@ -171,7 +171,7 @@ class CronJobStrategy(WorkloadStrategy):
         child(obj, "status")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """A schedule and a template."""
+        """Check the schedule, the policy and the template."""
         spec, wrong = new["spec"], []
         if not spec.get("schedule"):
             wrong.append(field_required("spec.schedule"))
@@ -185,7 +185,7 @@ class CronJobStrategy(WorkloadStrategy):
         return wrong
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get cronjobs -o wide` shows it."""
+        """Return the cells of `kubectl get cronjobs -o wide`."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         job = (spec.get("jobTemplate") or {}).get("spec") or {}
         last = status.get("lastScheduleTime")
@@ -203,7 +203,7 @@ class CronJobStrategy(WorkloadStrategy):
 
 
 def default_job(obj: Object) -> None:
-    """What a job's specification is filled in with, its template aside."""
+    """Set the defaults of a Job's spec, except for its template."""
     spec = obj["spec"]
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
@@ -213,8 +213,8 @@ def default_job(obj: Object) -> None:
         spec["backoffLimit"] = 2**31 - 1 if spec.get("backoffLimitPerIndex") is not None else 6
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if labels and not obj["metadata"].get("labels"):
-        # One object in two places, on purpose: labels that are generated later become those of the job, too,
-        # as the server has it.
+        # Both places share one dict on purpose: labels that are generated later become the Job's too, as on
+        # the real server.
         obj["metadata"]["labels"] = labels
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
@@ -224,7 +224,7 @@ def default_job(obj: Object) -> None:
 
 
 def job_spec(spec: Object, path: str) -> list[FieldError]:
-    """The numbers and the template, in jobs and in templates of jobs."""
+    """Check the numbers and the template of a Job's or a CronJob's spec."""
     wrong = non_negative(spec, path, *NUMBERS)
     mode = spec.get("completionMode", "NonIndexed")
     if mode not in MODES:
@@ -278,7 +278,7 @@ def _generated(job: Object) -> list[FieldError]:
 
 
 def _own_labels(job: Object) -> dict[str, str]:
-    """By which the pods of a job are told from all others; each in an old and a new form."""
+    """Return the labels that identify a Job's pods, in an old and a new form."""
     name, uid = job["metadata"].get("name", ""), job["metadata"].get("uid", "")
     return {
         "controller-uid": uid,

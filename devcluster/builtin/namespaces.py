@@ -30,14 +30,14 @@ class NamespaceStrategy(BuiltinStrategy):
     waits_unless_orphaned = True
 
     def begin(self, new: Object, context: Context) -> None:
-        """Active, and held."""
+        """Set the phase Active, and the finalizer that holds the namespace."""
         new["status"] = {"phase": "Active"}
         finalizers = child(new, "spec").setdefault("finalizers", [])
         if FINALIZER not in finalizers:
             new["spec"]["finalizers"] = [*finalizers, FINALIZER]
 
     def prepare_update(self, new: Object, old: Object, context: Context) -> None:
-        """The finalizers change through their subresource, and nothing else does there."""
+        """Change only the finalizers in the finalize subresource, and never in other updates."""
         if context.subresource == "finalize":
             finalizers = (new.get("spec") or {}).get("finalizers")
             metadata = new["metadata"]
@@ -50,7 +50,7 @@ class NamespaceStrategy(BuiltinStrategy):
         new["spec"] = old.get("spec", {})
 
     def default(self, obj: Object) -> None:
-        """The label that selectors find it by."""
+        """Set the name label and the Active phase."""
         name = obj["metadata"].get("name")
         if name:
             child(obj["metadata"], "labels")[LABEL] = name
@@ -60,18 +60,18 @@ class NamespaceStrategy(BuiltinStrategy):
             status["phase"] = "Active"
 
     def holds(self, obj: Object) -> bool:
-        """Until its contents are gone."""
+        """Return whether the namespace has content, or other finalizers."""
         return bool((obj.get("spec") or {}).get("finalizers"))
 
     def mark_deleted(self, obj: Object) -> None:
-        """It is about to be emptied."""
+        """Set the phase Terminating."""
         child(obj, "status")["phase"] = "Terminating"
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Its phase."""
+        """Return the selectable fields: the phase."""
         return {"status.phase": (obj.get("status") or {}).get("phase", "")}
 
     def row(self, obj: Object) -> list[Any]:
-        """With the phase."""
+        """Return the cells, with the phase."""
         phase = (obj.get("status") or {}).get("phase", "")
         return [obj["metadata"].get("name", ""), phase, self.created(obj)]

@@ -41,12 +41,12 @@ class IngressStrategy(BuiltinStrategy):
     has_generation = True
 
     def default(self, obj: Object) -> None:
-        """A status that has no address yet."""
+        """Set an empty load-balancer status."""
         child(obj, "spec")
         child(child(obj, "status"), "loadBalancer")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Hosts, paths and what is behind them."""
+        """Check hosts, paths and backends."""
         spec = new["spec"]
         wrong: list[FieldError] = []
         if not spec.get("rules") and spec.get("defaultBackend") is None:
@@ -62,7 +62,7 @@ class IngressStrategy(BuiltinStrategy):
         return wrong
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """There is a field for the class now."""
+        """Warn of the deprecated class annotation."""
         marked = CLASS_ANNOTATION in (new["metadata"].get("annotations") or {})
         if old is not None or not marked or new["spec"].get("ingressClassName") is not None:
             return []
@@ -71,7 +71,7 @@ class IngressStrategy(BuiltinStrategy):
         ]
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get ingresses` shows it."""
+        """Return the cells of `kubectl get ingresses`."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         return [
             obj["metadata"].get("name", ""),
@@ -90,23 +90,23 @@ class IngressClassStrategy(StoredStrategy):
     has_generation = True
 
     def default(self, obj: Object) -> None:
-        """Parameters are of the whole cluster unless they say otherwise."""
+        """Set the default scope of parameters, the whole cluster."""
         parameters = child(obj, "spec").get("parameters")
         if parameters and not parameters.get("scope"):
             parameters["scope"] = "Cluster"
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """A controller."""
+        """Check that the controller is set."""
         spec = new.get("spec") or {}
         return [] if spec.get("controller") else [field_required("spec.controller")]
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """The controller stays."""
+        """Check that the controller is unchanged."""
         one, other = ((each.get("spec") or {}).get("controller") for each in (new, old))
         return [] if one == other else [field_invalid("spec.controller", one, "field is immutable")]
 
     def row(self, obj: Object) -> list[Any]:
-        """With the controller and its parameters."""
+        """Return the cells, with the controller and its parameters."""
         spec = obj.get("spec") or {}
         parameters, shown = spec.get("parameters"), "<none>"
         if parameters:
@@ -123,7 +123,7 @@ class NetworkPolicyStrategy(StoredStrategy):
     has_generation = True
 
     def default(self, obj: Object) -> None:
-        """For what comes in, and for what goes out where that is spoken of."""
+        """Default to policy type Ingress, and to Egress too if the policy has egress rules."""
         spec = child(obj, "spec")
         child(spec, "podSelector")
         if not spec.get("policyTypes"):
@@ -134,7 +134,7 @@ class NetworkPolicyStrategy(StoredStrategy):
                     each["protocol"] = "TCP"
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Selectors, ports and peers."""
+        """Check selectors, ports and peers."""
         spec = new["spec"]
         wrong = label_selector(spec["podSelector"], "spec.podSelector")
         for field, peers in (("ingress", "from"), ("egress", "to")):
@@ -150,7 +150,7 @@ class NetworkPolicyStrategy(StoredStrategy):
         return wrong
 
     def row(self, obj: Object) -> list[Any]:
-        """With the selector."""
+        """Return the cells, with the selector."""
         selector = selector_cell((obj.get("spec") or {}).get("podSelector"))
         return [obj["metadata"].get("name", ""), selector, self.created(obj)]
 

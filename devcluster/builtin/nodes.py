@@ -41,13 +41,13 @@ class NodeStrategy(BuiltinStrategy):
     )
 
     def prepare_create(self, new: Object, context: Context) -> None:
-        """The status is kept, unlike that of other kinds; nothing is scheduled until it is ready."""
+        """Keep the status, unlike for other kinds, and taint the node until it is ready."""
         taints = child(new, "spec").setdefault("taints", [])
         if not any(each.get("key") == NOT_READY["key"] for each in taints):
             taints.append(dict(NOT_READY))
 
     def default(self, obj: Object) -> None:
-        """Fields that are always there."""
+        """Set the fields that a node always has."""
         spec = child(obj, "spec")
         if spec.get("podCIDR") and not spec.get("podCIDRs"):
             spec["podCIDRs"] = [spec["podCIDR"]]
@@ -60,11 +60,11 @@ class NodeStrategy(BuiltinStrategy):
             status["allocatable"] = dict(status["capacity"])
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Whether pods may come."""
+        """Return the selectable fields: whether the node is unschedulable."""
         return {"spec.unschedulable": "true" if (obj.get("spec") or {}).get("unschedulable") else "false"}
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get nodes -o wide` shows it."""
+        """Return the cells of `kubectl get nodes -o wide`."""
         status = obj.get("status") or {}
         information = status.get("nodeInfo") or {}
         addresses = {

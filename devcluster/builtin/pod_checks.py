@@ -1,4 +1,4 @@
-"""What may be wrong with the specification of a pod, in pods and in templates."""
+"""Validation of pod specs, in pods and in templates."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NAMED = (
 
 
 def pod_template(template: Object, path: str) -> list[FieldError]:
-    """A template in a workload."""
+    """Check a workload's pod template."""
     metadata = template.get("metadata") or {}
     wrong = labels(metadata.get("labels") or {}, f"{path}.labels")
     for key in metadata.get("annotations") or ():
@@ -50,7 +50,7 @@ def pod_template(template: Object, path: str) -> list[FieldError]:
 
 
 def pod_spec(spec: Object, path: str) -> list[FieldError]:
-    """The specification, after defaulting."""
+    """Check a pod spec that has its defaults."""
     volumes, wrong = _volumes(spec.get("volumes") or (), f"{path}.volumes")
     wrong += containers(spec, volumes, f"{path}.containers")
     if spec.get("initContainers"):

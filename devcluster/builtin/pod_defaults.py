@@ -1,4 +1,4 @@
-"""What a pod's specification is filled in with, in pods and in templates."""
+"""Defaults of pod specs, in pods and in templates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
 def default_pod(obj: Object) -> None:
-    """What pods alone have, beside `default_pod_spec`: requests that follow limits, and the host's ports."""
+    """Set the defaults of a pod: those of its spec, requests from limits, and host ports."""
     spec = obj["spec"]
     default_pod_spec(spec)
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
@@ -36,7 +36,7 @@ def default_pod(obj: Object) -> None:
 
 
 def default_pod_spec(spec: Object) -> None:
-    """What every specification of a pod has."""
+    """Set the defaults of every pod spec."""
     _volumes(spec.get("volumes") or ())
     for field in ("initContainers", "containers", "ephemeralContainers"):
         for container in spec.get(field) or ():
@@ -84,7 +84,7 @@ def _container(container: Object) -> None:
 
 
 def _reference(source: Object) -> None:
-    """To a field of the pod, or of a container's resources."""
+    """Set the defaults of a reference to a pod field or to a container resource."""
     field, resource = source.get("fieldRef"), source.get("resourceFieldRef")
     if field and not field.get("apiVersion"):
         field["apiVersion"] = "v1"

@@ -1,4 +1,4 @@
-"""How a pod stands in a table: the one word and the counts that people read first."""
+"""The table row of a pod: its state in a word, and its counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TERMINAL = frozenset({"Succeeded", "Failed"})
 
 
 class _Restarts:
-    """How often containers have started again, and when last."""
+    """The number of containers' restarts, and the time of the last."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -28,7 +28,7 @@ class _Restarts:
 
 
 def pod_cells(pod: Object, since: Callable[[str], str]) -> tuple[str, str, str]:
-    """READY, STATUS and RESTARTS; `since` tells how long ago a time is."""
+    """Return READY, STATUS and RESTARTS; `since` formats the age of a time."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     phase = status.get("phase", "")
     reason = status.get("reason") or phase
@@ -120,7 +120,7 @@ def _has(status: Object, kind: str) -> bool:
 
 
 def wide_cells(pod: Object) -> tuple[str, str, str, str]:
-    """IP, NODE, NOMINATED NODE and READINESS GATES."""
+    """Return IP, NODE, NOMINATED NODE and READINESS GATES."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     addresses = status.get("podIPs") or ()
     gates = [each.get("conditionType", "") for each in spec.get("readinessGates") or ()]

@@ -1,4 +1,4 @@
-"""What the writer of a pod, or of a template, should know."""
+"""Warnings for writers of pods and pod templates."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Object = Mapping[str, Any]
 
 
 def name_warnings(name: str, used: str = "Pod names and hostnames") -> list[str]:
-    """A name that cannot be a host's, where it is `used`."""
+    """Warn of a name that is not a valid host name; `used` says where it becomes one."""
     wrong = " ".join(dns_label(name))
     why = "which can result in surprising behavior; a DNS label is recommended"
     return [f"metadata.name: this is used in {used}, {why}: [{wrong}]"] if wrong else []
 
 
 def pod_warnings(spec: Object, path: str) -> list[str]:
-    """Ports and variables that are there twice, and what has no effect."""
+    """Warn of duplicate ports and variables, and of settings without effect."""
     warnings: list[str] = []
     for index, secret in enumerate(spec.get("imagePullSecrets") or ()):
         if not secret.get("name"):

@@ -38,7 +38,7 @@ PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 
 
 
 class PodStrategy(BuiltinStrategy):
-    """The rules of pods: what may change is little, and deletion is graceful."""
+    """The rules of pods: few fields can change, and deletion has a grace period."""
 
     columns = columns(
         "Name | Ready | Status | Restarts | Age | IP* | Node* | Nominated Node* | Readiness Gates*"
@@ -47,7 +47,7 @@ class PodStrategy(BuiltinStrategy):
     status_reset = ("spec", ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences"))
 
     def begin(self, new: Object, context: Context) -> None:
-        """Pending, with the tolerations and the priority that admission gives every pod."""
+        """Set the phase Pending, and the tolerations and the priority of every pod."""
         new["status"] = {"phase": "Pending"}
         spec = child(new, "spec")
         if spec.get("schedulingGates"):
@@ -56,18 +56,18 @@ class PodStrategy(BuiltinStrategy):
         _prioritize(new, context)
 
     def prepare_update(self, new: Object, old: Object, context: Context) -> None:
-        """The tolerations that every pod has come back."""
+        """Restore the tolerations that every pod has."""
         _tolerate_lost_nodes(new["spec"])
         super().prepare_update(new, old, context)
 
     def default(self, obj: Object) -> None:
-        """The specification, and the class that follows from it."""
+        """Set the spec's defaults and the QoS class."""
         child(obj, "spec")
         default_pod(obj)
         child(obj, "status")["qosClass"] = quality_of_service(obj["spec"])
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """The specification."""
+        """Check the spec."""
         spec = new["spec"]
         wrong = pod_spec(spec, "spec")
         for field in ("containers", "initContainers"):
@@ -84,7 +84,7 @@ class PodStrategy(BuiltinStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Images, deadlines and tolerations may change; containers with their subresource."""
+        """Check that only images, deadlines and tolerations, or containers by subresource, have changed."""
         if context.subresource in {"ephemeralcontainers", "resize"}:
             return pod_spec(new["spec"], "spec")
         spec, before = new["spec"], old["spec"]
@@ -99,7 +99,7 @@ class PodStrategy(BuiltinStrategy):
         return [*wrong, *_deadline(spec, before), *_kept_tolerations(spec, before), *_unchanged(spec, before)]
 
     def prepare_status_update(self, new: Object, old: Object, context: Context) -> None:
-        """Owners and deletion are not a kubelet's to change."""
+        """Keep the owners and the deletion time, which a status update must not change."""
         super().prepare_status_update(new, old, context)
         for field in ("ownerReferences", "deletionTimestamp"):
             if field in old["metadata"]:
@@ -108,7 +108,7 @@ class PodStrategy(BuiltinStrategy):
                 new["metadata"].pop(field, None)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Of what it says twice, or in vain."""
+        """Warn of duplicates and of settings without effect."""
         if old is not None:
             return []
         return name_warnings(new["metadata"].get("name", ""), "the Pod's hostname") + pod_warnings(
@@ -116,7 +116,7 @@ class PodStrategy(BuiltinStrategy):
         )
 
     def grace_period(self, obj: Object, asked: int | None) -> int | None:
-        """What was asked for or what the pod says; nothing for one that has not started or has ended."""
+        """Return the requested or the pod's own grace period, in seconds; 0 for a pod that does not run."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         if not spec.get("nodeName") or status.get("phase") in {"Failed", "Succeeded"}:
             return 0
@@ -124,7 +124,7 @@ class PodStrategy(BuiltinStrategy):
         return seconds if seconds >= 0 else 1
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Where it runs and how it is."""
+        """Return the selectable fields: the node, the phase and others."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         addresses = status.get("podIPs") or ()
         return {
@@ -139,7 +139,7 @@ class PodStrategy(BuiltinStrategy):
         }
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get pods -o wide` shows it."""
+        """Return the cells of `kubectl get pods -o wide`."""
         return [
             obj["metadata"].get("name", ""),
             *pod_cells(obj, self.since),
@@ -148,7 +148,7 @@ class PodStrategy(BuiltinStrategy):
         ]
 
     def row_conditions(self, obj: Object) -> list[Object]:
-        """That of a pod which has come to its end."""
+        """Return a Completed condition for a pod that has ended."""
         phase = (obj.get("status") or {}).get("phase")
         messages = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
         if phase not in messages:

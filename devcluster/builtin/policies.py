@@ -1,4 +1,4 @@
-"""What keeps watch over workloads: disruption budgets, autoscalers, priorities, quotas, limits, leases."""
+"""Policy kinds: disruption budgets, autoscalers, priority classes, quotas, limit ranges, leases."""
 
 # ruff: noqa: ARG002 -- the signatures are those of every strategy
 
@@ -42,7 +42,7 @@ EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
 HIGHEST_PRIORITY = 1_000_000_000
 SHOWN = 2
-"""Of the metrics of an autoscaler."""
+"""How many of an autoscaler's metrics a table shows."""
 BUDGET_COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 
 
@@ -54,14 +54,14 @@ class DisruptionBudgetStrategy(BuiltinStrategy):
     has_generation = True
 
     def default(self, obj: Object) -> None:
-        """Counts are always there."""
+        """Set missing counts to 0."""
         child(obj, "spec")
         status = child(obj, "status")
         for name in BUDGET_COUNTS:
             status.setdefault(name, 0)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """One of the two bounds."""
+        """Check the spec, which has only one of the two bounds."""
         spec = new["spec"]
         wrong: list[FieldError] = []
         least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
@@ -83,7 +83,7 @@ class DisruptionBudgetStrategy(BuiltinStrategy):
         return wrong
 
     def row(self, obj: Object) -> list[Any]:
-        """With the bounds."""
+        """Return the cells, with the bounds."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         bounds = [str(spec.get(name, "N/A")) for name in ("minAvailable", "maxUnavailable")]
         allowed = status.get("disruptionsAllowed", 0)
@@ -100,7 +100,7 @@ class AutoscalerStrategy(BuiltinStrategy):
     columns = columns("Name | Reference | Targets | MinPods | MaxPods | Replicas | Age")
 
     def default(self, obj: Object) -> None:
-        """At least one pod, by the use of the processor."""
+        """Default to at least one pod, and to CPU utilization."""
         spec = child(obj, "spec")
         if spec.get("minReplicas") is None:
             spec["minReplicas"] = 1
@@ -119,7 +119,7 @@ class AutoscalerStrategy(BuiltinStrategy):
         status.setdefault("desiredReplicas", 0)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Bounds, and what is scaled."""
+        """Check the bounds, the target and the metrics."""
         spec = new["spec"]
         least, most = spec["minReplicas"], spec.get("maxReplicas", 0)
         wrong: list[FieldError] = []
@@ -142,7 +142,7 @@ class AutoscalerStrategy(BuiltinStrategy):
         return wrong
 
     def row(self, obj: Object) -> list[Any]:
-        """With the bounds and the measure."""
+        """Return the cells, with the bounds and the metrics."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         target = spec.get("scaleTargetRef") or {}
         metrics = [_metric_cell(each) for each in spec.get("metrics") or ()]
@@ -178,13 +178,13 @@ class PriorityClassStrategy(StoredStrategy):
     has_generation = True
 
     def default(self, obj: Object) -> None:
-        """Lower ones make room."""
+        """Set the default preemption policy, which preempts lower priorities."""
         if not obj.get("preemptionPolicy"):
             obj["preemptionPolicy"] = "PreemptLowerPriority"
         obj.setdefault("value", 0)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """The system's names and numbers are its own."""
+        """Check that a reserved name and value belong to a system class."""
         name, value = new["metadata"].get("name", ""), new["value"]
         wrong: list[FieldError] = []
         if name.startswith("system-"):
@@ -203,7 +203,7 @@ class PriorityClassStrategy(StoredStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Value and policy stay."""
+        """Check that the value and the policy are unchanged."""
         wrong: list[FieldError] = []
         if new["value"] != old.get("value"):
             wrong.append(field_forbidden("value", "may not be changed in an update."))
@@ -212,7 +212,7 @@ class PriorityClassStrategy(StoredStrategy):
         return wrong
 
     def row(self, obj: Object) -> list[Any]:
-        """With the value."""
+        """Return the cells, with the value."""
         default, policy = bool(obj.get("globalDefault")), obj.get("preemptionPolicy", "")
         return [obj["metadata"].get("name", ""), obj.get("value", 0), default, self.created(obj), policy]
 
@@ -225,11 +225,11 @@ class LeaseStrategy(StoredStrategy):
     unconditional_update = False
 
     def default(self, obj: Object) -> None:
-        """A specification, if empty."""
+        """Add an empty spec if there is none."""
         child(obj, "spec")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Lengths and counts."""
+        """Check the durations and counts."""
         spec = new["spec"]
         length = spec.get("leaseDurationSeconds")
         wrong: list[FieldError] = []
@@ -238,7 +238,7 @@ class LeaseStrategy(StoredStrategy):
         return wrong + non_negative(spec, "spec", "leaseTransitions")
 
     def row(self, obj: Object) -> list[Any]:
-        """With the holder."""
+        """Return the cells, with the holder."""
         holder = (obj.get("spec") or {}).get("holderIdentity") or ""
         return [obj["metadata"].get("name", ""), holder, self.created(obj)]
 
@@ -249,12 +249,12 @@ class QuotaStrategy(BuiltinStrategy):
     columns = columns("Name | Request | Limit | Age")
 
     def default(self, obj: Object) -> None:
-        """A status, if empty."""
+        """Round the limits up, and add an empty status if there is none."""
         round_up(child(obj, "spec").get("hard"))
         child(obj, "status")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Amounts that can be counted up to."""
+        """Check that the amounts are countable."""
         hard = new["spec"].get("hard") or {}
         return [
             wrong
@@ -263,7 +263,7 @@ class QuotaStrategy(BuiltinStrategy):
         ]
 
     def row(self, obj: Object) -> list[Any]:
-        """With what is used of what."""
+        """Return the cells, with the used and the allowed amounts."""
         status = obj.get("status") or {}
         used = status.get("used") or {}
         cells: tuple[list[str], list[str]] = ([], [])
@@ -278,7 +278,7 @@ class LimitRangeStrategy(PlainStrategy):
     create_on_update = True
 
     def default(self, obj: Object) -> None:
-        """Of containers, limits and requests follow from the bounds."""
+        """Set the default limits and requests of containers from the bounds."""
         for item in child(obj, "spec").get("limits") or ():
             if item.get("type") != "Container":
                 continue

@@ -1,4 +1,4 @@
-"""What may be wrong with the probes and hooks of a container."""
+"""Validation of a container's probes and lifecycle hooks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Object = Mapping[str, Any]
 
 
 def life(container: Object, spec: Object, path: str) -> list[FieldError]:
-    """Its hooks and probes; `spec` is that of the pod."""
+    """Check the container's hooks and probes; `spec` is the pod's."""
     wrong: list[FieldError] = []
     for name in ("postStart", "preStop"):
         hook = (container.get("lifecycle") or {}).get(name)

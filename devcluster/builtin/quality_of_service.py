@@ -1,4 +1,4 @@
-"""The class of a pod, by what its containers ask for."""
+"""The QoS class of a pod, by its containers' requests and limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMPUTE = ("cpu", "memory")
 
 
 def quality_of_service(spec: Mapping[str, Any]) -> str:
-    """`Guaranteed`, `Burstable` or `BestEffort`."""
+    """Return `Guaranteed`, `Burstable` or `BestEffort`."""
     asked = limited = False
     guaranteed = True
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):

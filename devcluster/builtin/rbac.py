@@ -29,16 +29,16 @@ class RoleStrategy(PlainStrategy):
     create_on_update = True
 
     def __init__(self, clock: Clock, *, namespaced: bool) -> None:
-        """`namespaced`: a Role, not a ClusterRole."""
+        """Set up the strategy; `namespaced` means Role, else ClusterRole."""
         super().__init__(clock)
         self._namespaced = namespaced
 
     def default(self, obj: Object) -> None:
-        """Rules are always there."""
+        """Set the rules, which a role always has."""
         obj.setdefault("rules", None)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Each rule: verbs, and what they are for."""
+        """Check the verbs and the resources or paths of each rule."""
         wrong: list[FieldError] = []
         for index, rule in enumerate(new.get("rules") or ()):
             wrong += _rule(rule, f"rules[{index}]", namespaced=self._namespaced)
@@ -53,12 +53,12 @@ class BindingStrategy(StoredStrategy):
     create_on_update = True
 
     def __init__(self, clock: Clock, *, namespaced: bool) -> None:
-        """`namespaced`: a RoleBinding, not a ClusterRoleBinding."""
+        """Set up the strategy; `namespaced` means RoleBinding, else ClusterRoleBinding."""
         super().__init__(clock)
         self._roles = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
 
     def default(self, obj: Object) -> None:
-        """The group, of the role and of people."""
+        """Set the API groups of the role, and of users and groups."""
         role = child(obj, "roleRef")
         if not role.get("apiGroup"):
             role["apiGroup"] = GROUP
@@ -67,7 +67,7 @@ class BindingStrategy(StoredStrategy):
                 subject["apiGroup"] = GROUP
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """A role, and those who get it."""
+        """Check the role reference and the subjects."""
         role = new["roleRef"]
         wrong: list[FieldError] = []
         if role["apiGroup"] != GROUP:
@@ -82,7 +82,7 @@ class BindingStrategy(StoredStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """The role stays."""
+        """Check the binding, and that its role is unchanged."""
         wrong = self.validate_create(new, context)
         role, before = new["roleRef"], old.get("roleRef")
         if role != before:
@@ -95,7 +95,7 @@ class BindingStrategy(StoredStrategy):
         return wrong
 
     def row(self, obj: Object) -> list[Any]:
-        """With the role and those who have it."""
+        """Return the cells, with the role and its subjects."""
         role = obj.get("roleRef") or {}
         subjects = obj.get("subjects") or ()
         accounts = [

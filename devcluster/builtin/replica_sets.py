@@ -28,38 +28,38 @@ class ReplicaSetStrategy(WorkloadStrategy):
     columns = columns(COLUMNS)
 
     def default(self, obj: Object) -> None:
-        """One pod; and the number there are, which is always shown."""
+        """Default to one pod; the status always has a count."""
         super().default(obj)
         if obj["spec"].get("replicas") is None:
             obj["spec"]["replicas"] = 1
         obj["status"].setdefault("replicas", 0)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """The selector and the template."""
+        """Check the selector and the template."""
         spec = new["spec"]
         wrong = non_negative(spec, "spec", "replicas", "minReadySeconds")
         return wrong + selected(spec, "deployment") + restarts_always(spec, "ReplicaSet")
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """All of it; and the selector stays."""
+        """Check the object, and that its selector is unchanged."""
         wrong = self.validate_create(new, context)
         return wrong + immutable(new["spec"].get("selector"), old["spec"].get("selector"), "spec.selector")
 
     def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Numbers that fit together."""
+        """Check that the numbers are consistent."""
         limited = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
         return status_counts(new.get("status") or {}, *limited)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """How many there are."""
+        """Return the selectable fields: the number of replicas."""
         return {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}
 
     def selector_text(self, spec: Object) -> str:
-        """As the table has it."""
+        """Format the selector for the table."""
         return selector_cell(spec.get("selector"))
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get replicasets -o wide` shows it."""
+        """Return the cells of `kubectl get replicasets -o wide`."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         return [
             obj["metadata"].get("name", ""),
@@ -73,12 +73,12 @@ class ReplicaSetStrategy(WorkloadStrategy):
 
 
 class ReplicationControllerStrategy(ReplicaSetStrategy):
-    """Stored, with what the template's labels give; nothing acts on them."""
+    """ReplicationControllers, which are stored with defaults from the template, and have no controller."""
 
     orphans_by_default = True
 
     def default(self, obj: Object) -> None:
-        """Selector and labels are those of the template."""
+        """Set the defaults of selector and labels, the template's labels."""
         super().default(obj)
         labels = (obj["spec"]["template"].get("metadata") or {}).get("labels")
         if labels:
@@ -88,13 +88,13 @@ class ReplicationControllerStrategy(ReplicaSetStrategy):
                 obj["metadata"]["labels"] = dict(labels)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """The numbers alone."""
+        """Check only the numbers."""
         return non_negative(new["spec"], "spec", "replicas", "minReadySeconds")
 
     def selector_text(self, spec: Object) -> str:
-        """Labels here, not a selector of the later kind."""
+        """Format the selector, which is a set of labels for this kind."""
         return labels_cell(spec.get("selector"))
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """The same: even the selector may change."""
+        """Check the same as at creation: even the selector may change."""
         return self.validate_create(new, context)

@@ -1,4 +1,4 @@
-"""What may be wrong with the resources that a container asks for."""
+"""Validation of a container's resource requests and limits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OTHER_RESOURCES = frozenset(
         "storage",
     }
 )
-"""Standard ones, of which a container has none."""
+"""Standard resources that containers cannot request."""
 COUNTED = (
     OTHER_RESOURCES
     - {name for name in OTHER_RESOURCES if name.startswith(("limits.", "requests."))}
@@ -45,7 +45,7 @@ COUNTED = (
 
 
 def resource_requirements(resources: Object, path: str) -> list[FieldError]:
-    """Limits and requests: names, amounts, and requests within the limits."""
+    """Check the names and amounts of limits and requests, and that no request exceeds its limit."""
     wrong: list[FieldError] = []
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for part, listed in (("limits", limits), ("requests", requests)):
@@ -59,7 +59,7 @@ def resource_requirements(resources: Object, path: str) -> list[FieldError]:
 
 
 def amount_errors(name: str, amount: Any, path: str) -> list[FieldError]:
-    """Of a resource: not negative, and whole where parts of it make no sense."""
+    """Check an amount: non-negative, and an integer where fractions make no sense."""
     wrong = []
     if value_of(amount) < 0:
         wrong.append(field_invalid(path, amount, "must be greater than or equal to 0"))

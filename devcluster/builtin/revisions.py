@@ -1,4 +1,4 @@
-"""ControllerRevisions and PodTemplates: what a workload was, and what one could be."""
+"""ControllerRevisions and PodTemplates."""
 
 # ruff: noqa: ARG002 -- the signatures are those of every strategy
 
@@ -25,11 +25,11 @@ class ControllerRevisionStrategy(StoredStrategy):
     columns = columns("Name | Controller | Revision | Age")
 
     def default(self, obj: Object) -> None:
-        """A number is always there."""
+        """Set a missing revision to 0."""
         obj.setdefault("revision", 0)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Data that is an object."""
+        """Check that the data is an object."""
         wrong = [
             FieldError(error.reason, error.field.removeprefix("."), error.text)
             for error in non_negative(new, "", "revision")
@@ -41,11 +41,11 @@ class ControllerRevisionStrategy(StoredStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """The data stays."""
+        """Check that the data is unchanged."""
         return immutable(new.get("data"), old.get("data"), "data")
 
     def row(self, obj: Object) -> list[Any]:
-        """With the controller."""
+        """Return the cells, with the controller."""
         owners = [each for each in obj["metadata"].get("ownerReferences") or () if each.get("controller")]
         shown = "<none>"
         if owners:
@@ -62,15 +62,15 @@ class PodTemplateStrategy(StoredStrategy):
     has_generation = True
 
     def default(self, obj: Object) -> None:
-        """As in workloads."""
+        """Set the defaults of the template."""
         default_template(obj)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """As in workloads."""
+        """Check the template."""
         return pod_template(new["template"], "template")
 
     def row(self, obj: Object) -> list[Any]:
-        """With the containers."""
+        """Return the cells, with the containers."""
         template = obj.get("template") or {}
         labels = labels_cell((template.get("metadata") or {}).get("labels"))
         return [obj["metadata"].get("name", ""), *container_cells(template), labels]

@@ -1,4 +1,4 @@
-"""What may be wrong with a service."""
+"""Validation of services."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAXIMUM_AFFINITY = 86400
 
 
 def service_checks(spec: Object) -> list[FieldError]:
-    """The specification, after defaulting."""
+    """Check a spec that has its defaults."""
     kind, ports = spec["type"], spec.get("ports") or ()
     headless = (spec.get("clusterIPs") or [""])[0] == "None"
     wrong: list[FieldError] = []
@@ -63,7 +63,7 @@ def service_checks(spec: Object) -> list[FieldError]:
 
 
 def service_update_checks(spec: Object, before: Object) -> list[FieldError]:
-    """An address that was given stays."""
+    """Check that an assigned address is unchanged."""
     if "ExternalName" in {spec["type"], before.get("type")}:
         return []
     new, old = spec.get("clusterIPs") or [], before.get("clusterIPs") or []
@@ -78,7 +78,7 @@ def service_update_checks(spec: Object, before: Object) -> list[FieldError]:
 
 
 def valid_address(address: str, path: str) -> list[FieldError]:
-    """An IP address, of either family."""
+    """Check an IPv4 or IPv6 address."""
     try:
         ipaddress.ip_address(address)
     except ValueError:
@@ -156,7 +156,7 @@ def _addresses(spec: Object) -> list[FieldError]:
 
 
 def _families(spec: Object) -> list[FieldError]:
-    """The cluster has one family of addresses."""
+    """Refuse all but IPv4: the cluster has one address family."""
     if spec.get("ipFamilyPolicy") == "RequireDualStack":
         text = "this cluster is not configured for dual-stack services"
         return [field_invalid("spec.ipFamilyPolicy", "RequireDualStack", text)]

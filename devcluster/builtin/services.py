@@ -37,19 +37,19 @@ class ServiceStrategy(BuiltinStrategy):
     create_on_update = True
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
-        """`rng` draws addresses and ports."""
+        """Set up the strategy; `rng` is for addresses and ports."""
         super().__init__(clock)
         self._rng = rng
         self._allocation: Allocation | None = None
 
     def begin(self, new: Object, context: Context) -> None:
-        """Both names of the address are kept in step."""
+        """Set the plural form of the cluster IP from the singular one."""
         spec = child(new, "spec")
         if spec.get("clusterIP") and not spec.get("clusterIPs"):
             spec["clusterIPs"] = [spec["clusterIP"]]
 
     def prepare_update(self, new: Object, old: Object, context: Context) -> None:
-        """What was given out stays, unless the type has no use for it any more."""
+        """Keep assigned addresses and ports, unless the new type has none."""
         super().prepare_update(new, old, context)
         spec, before = new["spec"], old["spec"]
         _carry_over(spec, before)
@@ -61,7 +61,7 @@ class ServiceStrategy(BuiltinStrategy):
             new["status"] = {**(new.get("status") or {}), "loadBalancer": {}}
 
     def default(self, obj: Object) -> None:
-        """Within the cluster, without affinity."""
+        """Default to type ClusterIP without session affinity."""
         spec = child(obj, "spec")
         affinity = spec.setdefault("sessionAffinity", "None") or "None"
         spec["sessionAffinity"] = affinity
@@ -91,11 +91,11 @@ class ServiceStrategy(BuiltinStrategy):
                 ingress.setdefault("ipMode", "VIP")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Ports, addresses, policies."""
+        """Check ports, addresses and policies."""
         return service_checks(new["spec"])
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """All of it; and the address stays."""
+        """Check the object, and that its address is unchanged."""
         return service_update_checks(new["spec"], old["spec"]) + service_checks(new["spec"])
 
     def commit(self, new: Object, old: Object | None, context: Context) -> None:
@@ -179,7 +179,7 @@ class ServiceStrategy(BuiltinStrategy):
         return wrong
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Of what has no effect, or soon will have none."""
+        """Warn of settings that have no effect, or are deprecated."""
         spec = new["spec"]
         kind, warnings = spec["type"], []
         headless = spec.get("clusterIP") == "None"
@@ -201,12 +201,12 @@ class ServiceStrategy(BuiltinStrategy):
         return warnings
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Its address and its type."""
+        """Return the selectable fields: the address and the type."""
         spec = obj.get("spec") or {}
         return {"spec.clusterIP": spec.get("clusterIP", ""), "spec.type": spec.get("type", "")}
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get services -o wide` shows it."""
+        """Return the cells of `kubectl get services -o wide`."""
         spec = obj.get("spec") or {}
         ports = ",".join(map(_port_cell, spec.get("ports") or ()))
         return [
@@ -278,6 +278,6 @@ def _external_cell(spec: Object, status: Object) -> str:
 
 
 def load_balancer_addresses(status: Object) -> list[str]:
-    """The addresses or names that a load balancer got, sorted."""
+    """Return the load balancer's addresses or host names, sorted."""
     ingress = (status.get("loadBalancer") or {}).get("ingress") or ()
     return sorted({each.get("ip") or each.get("hostname") or "" for each in ingress} - {""})

@@ -42,7 +42,7 @@ class StatefulSetStrategy(WorkloadStrategy):
     columns = columns("Name | Ready | Age | Containers* | Images*")
 
     def default(self, obj: Object) -> None:
-        """One pod after the other, each keeping its claims."""
+        """Default to one pod, ordered updates, and claims that outlive their pod."""
         super().default(obj)
         spec = obj["spec"]
         if not spec.get("podManagementPolicy"):
@@ -66,7 +66,7 @@ class StatefulSetStrategy(WorkloadStrategy):
         obj["status"].setdefault("availableReplicas", 0)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """The policies, the selector and the template."""
+        """Check the policies, the selector and the template."""
         wrong = self._specification(new["spec"])
         name = new["spec"].get("serviceName")
         if name:
@@ -74,7 +74,7 @@ class StatefulSetStrategy(WorkloadStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """All of it; and only some fields may change."""
+        """Check the object, and that only some fields have changed."""
         wrong = self._specification(new["spec"])
         if _kept(new["spec"]) != _kept(old["spec"]):
             wrong.append(field_forbidden("spec", FORBIDDEN))
@@ -98,12 +98,12 @@ class StatefulSetStrategy(WorkloadStrategy):
         return wrong + restarts_always(spec, "StatefulSet")
 
     def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Numbers that fit together."""
+        """Check that the numbers are consistent."""
         limited = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
         return status_counts(new.get("status") or {}, *limited, ready_limit="status.readyReplicas")
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get statefulsets -o wide` shows it."""
+        """Return the cells of `kubectl get statefulsets -o wide`."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         return [
             obj["metadata"].get("name", ""),

@@ -1,4 +1,4 @@
-"""What the workloads have in common: a template, a selector that finds its pods, numbers of them."""
+"""The common part of workload kinds: a pod template and a selector."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class WorkloadStrategy(BuiltinStrategy):
 
     has_generation = True
     names_pods = True
-    """Whether its name becomes part of host names that nobody chose."""
+    """Whether the object's name becomes part of host names that users do not choose."""
 
     def default(self, obj: Object) -> None:
-        """The template."""
+        """Set the defaults of the template."""
         default_template(child(obj, "spec"))
         child(obj, "status")
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Of the name when it is new, and of the template when it is changed."""
+        """Warn of a new object's name, and of a new or changed template."""
         if old is not None and old["metadata"].get("generation") == new["metadata"].get("generation"):
             return []
         warnings = name_warnings(new["metadata"].get("name", "")) if self.names_pods and old is None else []
@@ -45,14 +45,14 @@ class WorkloadStrategy(BuiltinStrategy):
 
 
 def default_template(spec: Object) -> None:
-    """The template of a workload's specification."""
+    """Set the defaults of a workload's template."""
     template = child(spec, "template")
     child(template, "metadata")
     default_pod_spec(child(template, "spec"))
 
 
 def selected(spec: Object, kind: str, path: str = "spec") -> list[FieldError]:
-    """The selector, which must be there and match the template, and the template itself."""
+    """Check the template and the selector, which is required and must match the template."""
     selector, template = spec.get("selector"), spec["template"]
     wrong: list[FieldError] = []
     if selector is None:
@@ -71,7 +71,7 @@ def selected(spec: Object, kind: str, path: str = "spec") -> list[FieldError]:
 
 
 def mismatch(selector: Object | None, template: Mapping[str, Any], path: str = "spec") -> list[FieldError]:
-    """A selector that does not find the pods that the template makes; one that is not there finds none."""
+    """Check that a selector matches its template's labels; no selector matches none."""
     labels = (template.get("metadata") or {}).get("labels") or {}
     if selector is not None and selector_matches(selector, labels):
         return []
@@ -81,7 +81,7 @@ def mismatch(selector: Object | None, template: Mapping[str, Any], path: str = "
 
 
 def restarts_always(spec: Object, kind: str, path: str = "spec") -> list[FieldError]:
-    """Pods that are replaced, not finished."""
+    """Check that the template's restart policy is Always."""
     wrong: list[FieldError] = []
     pod = spec["template"]["spec"]
     policy = pod.get("restartPolicy", "")
@@ -94,12 +94,12 @@ def restarts_always(spec: Object, kind: str, path: str = "spec") -> list[FieldEr
 
 
 def within(strategy: Object) -> Object:
-    """A strategy by the names that the server has within, which its messages show."""
+    """Return a strategy with Go's internal field names, which error messages show."""
     return {"Type": strategy.get("type", ""), "RollingUpdate": strategy.get("rollingUpdate")}
 
 
 def status_counts(status: Object, *limited: str, ready_limit: str = "readyReplicas") -> list[FieldError]:
-    """Numbers in a status: not negative, and those named not above `replicas`."""
+    """Check that a status's numbers are not negative, and those in `limited` not above `replicas`."""
     numbers = [
         name for name, value in status.items() if isinstance(value, int) and not isinstance(value, bool)
     ]

@@ -69,7 +69,7 @@ SOURCES = {
     "storageos": "StorageOS",
     "csi": "CSI",
 }
-"""In the order and by the names that the server has within, which its messages show."""
+"""Volume sources with Go's internal names, which error messages show, in their order."""
 
 
 class ClaimStrategy(BuiltinStrategy):
@@ -81,12 +81,12 @@ class ClaimStrategy(BuiltinStrategy):
     )
 
     def begin(self, new: Object, context: Context) -> None:
-        """Pending, and protected from deletion while in use."""
+        """Set the phase Pending, and the finalizer that protects a claim in use."""
         new["status"] = {"phase": "Pending"}
         _protect(new, "kubernetes.io/pvc-protection")
 
     def default(self, obj: Object) -> None:
-        """A file system."""
+        """Default to a file system and the phase Pending."""
         spec = child(obj, "spec")
         resources = child(spec, "resources")
         for part in ("limits", "requests"):
@@ -98,7 +98,7 @@ class ClaimStrategy(BuiltinStrategy):
             status["phase"] = "Pending"
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Access modes and an amount of storage."""
+        """Check the access modes and the amount of storage."""
         spec = new["spec"]
         modes = spec.get("accessModes") or ()
         wrong: list[FieldError] = []
@@ -117,7 +117,7 @@ class ClaimStrategy(BuiltinStrategy):
         return wrong + one_of(spec["volumeMode"], "spec.volumeMode", VOLUME_MODES)
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Of a bound claim the storage may grow; a class may be given to one that has none."""
+        """Check that a claim only grows once bound, or gets a class if it has none."""
         wrong = self.validate_create(new, context)
         spec, before = _within(new["spec"]), _within(old["spec"])
         if not before["VolumeName"]:
@@ -139,7 +139,7 @@ class ClaimStrategy(BuiltinStrategy):
         return wrong + immutable(new["spec"]["volumeMode"], old["spec"].get("volumeMode"), "volumeMode")
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get pvc -o wide` shows it."""
+        """Return the cells of `kubectl get pvc -o wide`."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         bound = bool(spec.get("volumeName"))
         return [
@@ -164,12 +164,12 @@ class VolumeStrategy(BuiltinStrategy):
     )
 
     def begin(self, new: Object, context: Context) -> None:
-        """Pending, and protected from deletion while bound."""
+        """Set the phase Pending, and the finalizer that protects a bound volume."""
         new["status"] = {"phase": "Pending", "lastPhaseTransitionTime": context.now}
         _protect(new, "kubernetes.io/pv-protection")
 
     def prepare_status_update(self, new: Object, old: Object, context: Context) -> None:
-        """When the phase changes, the time of that is kept."""
+        """Set the time of the phase's transition if the phase changes."""
         super().prepare_status_update(new, old, context)
         status, before = child(new, "status"), old.get("status") or {}
         if status.get("phase") != before.get("phase") and (
@@ -178,7 +178,7 @@ class VolumeStrategy(BuiltinStrategy):
             status["lastPhaseTransitionTime"] = context.now
 
     def default(self, obj: Object) -> None:
-        """Kept after release, with a file system."""
+        """Default to the reclaim policy Retain, and to a file system."""
         spec = child(obj, "spec")
         if not spec.get("persistentVolumeReclaimPolicy"):
             spec["persistentVolumeReclaimPolicy"] = "Retain"
@@ -192,7 +192,7 @@ class VolumeStrategy(BuiltinStrategy):
             status["phase"] = "Pending"
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Access modes, a size, and one source."""
+        """Check the access modes, the size, and that there is one source."""
         spec = new["spec"]
         modes = spec.get("accessModes") or ()
         wrong: list[FieldError] = []
@@ -221,7 +221,7 @@ class VolumeStrategy(BuiltinStrategy):
         return wrong + one_of(spec["volumeMode"], "spec.volumeMode", VOLUME_MODES)
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """The source stays."""
+        """Check that the source and the volume mode are unchanged."""
         wrong = self.validate_create(new, context)
         source, before = _source(new["spec"]), _source(old["spec"])
         if source != before:
@@ -230,7 +230,7 @@ class VolumeStrategy(BuiltinStrategy):
         return wrong + immutable(new["spec"]["volumeMode"], old["spec"].get("volumeMode"), "volumeMode")
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get pv -o wide` shows it."""
+        """Return the cells of `kubectl get pv -o wide`."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         claim = spec.get("claimRef")
         return [
@@ -254,14 +254,14 @@ class StorageClassStrategy(StoredStrategy):
     columns = columns("Name | Provisioner | ReclaimPolicy | VolumeBindingMode | AllowVolumeExpansion | Age")
 
     def default(self, obj: Object) -> None:
-        """Volumes are made at once, and go with their claims."""
+        """Default to immediate binding, and to deletion with the claim."""
         if not obj.get("reclaimPolicy"):
             obj["reclaimPolicy"] = "Delete"
         if not obj.get("volumeBindingMode"):
             obj["volumeBindingMode"] = "Immediate"
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """A provisioner and known policies."""
+        """Check the provisioner and the policies."""
         provisioner = new.get("provisioner", "")
         wrong: list[FieldError] = []
         if not provisioner:
@@ -273,14 +273,14 @@ class StorageClassStrategy(StoredStrategy):
         return wrong + one_of(new["volumeBindingMode"], "volumeBindingMode", modes)
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Only whether volumes may grow may change."""
+        """Check that at most allowVolumeExpansion has changed."""
         wrong = self.validate_create(new, context)
         for name in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
             wrong += immutable(new.get(name), old.get(name), name)
         return wrong
 
     def row(self, obj: Object) -> list[Any]:
-        """As `kubectl get storageclasses` shows it."""
+        """Return the cells of `kubectl get storageclasses`."""
         metadata = obj["metadata"]
         marks = metadata.get("annotations") or {}
         default = any(marks.get(each) == "true" for each in DEFAULT_ANNOTATIONS)

@@ -11,7 +11,7 @@ NONE = "<none>"
 
 
 def container_cells(template: Mapping[str, Any] | None) -> tuple[str, str]:
-    """The names and the images of a template's containers."""
+    """Return the names and the images of a template's containers."""
     listed = ((template or {}).get("spec") or {}).get("containers") or ()
     return ",".join(each.get("name", "") for each in listed), ",".join(
         each.get("image", "") for each in listed
@@ -19,12 +19,12 @@ def container_cells(template: Mapping[str, Any] | None) -> tuple[str, str]:
 
 
 def labels_cell(labels: Mapping[str, str] | None) -> str:
-    """`a=b,c=d`, by key."""
+    """Format labels as `a=b,c=d`, sorted by key."""
     return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
 
 
 def selector_cell(selector: Mapping[str, Any] | None) -> str:
-    """A label selector in the form of a query."""
+    """Format a label selector as a query."""
     if not selector:
         return NONE
     parts = [(key, "=", [value]) for key, value in (selector.get("matchLabels") or {}).items()]

@@ -1,4 +1,4 @@
-"""What makes workloads look alive: the controllers, scheduler and nodes of a real cluster, in small."""
+"""Small versions of a real cluster's controllers, scheduler and nodes, which make workloads appear to run."""
 
 from __future__ import annotations
 

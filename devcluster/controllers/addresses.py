@@ -14,7 +14,7 @@ RESERVED = 2
 
 
 class PodAddresses:
-    """Gives each pod an address, and takes it back; in turn, so that an address is not soon used again."""
+    """The addresses of pods, assigned in turn, so that a released address is not reused soon."""
 
     def __init__(self) -> None:
         self._given: dict[Key, str] = {}
@@ -22,7 +22,7 @@ class PodAddresses:
         self._next: defaultdict[str, int] = defaultdict(int)
 
     def take(self, key: Key, network: str) -> str:
-        """The pod's address; the same when asked again."""
+        """Return the pod's address; assigns one at the first call."""
         known = self._given.get(key)
         if known is not None:
             return known
@@ -38,12 +38,12 @@ class PodAddresses:
         raise RuntimeError(f"no address left in {network}")
 
     def keep(self, key: Key, address: str) -> None:
-        """The pod has that address."""
+        """Record that the pod has the address."""
         self._given[key] = address
         self._used.add(address)
 
     def release(self, key: Key) -> None:
-        """The pod is gone."""
+        """Free the address of a deleted pod."""
         address = self._given.pop(key, None)
         if address is not None:
             self._used.discard(address)

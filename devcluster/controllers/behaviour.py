@@ -1,4 +1,4 @@
-"""How a pod is asked to behave, by its annotations or by a word in an image's name or tag.
+"""Simulated behaviour of a pod, selected by its annotations or by a word in an image's name or tag.
 
 | annotation of the pod                       | or word in the image   | the pod                       |
 |---------------------------------------------|------------------------|-------------------------------|
@@ -9,7 +9,7 @@
 | `devcluster.local/ready-delay: "2.5"`       |                        | starts after 2.5 seconds      |
 | `devcluster.local/run-time: "10"`           |                        | runs 10 seconds, of a Job     |
 
-An annotation counts from the moment it is changed: taken off a pod that is stuck, the pod becomes ready.
+A change of an annotation has effect at once: a stuck pod without the annotation becomes ready.
 """
 
 from __future__ import annotations

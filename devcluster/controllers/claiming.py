@@ -1,4 +1,4 @@
-"""Which objects belong to a controller object: those it manages and selects, and strays that it selects."""
+"""Ownership by selector: controllers adopt matching orphans, and release objects that no longer match."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PODS = ("", "pods")
 async def claim_pods(
     client: Client, view: View, owner: Object, *, fit: Callable[[Object], bool] | None = None
 ) -> list[Object]:
-    """The pods of `owner` by its selector, adopted and released where needed; `fit` says which count."""
+    """Return the pods of `owner`, after adoption and release by its selector; `fit` filters them."""
     metadata, selector = owner["metadata"], owner["spec"]["selector"]
     owned = view.owned(PODS, metadata["uid"])
     strays = [

@@ -1,4 +1,4 @@
-"""What the controllers ask of the API server they work in: its `LocalClient`."""
+"""The interface of the controllers to the API server in the same process: its `LocalClient`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Object = dict[str, Any]
 
 
 class Client(Protocol):
-    """Writes, which go through all that a request from outside goes through; reads come from the `View`.
+    """The controllers' writes, which take the same steps as external requests; reads come from the `View`.
 
-    A resource is named as `pods` or `deployments.apps`. Every method raises StatusError.
+    Resources are named `pods` or `deployments.apps`. Every method raises StatusError.
     """
 
     async def create(

@@ -1,4 +1,4 @@
-"""Conditions in a status: set so that times move only with what they are about."""
+"""Conditions of a status, with transition times that change only with the condition."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ Conditions = list[Object]
 
 
 def find(conditions: Sequence[Object], kind: str) -> Object | None:
-    """The condition of that type."""
+    """Return the condition of that type, or None."""
     return next((condition for condition in conditions if condition["type"] == kind), None)
 
 
 def without(conditions: Sequence[Object], kind: str) -> Conditions:
-    """All others."""
+    """Return the conditions of all other types."""
     return [condition for condition in conditions if condition["type"] != kind]
 
 
 def replaced(conditions: Sequence[Object], new: Object) -> Conditions:
-    """With `new` last and the former of its type gone, however alike."""
+    """Return the conditions with `new` last, in place of the former one of its type."""
     return [*without(conditions, new["type"]), new]
 
 
 def set_condition(conditions: Sequence[Object], new: Object) -> Conditions:
-    """With `new`, unless the former has the same status and reason; its transition is older when only the
-    reason differs.
+    """Return the conditions with `new`, unless the former one has the same status and reason.
+
+    If only the reason differs, the former transition time stays.
     """
     former = find(conditions, new["type"])
     if former is not None and former["status"] == new["status"]:

@@ -56,10 +56,10 @@ class _ConfigError(Exception):
 
 
 class ContainerRuntime:
-    """Tells the outcome of starting a container."""
+    """Simulated results of starting containers."""
 
     def __init__(self, view: View, images: Mapping[str, Image] | None = None) -> None:
-        """`images` are known beside, or instead of, those of `IMAGES`."""
+        """Set up the runtime; `images` extends and overrides `IMAGES`."""
         self._view = view
         self._images = {**IMAGES, **(images or {})}
 

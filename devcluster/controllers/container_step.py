@@ -16,11 +16,11 @@ from devcluster.controllers.probes import ProbeResult, probe
 __all__ = ["Attempts", "ContainerStep"]
 
 FIRST_DELAY, LAST_DELAY = 10, 300
-"""Seconds between attempts to start a container or to pull an image, at first and at most."""
+"""Seconds between attempts to start a container or to pull an image, initially and at most."""
 NOTICED = 1.0
-"""Seconds after which the kubelet sees that a container has ended, or that a pull has failed."""
+"""Seconds until the kubelet notices a container's end or a failed pull."""
 CONFIG_RETRY = 10.0
-"""Seconds after which the kubelet looks again for the objects that a container's settings name."""
+"""Seconds until the kubelet looks again for the objects that a container refers to."""
 PROBE_PERIOD, FAILURE_THRESHOLD = 10, 3
 LOG_LINES, LOG_LENGTH = 80, 2048
 """The most of a log that becomes a termination message."""
@@ -31,11 +31,11 @@ class Attempts:
     """The attempts to start a container, remembered between its steps; times are the loop's."""
 
     due: float = 0.0
-    """When the next attempt is made, or the next step towards it."""
+    """The time of the next attempt, or of the next step towards it."""
     pulls: int = 0
-    """How many have failed."""
+    """The number of failed pulls."""
     ends: float | None = None
-    """When the container that runs ends."""
+    """The time at which the running container ends."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,14 +45,14 @@ class ContainerStep:
     pod: Object
     container: Object
     former: Object
-    """Its status so far; empty for none."""
+    """The container's status so far; empty for none."""
     attempts: Attempts
     now: float
-    """The loop's time, of which `timestamp` is the text for the status."""
+    """The event loop's time; `timestamp` is the same time as text for the status."""
     timestamp: str
     events: EventRecorder
     look_again: Callable[[float], None]
-    """Asks for the next step, after so many seconds at the latest."""
+    """Requests the next step after at most so many seconds."""
 
     def take(self, outcome: Outcome) -> Object:
         """Return the container's present status; `outcome` tells how a start of it goes."""
@@ -119,7 +119,7 @@ class ContainerStep:
         return probe(self.container, kind, running, self.pod["status"]["podIP"])
 
     def _is_over(self, seconds: float) -> bool:
-        """Whether the container has run for its time."""
+        """Return whether the container has run for its time."""
         if "running" not in self._state:
             return False
         if self.attempts.ends is None:

@@ -23,19 +23,19 @@ __all__ = ["ANYTHING", "Controller", "Environment", "Handler", "Name", "Routes",
 log = logging.getLogger("devcluster.controllers")
 
 Name = tuple[str, ...]
-"""What stands in a queue: (namespace, name), as a rule."""
+"""A queue's key, usually (namespace, name)."""
 
 ANYTHING = ("*", "*")
-"""In `routes`: whatever changes."""
+"""Any resource, as a key of `routes`."""
 
 Handler = Callable[[Change], None]
 Routes = Mapping[tuple[str, str], Handler]
-"""What to call with the changes of which resource, a (group, plural)."""
+"""Handlers of changes, by (group, plural)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Environment:
-    """What every controller works with."""
+    """The environment that every controller works with."""
 
     client: Client
     view: View
@@ -45,11 +45,11 @@ class Environment:
 
 
 class Controller:
-    """One loop over keys. A subclass says what it follows (`routes`) and what it does (`sync`)."""
+    """A loop over keys. A subclass names its watched resources (`routes`) and its work (`sync`)."""
 
     name = ""
     batch_period = 0.0
-    """Seconds that a key waits for more changes; a little saves writes of states that nobody needs to see."""
+    """Seconds that a key waits for further changes, which saves writes of intermediate states."""
 
     def __init__(self, environment: Environment) -> None:
         self.client = environment.client
@@ -60,7 +60,7 @@ class Controller:
         self.queue: WorkQueue[Name] = WorkQueue(batch_period=self.batch_period)
 
     def routes(self) -> Routes:
-        """What it follows."""
+        """Return the handlers of changes by resource."""
         raise NotImplementedError
 
     async def sync(self, key: Name) -> None:
@@ -68,14 +68,14 @@ class Controller:
         raise NotImplementedError
 
     async def start(self) -> None:
-        """Before the first key; nothing as a rule."""
+        """Prepare the controller before its first key; the default does nothing."""
 
     async def run(self) -> None:
         """Work until cancelled."""
         try:
             while True:
                 await self._work(await self.queue.get())
-                # Others have their turn, however much there is to do here.
+                # Other tasks get their turn, even under load.
                 await asyncio.sleep(0)
         finally:
             self.queue.close()
@@ -83,11 +83,11 @@ class Controller:
     # For routes.
 
     def enqueue(self, change: Change) -> None:
-        """The object that changed."""
+        """Queue the object that changed."""
         self.queue.add((change.key.namespace, change.key.name))
 
     def enqueue_controller(self, kind: str) -> Handler:
-        """What manages the object that changed, if it is of that kind."""
+        """Return a handler that queues the controller owner of a changed object, if it is of that kind."""
 
         def handle(change: Change) -> None:
             for stored in (change.old, change.new):
@@ -98,7 +98,7 @@ class Controller:
         return handle
 
     def enqueue_selecting(self, resource: tuple[str, str], change: Change) -> None:
-        """What of `resource` selects the object that changed, if nothing manages that: it may be adopted."""
+        """Queue the objects of `resource` that select a changed orphan, since they may adopt it."""
         new = change.new
         if new is None or not new.labels or _controller(new) is not None:
             return
@@ -126,7 +126,7 @@ class Controller:
 
 
 def is_namespace_going(error: StatusError) -> bool:
-    """Whether the namespace is being deleted and takes nothing new: there is no use in trying again."""
+    """Return whether the error is from a terminating namespace, where no retry can succeed."""
     causes = error.details.get("causes") or ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 

@@ -39,10 +39,10 @@ log = logging.getLogger("devcluster.controllers")
 
 
 class Controllers:
-    """What makes workloads look alive.
+    """The running controllers, scheduler and nodes.
 
-    `async with Controllers(client, store, clock, rng):` runs them for as long as the block; `run` does until
-    cancelled, for a task group of the caller's.
+    `async with Controllers(client, store, clock, rng):` runs them within the block. `run` runs them until
+    cancelled, for a caller with its own task group.
     """
 
     def __init__(
@@ -56,10 +56,9 @@ class Controllers:
         images: Mapping[str, Image] | None = None,
         ca_pem: str = "",
     ) -> None:
-        """`pod_ready_delay`, seconds: from scheduled to ready, unless a pod says otherwise (see `behaviour`).
+        """Set up the controllers; `pod_ready_delay` is the seconds from scheduled to ready (see `behaviour`).
 
-        `images` are known beside those of `images.IMAGES`. `ca_pem` is what pods find as `ca.crt` beside
-        their token.
+        `images` extends `images.IMAGES`. `ca_pem` is the content of `ca.crt` next to the pods' token.
         """
         self._store = store
         self._view = View(store)
@@ -119,7 +118,7 @@ class Controllers:
 
     @property
     def idle(self) -> bool:
-        """Whether all that can be done now is done; what waits for a time to come does not count."""
+        """Return whether no work is left now; keys that wait for a later time do not count."""
         return self._events.idle and all(controller.queue.idle for controller in self._controllers)
 
     def _begin(self) -> None:
@@ -140,6 +139,6 @@ class Controllers:
 
 
 def _tell_of_failure(task: asyncio.Task[None]) -> None:
-    """A fault of ours must not show as a cluster in which nothing happens any more, and nobody says why."""
+    """Log a controller's crash, which would otherwise show only as a cluster where nothing happens."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("no controller works any more, because of a fault in devcluster", exc_info=error)

@@ -36,17 +36,17 @@ Placed = Mapping[str, Sequence[Object]]
 
 
 class DaemonSetController(PodController):
-    """Creates and replaces pods node by node."""
+    """The DaemonSet controller, which creates and replaces pods node by node."""
 
     name = "daemonset-controller"
     batch_period = 0.002
 
     def routes(self) -> Routes:
-        """Its own kind, pods and nodes."""
+        """Return the handlers of changes of DaemonSets, pods and nodes."""
         return {SETS: self.enqueue, PODS: self._on_pod, NODES: self._on_node}
 
     async def sync(self, key: Name) -> None:
-        """One DaemonSet."""
+        """Reconcile one DaemonSet."""
         daemon_set = self.view.get(SETS, *key)
         if daemon_set is None or daemon_set["metadata"].get("deletionTimestamp"):
             return
@@ -200,7 +200,7 @@ def _by_node(pods: Sequence[Object]) -> Placed:
 
 
 def _node_of(pod: Object) -> str:
-    """The node it runs on, or that its affinity names."""
+    """Return the node that the pod runs on, or that its affinity names."""
     spec = pod["spec"]
     if spec.get("nodeName"):
         return str(spec["nodeName"])

@@ -24,17 +24,17 @@ SCALED = {
 
 
 class DisruptionController(Controller):
-    """Keeps the status of budgets."""
+    """The disruption controller, which updates the status of PodDisruptionBudgets."""
 
     name = "controllermanager"
     batch_period = 0.005
 
     def routes(self) -> Routes:
-        """Budgets, and pods."""
+        """Return the handlers of changes of budgets and pods."""
         return {BUDGETS: self.enqueue, PODS: self._on_pod}
 
     async def sync(self, key: Name) -> None:
-        """One budget."""
+        """Reconcile one PodDisruptionBudget."""
         budget = self.view.get(BUDGETS, *key)
         if budget is None:
             return
@@ -67,7 +67,7 @@ class DisruptionController(Controller):
             await self.client.update("poddisruptionbudgets.policy", key[0], changed, subresource="status")
 
     def _expectation(self, budget: Object, pods: Sequence[Object]) -> tuple[int, int]:
-        """How many pods there should be, and how many must be healthy."""
+        """Return the expected number of pods, and the required number of healthy ones."""
         spec = budget["spec"]
         if "maxUnavailable" in spec:
             expected = self._scale(pods)
@@ -77,7 +77,7 @@ class DisruptionController(Controller):
         return expected, _part(least, expected)
 
     def _scale(self, pods: Sequence[Object]) -> int:
-        """What the controllers of the pods want together."""
+        """Return the desired replicas of all controllers of the pods."""
         scales: dict[str, int] = {}
         for pod in pods:
             owner = controller_of(pod)
@@ -95,7 +95,7 @@ class DisruptionController(Controller):
         return manager if above is None else self._scaled(above, namespace) or manager
 
     def _disrupted(self, former: Object, pods: Sequence[Object]) -> dict[str, str]:
-        """Pods whose eviction was granted and that are still there, without a deletion time yet."""
+        """Return the pods whose eviction was granted but that have no deletion time yet."""
         alive = {pod["metadata"]["name"] for pod in pods if not pod["metadata"].get("deletionTimestamp")}
         return {name: time for name, time in (former.get("disruptedPods") or {}).items() if name in alive}
 

@@ -28,12 +28,12 @@ HEADLESS = "service.kubernetes.io/headless"
 
 
 class EndpointSliceController(ServiceFollower):
-    """Keeps the slices of each Service with a selector."""
+    """The EndpointSlice controller, which keeps the slices of each Service with a selector."""
 
     name = "endpointslice-controller"
 
     async def sync(self, key: Name) -> None:
-        """One Service; the slices of one that is gone go as its dependents."""
+        """Reconcile one Service; garbage collection removes the slices of a deleted one."""
         service = self.view.get(SERVICES, *key)
         if service is None or service["metadata"].get("deletionTimestamp"):
             return
@@ -82,7 +82,7 @@ class EndpointSliceController(ServiceFollower):
 
 
 def _contents(service: Object, targets: list[Target]) -> list[Object]:
-    """What the slices should hold; an empty one for a Service without pods."""
+    """Return the desired slices: one empty slice for a Service without pods."""
     groups: defaultdict[tuple[Any, ...], list[Target]] = defaultdict(list)
     for target in targets:
         groups[tuple(ports_for(service, target.pod))].append(target)

@@ -1,4 +1,4 @@
-"""Endpoints: the addresses behind a Service, in the older form."""
+"""Endpoints: the addresses behind a Service, in the older API."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ NOT_FOUND = 404
 
 
 class EndpointsController(ServiceFollower):
-    """Keeps an Endpoints object for each Service with a selector."""
+    """The Endpoints controller, which keeps an object for each Service with a selector."""
 
     name = "endpoint-controller"
 
     async def sync(self, key: Name) -> None:
-        """One Service."""
+        """Reconcile one Service."""
         service, present = self.view.get(SERVICES, *key), self.view.get(ENDPOINTS, *key)
         if service is None:
             if present is not None and MANAGED_BY.items() <= _labels(present).items():
@@ -74,7 +74,7 @@ class EndpointsController(ServiceFollower):
 
 
 def _subsets(service: Object, targets: list[Target]) -> list[Object]:
-    """Targets with the same ports together."""
+    """Group the targets by their ports."""
     groups: defaultdict[tuple[Any, ...], list[Target]] = defaultdict(list)
     for target in targets:
         groups[tuple(ports_for(service, target.pod))].append(target)

@@ -1,4 +1,4 @@
-"""Events: what the controllers tell about what they did, one object for what repeats."""
+"""Events of the controllers; repetitions share an object."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["EventRecorder"]
 log = logging.getLogger("devcluster.controllers")
 
 REMEMBERED = 4096
-"""How many events can be counted up instead of written anew."""
+"""The number of recent Events whose repetitions are counted."""
 BACKLOG = 10_000
-"""Events that wait to be written; more are dropped, as the real recorder does."""
+"""The maximum of Events that wait to be written; more are dropped, as by the real recorder."""
 
 
 class _Subject(NamedTuple):
@@ -30,7 +30,7 @@ class _Subject(NamedTuple):
 
 
 class EventRecorder:
-    """Writes events in the background, in order."""
+    """A recorder that writes Events in the background, in order."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
@@ -43,17 +43,17 @@ class EventRecorder:
     def normal(
         self, about: Object, reason: str, message: str, *, component: str, container: str = ""
     ) -> None:
-        """Something went as it should. `container` names the one of a pod that it is about."""
+        """Record a Normal Event. `container` names the pod's container that it is about."""
         self._record(about, "Normal", reason, message, component, container)
 
     def warning(
         self, about: Object, reason: str, message: str, *, component: str, container: str = ""
     ) -> None:
-        """Something did not; `container` as above."""
+        """Record a Warning Event; `container` as in `normal`."""
         self._record(about, "Warning", reason, message, component, container)
 
     def scheduling(self, about: Object, kind: str, reason: str, message: str, *, action: str) -> None:
-        """What the scheduler did with a pod: it has the newer form of event, without a count."""
+        """Record a scheduling decision as an Event in the newer form, which has no count."""
         event = self._event(about, kind, reason, message)
         event |= {
             "eventTime": self._clock.micro_timestamp(),
@@ -84,7 +84,7 @@ class EventRecorder:
 
     @property
     def idle(self) -> bool:
-        """Whether everything is written."""
+        """Whether all Events are written."""
         return not self._pending
 
     def _record(

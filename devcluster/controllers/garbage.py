@@ -1,4 +1,4 @@
-"""Owners and what they own: dependents go with their owner, before it, or are set free."""
+"""Garbage collection: dependents are deleted with or before their owner, or orphaned."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ EVENTS = (("", "events"), ("events.k8s.io", "events"))
 
 
 class GarbageCollector(Controller):
-    """Deletes what has lost its owners, and sees deletions in the foreground and orphaning through."""
+    """The garbage collector, which deletes objects without owners, and handles ownership in deletions."""
 
     name = "garbage-collector"
 
     def routes(self) -> Routes:
-        """Everything: anything may own anything."""
+        """Return the handler of changes of all resources, since any object can be an owner."""
         return {ANYTHING: self._on_change}
 
     async def sync(self, key: Name) -> None:
-        """One object."""
+        """Process one object."""
         at = Key(*key)
         metadata = self.view.metadata(at)
         if metadata is None:
@@ -68,7 +68,7 @@ class GarbageCollector(Controller):
                 raise
 
     async def _delete_dependents(self, key: Key) -> None:
-        """An owner that goes last."""
+        """Delete the dependents of an owner that is deleted in the foreground."""
         uid, blocked = self._uid(key), False
         for dependent in self.view.dependents(uid):
             metadata = self.view.metadata(dependent)
@@ -83,7 +83,7 @@ class GarbageCollector(Controller):
             await self._finish(key, FOREGROUND)
 
     async def _release_dependents(self, key: Key) -> None:
-        """An owner that goes alone."""
+        """Remove the owner reference from the dependents of an orphaning owner."""
         uid = self._uid(key)
         for dependent in self.view.dependents(uid):
             await self._drop_owners(dependent, {uid})
@@ -111,14 +111,14 @@ class GarbageCollector(Controller):
                 raise
 
     def _place(self, dependent: Key, owner: OwnerReference) -> Key | None:
-        """Where the owner is: an object of another name or namespace is not the one meant."""
+        """Return the owner's key; None if the UID's object has another name or namespace."""
         place = self.view.find(owner.uid)
         if place is None or place.name != owner.name or place.namespace not in {"", dependent.namespace}:
             return None
         return place
 
     def _is_waiting(self, owner: Key) -> bool:
-        """Whether an owner waits for its dependents to go first."""
+        """Return whether an owner waits for its dependents' deletion."""
         metadata = self.view.metadata(owner)
         return (
             metadata is not None and bool(metadata.deletion_timestamp) and FOREGROUND in metadata.finalizers
@@ -155,7 +155,7 @@ class GarbageCollector(Controller):
         self._wake_owners(metadata)
 
     def _wake_owners(self, metadata: Metadata) -> None:
-        """Owners that wait for this one to go may be done."""
+        """Queue owners that wait for this object's deletion."""
         for owner in metadata.owner_references:
             place = self.view.find(owner.uid)
             if place is not None and self._is_waiting(place):

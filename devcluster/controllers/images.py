@@ -55,7 +55,7 @@ class ImageReference(NamedTuple):
     """An image's name, split."""
 
     full: str
-    """With registry and tag."""
+    """The image's name with registry and tag."""
     program: str
     """The last part of its path."""
     tag: str
@@ -101,7 +101,7 @@ class Start:
     """The arguments of a program."""
 
     container: str
-    """Its name."""
+    """The container's name."""
     image: ImageReference
     command: Sequence[str] = ()
     """Instead of the image's entrypoint; empty for that."""
@@ -119,7 +119,7 @@ class HttpRequest(NamedTuple):
     path: str
     """Without the query."""
     headers: Mapping[str, str]
-    """By their names in small letters."""
+    """The headers, by lower-case name."""
 
 
 class HttpResponse(NamedTuple):
@@ -127,7 +127,7 @@ class HttpResponse(NamedTuple):
 
     status: int
     location: str = ""
-    """Of a redirect."""
+    """The target of a redirect."""
     body: str = ""
 
 
@@ -141,7 +141,7 @@ class Running:
     ports: Mapping[int, HttpHandler | None] | None = None
     """The TCP ports it listens on, with their HTTP servers; None if they are unknown: all probes succeed."""
     memory: int = 0
-    """Bytes that it takes; with a lower limit it is killed."""
+    """The memory usage in bytes; a container with a lower limit is killed."""
     ready: bool = True
     """False if it never becomes ready, whatever its probes say."""
 
@@ -154,9 +154,9 @@ class Exited:
     log: Sequence[str] = ()
     """All lines that it prints."""
     reason: str = ""
-    """By default `Completed` for code 0, and `Error`."""
+    """The termination reason; by default `Completed` for code 0, else `Error`."""
     after: float | None = None
-    """Seconds for which it runs; None if it is never seen running."""
+    """The run time in seconds; None if the container is never seen running."""
 
 
 Program = Callable[[Start], Running | Exited]
@@ -293,7 +293,7 @@ def wordpress(start: Start) -> Running | Exited:
 
 
 def _uninstalled_site(request: HttpRequest) -> HttpResponse:
-    """Redirect to the installer, at the requested host, and by HTTPS if a proxy says that it is spoken."""
+    """Redirect to the installer at the requested host, by HTTPS if a proxy's header says so."""
     if request.path == "/wp-admin/install.php" or _is_file(request.path):
         return HttpResponse(200)
     scheme = "https" if "https" in request.headers.get("x-forwarded-proto", "") else "http"
@@ -301,7 +301,7 @@ def _uninstalled_site(request: HttpRequest) -> HttpResponse:
 
 
 def _is_file(path: str) -> bool:
-    """Whether Apache serves the path without WordPress."""
+    """Return whether Apache serves the path without WordPress."""
     return path in {"/license.txt", "/readme.html"} or path.endswith((".css", ".js"))
 
 

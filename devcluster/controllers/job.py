@@ -1,4 +1,4 @@
-"""Jobs: pods until enough of them have ended well, or too many have not."""
+"""Jobs: they run pods until enough have succeeded, or too many have failed."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ __all__ = ["JobController"]
 JOBS = ("batch", "jobs")
 PODS = ("", "pods")
 FIRST_BACKOFF, LAST_BACKOFF = 10.0, 600.0
-"""Seconds from a pod's failure to the next attempt, doubled with each more that failed."""
+"""Seconds from a pod's failure to the next attempt; they double with each further failure."""
 OUTCOMES = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
-"""What a condition that names the outcome becomes when all pods are gone or counted."""
+"""The final condition for each condition that announces the outcome, once all pods are gone or counted."""
 
 
 class JobController(PodController):
-    """Runs Jobs. Not done: policies for success and for failures of pods, back-off limits per index."""
+    """The Job controller. Missing: success and pod failure policies, and back-off limits per index."""
 
     name = "job-controller"
     batch_period = 0.002
 
     def routes(self) -> Routes:
-        """Its own kind, and pods."""
+        """Return the handlers of changes of Jobs and pods."""
         return {JOBS: self.enqueue, PODS: self.enqueue_controller("Job")}
 
     async def sync(self, key: Name) -> None:
-        """One Job."""
+        """Reconcile one Job."""
         job = self.view.get(JOBS, *key)
         await self._untrack(self._left_behind(key, job))
         if job is None or job["spec"].get("managedBy", "kubernetes.io/job-controller") != (
@@ -101,7 +101,7 @@ class JobController(PodController):
         return [new if each is condition else each for each in known] if condition else [*known, new]
 
     def _outcome(self, key: Name, job: Object, tally: Tally, succeeded: int, failed: int) -> Object | None:
-        """The condition that says how the Job will end, once that is known."""
+        """Return the condition that announces the Job's outcome, or None while it is open."""
         spec = job["spec"]
         limit = spec.get("backoffLimit", 6)
         restarts = sum(
@@ -132,7 +132,7 @@ class JobController(PodController):
         return None
 
     def _remaining(self, job: Object) -> float | None:
-        """Seconds until the Job must be done."""
+        """Return the seconds until the Job's deadline."""
         start, limit = (job.get("status") or {}).get("startTime"), job["spec"].get("activeDeadlineSeconds")
         if limit is None:
             return None
@@ -174,7 +174,7 @@ class JobController(PodController):
                     tally.active.append(await self.create_pod(job, job_pod(job, index)))
 
     def _backoff(self, job: Object, tally: Tally) -> float:
-        """Seconds until the next attempt."""
+        """Return the seconds until the next attempt."""
         owned = self.view.owned(PODS, job["metadata"]["uid"])
         ended = [_ended_at(pod) for pod in owned if (pod.get("status") or {}).get("phase") == "Failed"]
         times = sorted(filter(None, ended))
@@ -292,7 +292,7 @@ def _target(status: Object) -> Object | None:
 
 
 def _completed(job: Object, tally: Tally) -> set[int]:
-    """The indexes that have ended well."""
+    """Return the completed indexes."""
     if not is_indexed(job):
         return set()
     known = indexes_from((job.get("status") or {}).get("completedIndexes", ""))

@@ -1,4 +1,4 @@
-"""The pods of a Job: counted by what became of them, made with an index where the Job wants that."""
+"""The pods of a Job: their counts by result, and new pods with or without an index."""
 
 from __future__ import annotations
 
@@ -58,23 +58,23 @@ class Tally:
 
     @property
     def ready(self) -> int:
-        """How many are ready."""
+        """The number of ready pods."""
         return sum(map(is_ready, self.active))
 
 
 def is_indexed(job: Object) -> bool:
-    """Whether each completion has its number."""
+    """Return whether the Job's completions have indexes."""
     return bool(job["spec"].get("completionMode") == "Indexed")
 
 
 def index_of(pod: Object) -> int:
-    """A pod's number, -1 without one."""
+    """Return a pod's completion index, or -1."""
     text = (pod["metadata"].get("annotations") or {}).get(INDEX, "")
     return int(text) if text.isdigit() else -1
 
 
 def indexes_from(text: str) -> set[int]:
-    """What `0-2,5` stands for."""
+    """Parse a set of indexes such as `0-2,5`."""
     found: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
@@ -83,7 +83,7 @@ def indexes_from(text: str) -> set[int]:
 
 
 def indexes_text(indexes: Iterable[int]) -> str:
-    """The other way round."""
+    """Format a set of indexes such as `0-2,5`."""
     runs: list[list[int]] = []
     for index in sorted(indexes):
         if runs and index == runs[-1][1] + 1:
@@ -94,7 +94,7 @@ def indexes_text(indexes: Iterable[int]) -> str:
 
 
 def job_pod(job: Object, index: int | None) -> Object:
-    """A pod of a Job, with its number if it has one."""
+    """Build a pod of a Job, with its completion index if it has one."""
     name = job["metadata"]["name"]
     prefix = f"{name}-" if index is None else f"{name}-{index}-"
     pod = pod_from(job["spec"]["template"], job, prefix=prefix)
@@ -114,7 +114,7 @@ def job_pod(job: Object, index: int | None) -> Object:
 
 
 def missing_indexes(job: Object, completed: set[int], active: Sequence[Object]) -> list[int]:
-    """The numbers that have neither ended well nor a pod."""
+    """Return the indexes that are neither completed nor have a pod."""
     taken = completed | {index_of(pod) for pod in active}
     return [index for index in range(job["spec"].get("completions", 1)) if index not in taken]
 

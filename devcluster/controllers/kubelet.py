@@ -31,12 +31,12 @@ STARVED = {
     "inodes": ("327680", "327601", "4711"),
     "pids": ("3276", "3200", "512"),
 }
-"""For what a node may lack: its threshold, what is left of it, and what a container uses."""
+"""For each resource under pressure: the eviction threshold, the available amount, and a container's usage."""
 
 
 @dataclasses.dataclass(slots=True)
 class _Run:
-    """What is remembered of a pod; times are the loop's."""
+    """The state kept for a pod; times are the event loop's."""
 
     uid: str
     since: float
@@ -44,7 +44,7 @@ class _Run:
 
 
 class Kubelet(Controller):
-    """Plays all nodes. A pod is started `ready_delay` seconds after it was scheduled, and then runs."""
+    """The kubelet of all nodes. It starts a pod `ready_delay` seconds after the pod was scheduled."""
 
     name = "kubelet"
 
@@ -58,11 +58,11 @@ class Kubelet(Controller):
         self._addresses = PodAddresses()
 
     def routes(self) -> Routes:
-        """Pods that have a node."""
+        """Return the handler of changes of pods with a node."""
         return {PODS: self._on_pod}
 
     async def sync(self, key: Name) -> None:
-        """One pod."""
+        """Reconcile one pod."""
         pod = self.view.get(PODS, *key)
         if pod is None or not pod["spec"].get("nodeName"):
             return

@@ -1,4 +1,4 @@
-"""What containers print: made up, but always the same for the same container, and there to be followed."""
+"""Simulated container logs: the same lines each time for the same container, with support for following."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Object = dict[str, Any]
 INTERVAL = datetime.timedelta(seconds=5)
 """Between the lines of a container that runs."""
 REMEMBERED = 10_000
-"""Lines of a container that has run for long; the first ones are forgotten."""
+"""The maximum of a container's log lines; earlier ones are dropped."""
 
 
 class PodLogs:
@@ -43,10 +43,10 @@ class PodLogs:
         timestamps: bool = False,
         previous: bool = False,
     ) -> AsyncIterator[bytes]:
-        """The lines so far, and with `follow` those to come until the container ends.
+        """Return the lines so far and, with `follow`, all lines until the container ends.
 
         Raises:
-            StatusError: 400, it has not printed anything yet.
+            StatusError: 400, the container has not printed anything yet.
         """
         run = _Run.of(pod, container, previous=previous)
         if run.finished is not None:
@@ -120,7 +120,7 @@ _Line = tuple[datetime.datetime, str]
 
 
 class _Run:
-    """One life of a container."""
+    """A run of a container, from start to end."""
 
     def __init__(self, container: str, image: str, state: Object) -> None:
         self.container = container
@@ -134,7 +134,7 @@ class _Run:
 
     @classmethod
     def of(cls, pod: Object, container: str, *, previous: bool) -> _Run:
-        """The present life, or the one before."""
+        """Return the current or the previous run; raises StatusError, 400, if there is none."""
         name = pod["metadata"]["name"]
         run = cls.find(pod, container, previous=previous)
         if run is not None:
@@ -145,11 +145,11 @@ class _Run:
 
     @classmethod
     def find(cls, pod: Object, container: str, *, previous: bool = False) -> _Run | None:
-        """The same, None when there is none."""
+        """Return the current or the previous run, or None."""
         status = _container_status(pod, container)
         image = status.get("image", "")
         state, last = status.get("state", {}), status.get("lastState", {})
-        # A container that waits for its next attempt shows what it printed at its last.
+        # A container that waits for its next attempt shows the log of its last one.
         candidates = [last] if previous else [state, last]
         for each in candidates:
             if "running" in each or each.get("terminated", {}).get("startedAt"):
@@ -157,12 +157,12 @@ class _Run:
         return None
 
     def count(self, now: datetime.datetime) -> int:
-        """How many lines there are by then, the last one of a container that has ended not among them."""
+        """Return the number of lines by then, without the last line of an ended container."""
         until = self.finished or now
         return max(int((until - self.started) / INTERVAL), 0) + 1
 
     def line(self, number: int) -> _Line:
-        """The line of that number."""
+        """Return the line of that number."""
         time = self.started + number * INTERVAL
         if not number:
             return time, f"{self.container}: started from image {self._image}"
@@ -170,13 +170,13 @@ class _Run:
 
     @property
     def last_line(self) -> _Line:
-        """What it prints at its end."""
+        """Return the line printed at the end."""
         assert self.finished is not None
         word = f"failed with exit code {self._exit_code}" if self._exit_code else "done"
         return self.finished, f"{self.container}: {word}"
 
     def lines(self, now: datetime.datetime) -> Iterator[_Line]:
-        """All lines by then."""
+        """Return all lines by then."""
         if self.printed is not None:
             return ((self.started, line) for line in self.printed)
         count = self.count(now)

@@ -1,4 +1,4 @@
-"""What the controllers need of an object's metadata without decoding all of the object."""
+"""The parts of an object's metadata that controllers need, decoded without the rest of the object."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class OwnerReference(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """One of `metadata.ownerReferences`."""
+    """An entry of `metadata.ownerReferences`."""
 
     uid: str = ""
     kind: str = ""
@@ -39,7 +39,7 @@ class Metadata(msgspec.Struct, rename="camel", frozen=True):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that manages the object."""
+        """The owner reference of the object's controller, or None."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
@@ -64,24 +64,24 @@ def metadata_of(stored: Stored) -> Metadata:
 
 
 def resource_of(key: Key) -> str:
-    """The resource as clients name it: `deployments.apps`."""
+    """Return the resource's qualified name, such as `deployments.apps`."""
     return qualified(key.group, key.plural)
 
 
 def key_of(obj: Object) -> tuple[str, str]:
-    """(namespace, name)."""
+    """Return the object's (namespace, name)."""
     metadata = obj["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
 
 
 def controller_of(obj: Object) -> Object | None:
-    """The owner reference of what manages the object."""
+    """Return the owner reference of the object's controller, or None."""
     references: list[Object] = obj["metadata"].get("ownerReferences") or []
     return next((reference for reference in references if reference.get("controller")), None)
 
 
 def owner_reference(owner: Object) -> Object:
-    """What an object that `owner` manages says of it."""
+    """Build the owner reference for objects that `owner` controls."""
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],

@@ -1,4 +1,4 @@
-"""Namespaces that are being deleted: emptied, pods first, and let go."""
+"""Deletion of namespaces: their content goes first, pods before everything else."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ FINE = {
 
 
 class NamespaceController(Controller):
-    """Empties namespaces."""
+    """The namespace controller, which empties terminating namespaces."""
 
     name = "namespace-controller"
     batch_period = 0.005
 
     def routes(self) -> Routes:
-        """Namespaces, and what goes from those that wait for it."""
+        """Return the handlers of changes of namespaces, and of deletions in terminating ones."""
         return {NAMESPACES: self._on_namespace, ANYTHING: self._on_change}
 
     async def sync(self, key: Name) -> None:
-        """One namespace."""
+        """Reconcile one namespace."""
         name = key[1]
         namespace = self.view.get(NAMESPACES, "", name)
         if namespace is None or not namespace["metadata"].get("deletionTimestamp"):
@@ -56,7 +56,7 @@ class NamespaceController(Controller):
         if "kubernetes" not in finalizers:
             return
         present = self.view.resources_in(name)
-        # Pods may need what else there is until they are gone.
+        # Until the pods are gone they may need the other objects.
         for resource in [PODS] if PODS in present else present:
             await self._delete_all(resource, name)
         namespace = await self._report(namespace, self.view.resources_in(name))

@@ -14,7 +14,7 @@ COUNT = 3
 NOT_READY = "node.kubernetes.io/not-ready"
 """The taint that a node has until it is ready."""
 FIRST_NETWORK = 244
-"""Pods of the first node are in 10.244.0.0/16, of the second in 10.245.0.0/16."""
+"""The second byte of the first node's pod network: 10.244.0.0/16, then 10.245.0.0/16."""
 CONDITIONS = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -24,12 +24,12 @@ CONDITIONS = (
 
 
 class NodeController(Controller):
-    """Makes the nodes, and every node that somebody adds, ready."""
+    """The controller that creates the nodes, and makes them and added nodes ready."""
 
     name = "node-controller"
 
     def routes(self) -> Routes:
-        """Nodes."""
+        """Return the handler of changes of nodes."""
         return {NODES: self.enqueue}
 
     async def start(self) -> None:
@@ -40,7 +40,7 @@ class NodeController(Controller):
             await self.client.create("nodes", "", node_object(number))
 
     async def sync(self, key: Name) -> None:
-        """One node."""
+        """Reconcile one node."""
         node = self.view.get(NODES, *key)
         if node is None or node["metadata"].get("deletionTimestamp"):
             return
@@ -62,13 +62,13 @@ class NodeController(Controller):
 
 
 def node_address(node: Object) -> str:
-    """Its internal address."""
+    """Return the node's internal address."""
     addresses = (node.get("status") or {}).get("addresses") or ()
     return next((each["address"] for each in addresses if each["type"] == "InternalIP"), "127.0.0.1")
 
 
 def node_object(number: int) -> Object:
-    """The node of that number, counted from 0, before it is ready."""
+    """Build node `number`, counted from 0, before it is ready."""
     name = f"node-{number}"
     network = f"10.{FIRST_NETWORK + number}.0.0/16"
     return {
@@ -90,7 +90,7 @@ def node_object(number: int) -> Object:
 
 
 def _ready(node: Object, number: int, now: str) -> Object:
-    """What a node's agent reports of it."""
+    """Build the status that a node's kubelet reports."""
     # Enough for the pods of any test, which can patch a node to fill it.
     resources = {"cpu": "1k", "ephemeral-storage": "16Ti", "memory": "16Ti", "pods": "100k"}
     conditions = [

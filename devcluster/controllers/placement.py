@@ -1,4 +1,4 @@
-"""Where a pod may run: selectors, affinity and taints, and the words for when it may run nowhere."""
+"""Placement of pods: selectors, affinity and taints, and the scheduler's messages."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = [
 ]
 
 PODS = "pods"
-"""The resource of which each pod takes one."""
+"""The resource with one unit per pod."""
 UNSCHEDULABLE = "node(s) were unschedulable"
 MISMATCH = "node(s) didn't match Pod's node affinity/selector"
 
 
 def refusal(pod: Object, node: Object) -> str:
-    """Why the pod cannot go there; empty when it can."""
+    """Return why the pod cannot run on the node; "" if it can."""
     tolerations = pod["spec"].get("tolerations") or ()
     if node["spec"].get("unschedulable"):
         cordoned = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
@@ -42,14 +42,14 @@ def refusal(pod: Object, node: Object) -> str:
 
 
 def is_eligible(pod: Object, node: Object) -> bool:
-    """Whether a DaemonSet wants the pod there: its selector and taints, but a cordoned node is fine."""
+    """Return whether a DaemonSet's pod can run on the node: selector and taints count, a cordon does not."""
     tolerations = pod["spec"].get("tolerations") or ()
     taints = [each for each in _hard_taints(node) if each["key"] != "node.kubernetes.io/unschedulable"]
     return admits(pod, node) and all(any(tolerates(each, taint) for each in tolerations) for taint in taints)
 
 
 def admits(pod: Object, node: Object) -> bool:
-    """Whether node selector and required node affinity are met."""
+    """Return whether the node selector and the required node affinity match."""
     labels = node["metadata"].get("labels") or {}
     if not (pod["spec"].get("nodeSelector") or {}).items() <= labels.items():
         return False
@@ -67,7 +67,7 @@ def admits(pod: Object, node: Object) -> bool:
 
 
 def tolerates(toleration: Object, taint: Object) -> bool:
-    """Whether a toleration covers a taint."""
+    """Return whether a toleration covers a taint."""
     if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
         return False
     if toleration.get("key") and toleration["key"] != taint["key"]:
@@ -82,7 +82,7 @@ class Shortage(NamedTuple):
 
     reasons: tuple[str, ...]
     is_final: bool = True
-    """Whether it would not fit either if other pods left the node."""
+    """Whether the pod would not fit even without the node's other pods."""
 
 
 def requests_of(spec: Object) -> dict[str, Fraction]:

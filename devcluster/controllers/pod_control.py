@@ -1,4 +1,4 @@
-"""What controllers of pods have in common: they tell of each pod that they create or delete."""
+"""Creation and deletion of pods by controllers, with an Event for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the status of a pod says at each step of its life."""
+"""The status of a pod at each step of its life."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _set_ended(status: Object, now: str) -> None:
 
 
 def _check_gates(pod: Object, status: Object, now: str) -> None:
-    """What else the pod says must be true before it is ready."""
+    """Set Ready to False if a readiness gate of the pod is not met."""
     for gate in pod["spec"].get("readinessGates") or ():
         kind = gate["conditionType"]
         condition = conditions.find(status["conditions"], kind)

@@ -1,4 +1,4 @@
-"""Pods as their controllers see them: ready, available, fit to go first, made from a template."""
+"""Functions of pod controllers: readiness, availability, deletion order, and pods from a template."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ __all__ = [
 
 
 def parse_time(text: str) -> datetime.datetime:
-    """A metav1.Time."""
+    """Parse a metav1.Time."""
     return datetime.datetime.fromisoformat(text)
 
 
 def condition_of(obj: Object, kind: str) -> Object | None:
-    """A condition of the status."""
+    """Return a condition of the status, or None."""
     conditions: Sequence[Object] = obj.get("status", {}).get("conditions") or ()
     return next((condition for condition in conditions if condition["type"] == kind), None)
 
 
 def is_terminating(pod: Object) -> bool:
-    """Being deleted and not at its end yet."""
+    """Return whether the pod is being deleted and has not ended."""
     return bool(pod["metadata"].get("deletionTimestamp")) and not _ended(pod)
 
 
 def is_active(pod: Object) -> bool:
-    """Neither being deleted nor at its end."""
+    """Return whether the pod is neither being deleted nor ended."""
     return not pod["metadata"].get("deletionTimestamp") and not _ended(pod)
 
 
 def is_ready(pod: Object) -> bool:
-    """Whether it takes traffic."""
+    """Return whether the pod is ready for traffic."""
     condition = condition_of(pod, "Ready")
     return condition is not None and condition["status"] == "True"
 
 
 def seconds_until_available(pod: Object, min_ready: int, now: datetime.datetime) -> float | None:
-    """How long until it has been ready for `min_ready` seconds: at most 0 when it has, None if not ready."""
+    """Return the seconds until the pod has been ready for `min_ready` seconds, or None if it is not ready."""
     condition = condition_of(pod, "Ready")
     if condition is None or condition["status"] != "True":
         return None
@@ -62,15 +62,15 @@ def seconds_until_available(pod: Object, min_ready: int, now: datetime.datetime)
 
 
 def is_available(pod: Object, min_ready: int, now: datetime.datetime) -> bool:
-    """Whether it has been ready for `min_ready` seconds."""
+    """Return whether the pod has been ready for `min_ready` seconds."""
     seconds = seconds_until_available(pod, min_ready, now)
     return seconds is not None and seconds <= 0
 
 
 def deletion_order(pods: Sequence[Object], related: Sequence[Object]) -> list[Object]:
-    """Those that are missed least first.
+    """Order pods for deletion, the least useful first.
 
-    `related` are the pods of the same application: a node with more of them gives one up earlier.
+    `related` are the pods of the same application: a pod on a node with more of them goes earlier.
     """
     crowd: dict[str, int] = {}
     for pod in related:
@@ -81,7 +81,7 @@ def deletion_order(pods: Sequence[Object], related: Sequence[Object]) -> list[Ob
 
 
 def pod_from(template: Object, owner: Object, *, prefix: str = "", name: str = "") -> Object:
-    """A pod as the template of `owner` describes it, named by a prefix or in full."""
+    """Build a pod from the template of `owner`, with a name or a name prefix."""
     metadata: dict[str, Any] = {"generateName": prefix} if prefix else {"name": name}
     metadata["namespace"] = owner["metadata"]["namespace"]
     described: Mapping[str, Any] = template.get("metadata") or {}

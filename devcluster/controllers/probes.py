@@ -1,4 +1,4 @@
-"""Probes of a container whose image is known, as the kubelet makes them."""
+"""The kubelet's probes of containers with a simulated image."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 class ProbeResult(NamedTuple):
-    """How a probe went."""
+    """The result of a probe."""
 
     success: bool
     output: str = ""

@@ -13,16 +13,16 @@ BACKOFF_START = 0.005
 BACKOFF_LIMIT = 30.0
 SHORTEST_DELAY = 0.001
 LONG, PAUSE_FACTOR, LONGEST_PAUSE = 0.005, 5.0, 0.5
-"""Seconds of work after which a key has to pause, how many times as long, and seconds at most."""
+"""Seconds of work after which a key pauses, the pause's ratio to the work, and its maximum seconds."""
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 class WorkQueue(Generic[KeyT]):
-    """Keys to work on, first in, first out.
+    """A queue of keys, first in, first out.
 
-    A key added while it is worked on comes again when that is `done`; a key added twice is there once.
-    `batch_period`, seconds, is how long a key waits for others like it before it is ready.
+    A key added during its work comes again after `done`; a key added twice is queued once. `batch_period` is
+    the seconds that a key waits for further changes before it is ready.
     """
 
     def __init__(self, *, batch_period: float = 0.0) -> None:
@@ -49,7 +49,7 @@ class WorkQueue(Generic[KeyT]):
     def add_after(self, key: KeyT, seconds: float) -> None:
         """Have it worked on after so long, or earlier when it is added for an earlier time."""
         loop = asyncio.get_running_loop()
-        # A timer may fire a moment before its time: whoever then finds a rest of nanoseconds must not spin.
+        # A timer may fire slightly early; the minimum delay avoids a loop over nanoseconds.
         due = loop.time() + max(seconds, SHORTEST_DELAY)
         timer = self._timers.get(key)
         if timer is not None:
@@ -67,11 +67,11 @@ class WorkQueue(Generic[KeyT]):
         self.add_after(key, min(BACKOFF_START * 2.0 ** min(failures, 30), BACKOFF_LIMIT))
 
     def forget(self, key: KeyT) -> None:
-        """The key gives no trouble any more."""
+        """Reset the key's failure count."""
         self._failures.pop(key, None)
 
     async def get(self) -> KeyT:
-        """The next key; it is being worked on until `done`."""
+        """Return the next key; it is in progress until `done`."""
         while not self._ready:
             self._wake.clear()
             await self._wake.wait()
@@ -81,10 +81,10 @@ class WorkQueue(Generic[KeyT]):
         return key
 
     def done(self, key: KeyT, *, took: float = 0.0) -> None:
-        """Work on the key has ended, one way or the other, after so many seconds.
+        """End the work on a key that took `took` seconds, with or without success.
 
-        A key that takes long waits in proportion before its next turn: what has a thousand pods is not to be
-        looked at anew for each of them.
+        A slow key waits in proportion before its next turn: the owner of a thousand pods is not reconciled
+        for each of them.
         """
         self._working.discard(key)
         if took > LONG:
@@ -100,7 +100,7 @@ class WorkQueue(Generic[KeyT]):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is ready or worked on; delayed keys do not count."""
+        """Whether no key is ready or in progress; delayed keys do not count."""
         return not self._ready and not self._working
 
     def close(self) -> None:

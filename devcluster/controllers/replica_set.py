@@ -27,21 +27,21 @@ __all__ = ["ReplicaSetController"]
 REPLICA_SETS = ("apps", "replicasets")
 PODS = ("", "pods")
 BURST = 500
-"""Pods created or deleted in one go."""
+"""The maximum of pods created or deleted at once."""
 
 
 class ReplicaSetController(PodController):
-    """Creates and deletes pods, adopts those that match, and counts."""
+    """The ReplicaSet controller, which creates, deletes, adopts and counts pods."""
 
     name = "replicaset-controller"
     batch_period = 0.002
 
     def routes(self) -> Routes:
-        """Its own kind, and the pods."""
+        """Return the handlers of changes of ReplicaSets and pods."""
         return {REPLICA_SETS: self.enqueue, PODS: self._on_pod}
 
     async def sync(self, key: Name) -> None:
-        """One ReplicaSet."""
+        """Reconcile one ReplicaSet."""
         replica_set = self.view.get(REPLICA_SETS, *key)
         if replica_set is None:
             return
@@ -55,7 +55,7 @@ class ReplicaSetController(PodController):
                 await self._manage(replica_set, active)
             except StatusError as error:
                 failure = None if is_namespace_going(error) else error
-        # What was there before: the pods just made or deleted come back as changes.
+        # Count the pods from before this reconcile: new and deleted pods arrive as changes.
         terminating = sum(map(is_terminating, owned))
         await self._update_status(replica_set, active, terminating, failure)
         if failure is not None:
@@ -79,7 +79,7 @@ class ReplicaSetController(PodController):
                 await self.delete_pod(replica_set, pod)
 
     def _related(self, replica_set: Object) -> list[Object]:
-        """The pods of all ReplicaSets of the same Deployment."""
+        """Return the pods of all ReplicaSets of the same Deployment."""
         owner = controller_of(replica_set)
         if owner is None:
             return self.view.owned(PODS, replica_set["metadata"]["uid"])

@@ -20,7 +20,7 @@ class History:
     """The revisions of one object, oldest first."""
 
     def __init__(self, client: Client, view: View, owner: Object, *, hash_label: str) -> None:
-        """`hash_label` names the label that a revision's hash has."""
+        """Read the owner's revisions; `hash_label` is the label with a revision's hash."""
         self._client = client
         self._owner = owner
         self._hash_label = hash_label
@@ -28,11 +28,11 @@ class History:
         self.revisions = sorted(revisions, key=lambda each: (each["revision"], each["metadata"]["name"]))
 
     def find(self, name: str) -> Object | None:
-        """The revision of that name."""
+        """Return the revision of that name, or None."""
         return next((each for each in self.revisions if each["metadata"]["name"] == name), None)
 
     async def update(self) -> Object:
-        """The revision of the present template, the newest: made, or brought back from history."""
+        """Return the newest revision, the current template's; creates it or renumbers an old one."""
         data = {"spec": {"template": {**copy.deepcopy(self._owner["spec"]["template"]), "$patch": "replace"}}}
         latest = self.revisions[-1]["revision"] if self.revisions else 0
         for revision in reversed(self.revisions):

@@ -28,7 +28,7 @@ ENDED = (b'"phase":"Failed"', b'"phase":"Succeeded"')
 
 
 class Scheduler(Controller):
-    """Binds pods, or says why it cannot."""
+    """The scheduler, which binds pods, or reports why it cannot."""
 
     name = "default-scheduler"
 
@@ -36,15 +36,15 @@ class Scheduler(Controller):
         super().__init__(environment)
         self._placed: dict[Key, tuple[str, dict[str, Fraction]]] = {}
         self._used: defaultdict[str, defaultdict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
-        """What the pods of each node request."""
+        """The sum of the pods' requests, by node and resource."""
         self._stuck: set[Name] = set()
 
     def routes(self) -> Routes:
-        """Pods, and what may unblock them: nodes and claims."""
+        """Return the handlers of changes of pods, and of nodes and claims, which pods may wait for."""
         return {PODS: self._on_pod, NODES: self._retry_stuck, CLAIMS: self._retry_stuck}
 
     async def sync(self, key: Name) -> None:
-        """One pod."""
+        """Schedule one pod."""
         self._stuck.discard(key)
         pod = self.view.get(PODS, *key)
         if pod is None or not _is_ours(pod):

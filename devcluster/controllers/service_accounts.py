@@ -1,4 +1,4 @@
-"""What every namespace has: the default ServiceAccount, and the certificate of the cluster for its pods."""
+"""Default objects of every namespace: the default ServiceAccount, and the ConfigMap with the cluster's CA."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DESCRIPTION = (
 
 
 class ServiceAccountController(Controller):
-    """Keeps both in every namespace that is not going."""
+    """The controller that keeps the default ServiceAccount and the CA's ConfigMap in every namespace."""
 
     name = "serviceaccount-controller"
 
@@ -30,7 +30,7 @@ class ServiceAccountController(Controller):
         self._ca_pem = ca_pem
 
     def routes(self) -> Routes:
-        """Namespaces, and the two objects when they are deleted or changed."""
+        """Return the handlers of changes of namespaces, and of the two objects."""
         return {
             NAMESPACES: self._on_namespace,
             ACCOUNTS: self._on_account,
@@ -38,7 +38,7 @@ class ServiceAccountController(Controller):
         }
 
     async def sync(self, key: Name) -> None:
-        """One namespace."""
+        """Reconcile one namespace."""
         name = key[1]
         namespace = self.view.get(NAMESPACES, "", name)
         if namespace is None or namespace["metadata"].get("deletionTimestamp"):

@@ -1,4 +1,4 @@
-"""Which pods stand behind a Service, at which ports: what Endpoints and EndpointSlices both show."""
+"""The pods and ports behind a Service, as Endpoints and EndpointSlices show them."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ class Target:
 
     pod: Object
     ready: bool
-    """Whether it takes traffic, or the Service asks for all."""
+    """Whether the pod is ready for traffic, or the Service includes unready pods."""
     serving: bool
-    """Whether it could take traffic, though it may be going."""
+    """Whether the pod could take traffic, although it may be terminating."""
     terminating: bool
 
     @property
     def address(self) -> str:
-        """Its address."""
+        """Return the pod's address."""
         address: str = self.pod["status"]["podIP"]
         return address
 
     @property
     def reference(self) -> Object:
-        """As `targetRef` has it."""
+        """Return the `targetRef` of the pod."""
         metadata = self.pod["metadata"]
         return {
             "kind": "Pod",
@@ -58,7 +58,7 @@ class ServiceFollower(Controller):
         self._selectors: dict[tuple[str, str], LabelSelector] = {}
 
     def routes(self) -> Routes:
-        """Services and pods."""
+        """Return the handlers of changes of Services and pods."""
         return {SERVICES: self._on_service, PODS: self._on_pod}
 
     def _on_service(self, change: Change) -> None:
@@ -81,7 +81,7 @@ class ServiceFollower(Controller):
 
 
 def targets_of(view: View, service: Object) -> list[Target]:
-    """The pods that have an address and are not at their end."""
+    """Return the Service's pods that have an address and have not ended."""
     return list(_targets(view, service))
 
 
@@ -98,7 +98,7 @@ def _targets(view: View, service: Object) -> Iterator[Target]:
 
 
 def ports_for(service: Object, pod: Object) -> list[tuple[str, int, str, str]]:
-    """(name, number, protocol, application protocol) of the Service's ports at a pod."""
+    """Return (name, number, protocol, application protocol) of the Service's ports at a pod."""
     found = []
     for port in service["spec"].get("ports") or ():
         number = _number(port, pod)
@@ -110,7 +110,7 @@ def ports_for(service: Object, pod: Object) -> list[tuple[str, int, str, str]]:
 
 
 def trigger_time(service: Object, targets: list[Target], former: set[str]) -> str:
-    """When it happened that led to a change: a new pod became ready, or the Service came."""
+    """Return the time that triggered a change: a new pod's readiness, or the Service's creation."""
     times = [
         condition["lastTransitionTime"]
         for target in targets

@@ -22,25 +22,25 @@ REVISION_LABEL = "controller-revision-hash"
 
 
 def start_of(stateful_set: Object) -> int:
-    """The number of the first pod."""
+    """Return the ordinal of the first pod."""
     start: int = (stateful_set["spec"].get("ordinals") or {}).get("start", 0)
     return start
 
 
 def ordinal_of(pod: Object, stateful_set: Object) -> int:
-    """A pod's number; -1 when its name has none."""
+    """Return a pod's ordinal; -1 when its name has none."""
     prefix, _, number = pod["metadata"]["name"].rpartition("-")
     return int(number) if prefix == stateful_set["metadata"]["name"] and number.isdigit() else -1
 
 
 def revision_of(pod: Object) -> str:
-    """The name of the revision it was made from."""
+    """Return the name of the pod's revision."""
     revision: str = (pod["metadata"].get("labels") or {}).get(REVISION_LABEL, "")
     return revision
 
 
 def is_unavailable(pod: Object | None, min_ready: int, now: datetime.datetime) -> bool:
-    """Whether it is missing, not available, or about to be."""
+    """Return whether the pod is missing, unavailable, or terminating."""
     if pod is None or pod["metadata"].get("deletionTimestamp"):
         return True
     running = (pod.get("status") or {}).get("phase") == "Running"
@@ -48,7 +48,7 @@ def is_unavailable(pod: Object | None, min_ready: int, now: datetime.datetime) -
 
 
 def stateful_pod(stateful_set: Object, template: Object, revision: str, ordinal: int) -> Object:
-    """The pod of that number, from the template of a revision."""
+    """Build the pod with that ordinal, from the template of a revision."""
     name = f"{stateful_set['metadata']['name']}-{ordinal}"
     pod = pod_from(template, stateful_set, name=name)
     pod["metadata"]["generateName"] = f"{stateful_set['metadata']['name']}-"
@@ -73,7 +73,7 @@ def stateful_pod(stateful_set: Object, template: Object, revision: str, ordinal:
 
 
 def claims_of(stateful_set: Object, ordinal: int) -> dict[str, Object]:
-    """The claims of the pod of that number, by the name of their volume."""
+    """Return the claims of the pod with that ordinal, by volume name."""
     metadata, claims = stateful_set["metadata"], {}
     for template in stateful_set["spec"].get("volumeClaimTemplates") or ():
         volume = template["metadata"]["name"]

@@ -30,17 +30,17 @@ CLAIMS = ("", "persistentvolumeclaims")
 
 
 class StatefulSetController(Controller):
-    """Creates pods upwards, deletes and updates them downwards, each when its neighbour is well."""
+    """The StatefulSet controller, which creates pods in order, and deletes and updates them in reverse."""
 
     name = "statefulset-controller"
     batch_period = 0.002
 
     def routes(self) -> Routes:
-        """Its own kind, and pods."""
+        """Return the handlers of changes of StatefulSets and pods."""
         return {SETS: self.enqueue, PODS: self._on_pod}
 
     async def sync(self, key: Name) -> None:
-        """One StatefulSet."""
+        """Reconcile one StatefulSet."""
         stateful_set = self.view.get(SETS, *key)
         if stateful_set is None:
             return
@@ -80,7 +80,7 @@ class StatefulSetController(Controller):
 
 
 class _Visit:
-    """One StatefulSet on one visit."""
+    """A reconcile of a StatefulSet."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class _Visit:
             await self._update()
 
     def status(self) -> Object:
-        """What there is now."""
+        """Return the current status."""
         pods = [pod for pod in (*self._replicas.values(), *self._condemned.values()) if pod is not None]
         current, newest = self._current["metadata"]["name"], self._newest["metadata"]["name"]
         staying = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
@@ -157,7 +157,7 @@ class _Visit:
         return seconds is not None and seconds <= 0
 
     async def _ensure(self, ordinal: int, pod: Object | None) -> bool:
-        """See to one pod; whether to leave it at that for now."""
+        """Create or replace a pod if needed; return whether to stop here for now."""
         if pod is None:
             self._replicas[ordinal] = await self._create(ordinal)
             return self._in_order

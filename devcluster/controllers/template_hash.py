@@ -10,13 +10,13 @@ __all__ = ["template_hash"]
 
 _PRIME, _OFFSET, _MASK = 0x01000193, 0x811C9DC5, 0xFFFFFFFF
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""Those that a random name of Kubernetes has: no vowels, no digits that look like letters."""
+"""The letters and digits of Kubernetes' random names: no vowels, and no digits that resemble letters."""
 
 
 def template_hash(value: Any, collisions: int | None = None) -> str:
-    """FNV-1a over the sorted JSON (the real one hashes a dump of Go's memory), in letters that make no words.
+    """Return the FNV-1a hash of the sorted JSON, in letters that form no words.
 
-    `collisions` counts how often the result was taken by something else.
+    The real server hashes a dump of Go's memory instead. `collisions` counts how often the result was in use.
     """
     data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     if collisions is not None:

@@ -18,11 +18,11 @@ Resource = tuple[str, str]
 
 PODS: Resource = ("", "pods")
 LABELLED = (PODS, ("apps", "replicasets"))
-"""What is found by label."""
+"""Resources that are indexed by label."""
 
 
 class View:
-    """Reads straight from the store, so that a controller sees its own writes."""
+    """The controllers' reads, directly from the store, so that a controller sees its own writes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -40,7 +40,7 @@ class View:
                 yield stored
 
     def apply(self, change: Change) -> None:
-        """Follow a change of the store."""
+        """Update the indexes by a change of the store."""
         if change.old is not None:
             self._remove(change.old)
         if change.new is not None:
@@ -49,41 +49,41 @@ class View:
     # Reading.
 
     def stored(self, resource: Resource, namespace: str, name: str) -> Stored | None:
-        """An object as it is stored."""
+        """Return an object as stored, or None."""
         return self._store.get(Key(*resource, namespace, name))
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """A copy of an object."""
+        """Return a copy of an object, or None."""
         stored = self.stored(resource, namespace, name)
         return None if stored is None else stored.decode()
 
     def get_key(self, key: Key) -> Object | None:
-        """The same by its key."""
+        """Return a copy of the object with that key, or None."""
         stored = self._store.get(key)
         return None if stored is None else stored.decode()
 
     def select(self, resource: Resource, namespace: str = "") -> list[Stored]:
-        """The objects of a resource, of one namespace or all."""
+        """Return the objects of a resource in one namespace, or in all."""
         return list(self._store.select(*resource, namespace))
 
     def metadata(self, key: Key) -> Metadata | None:
-        """Owners, finalizers and deletion of an object; None when it has none of them, or is not there."""
+        """Return the object's owners, finalizers and deletion time; None if it has none, or is missing."""
         return self._metadata.get(key)
 
     def find(self, uid: str) -> Key | None:
-        """Where the object of that uid is."""
+        """Return the key of the object with that UID, or None."""
         return self._keys.get(uid)
 
     def dependents(self, uid: str) -> list[Key]:
-        """The objects that name `uid` as an owner."""
+        """Return the keys of the objects that name `uid` as an owner."""
         return list(self._dependents.get(uid, ()))
 
     def has_dependents(self, uid: str) -> bool:
-        """Whether there are any."""
+        """Return whether objects name `uid` as an owner."""
         return uid in self._dependents
 
     def owned(self, resource: Resource, uid: str) -> list[Object]:
-        """Copies of the objects of a resource that `uid` manages."""
+        """Return copies of the objects of a resource that `uid` controls."""
         found = []
         for key in self._dependents.get(uid, ()):
             if key[:2] == resource:
@@ -94,11 +94,11 @@ class View:
         return found
 
     def pods(self, namespace: str, selector: Object | None) -> list[Stored]:
-        """The pods that a label selector object finds; None finds none, an empty one all."""
+        """Return the pods that match a label selector; None matches none, an empty one all."""
         return self.selected(PODS, namespace, selector)
 
     def selected(self, resource: Resource, namespace: str, selector: Object | None) -> list[Stored]:
-        """The same of pods or ReplicaSets."""
+        """Return the pods or ReplicaSets that match a label selector; None matches none, an empty one all."""
         if selector is None:
             return []
         matcher = LabelSelector.of(selector)
@@ -113,7 +113,7 @@ class View:
         return [each for each in found if each is not None and matcher.matches(each.labels)]
 
     def resources_in(self, namespace: str) -> dict[Resource, int]:
-        """How many objects of which resources a namespace holds."""
+        """Return the number of objects in a namespace, by resource."""
         return dict(self._namespaces.get(namespace, {}))
 
     # Indexes.

@@ -1,4 +1,4 @@
-"""Claims and volumes: bound to each other, made on demand, kept while in use, deleted after."""
+"""Claims and volumes: binding, provisioning, protection while in use, and deletion."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 class VolumeController(Controller):
-    """Binds claims; keys are claims, and volumes with an empty namespace."""
+    """The volume controller; keys are claims, and volumes with an empty namespace."""
 
     name = "persistentvolume-controller"
 
     def routes(self) -> Routes:
-        """Claims, volumes, classes that claims may wait for, and pods that use claims."""
+        """Return the handlers of changes of claims, volumes, classes and pods."""
         return {
             CLAIMS: self._on_claim,
             VOLUMES: self._on_volume,
@@ -40,7 +40,7 @@ class VolumeController(Controller):
         }
 
     async def sync(self, key: Name) -> None:
-        """One claim or volume."""
+        """Reconcile one claim or volume."""
         if key[0]:
             claim = self.view.get(CLAIMS, *key)
             if claim is not None:
@@ -70,7 +70,7 @@ class VolumeController(Controller):
             await self._bind(claim, volume)
 
     def _match(self, claim: Object) -> Object | None:
-        """The smallest volume that fits; one that names the claim before all."""
+        """Return the smallest volume that fits, or one that is reserved for the claim."""
         spec = claim["spec"]
         wanted = value_of(spec["resources"]["requests"]["storage"])
         selector = LabelSelector.of(spec["selector"]) if spec.get("selector") else None
@@ -93,7 +93,7 @@ class VolumeController(Controller):
         return min(fitting, key=lambda each: each[:2])[2] if fitting else None
 
     async def _provision(self, claim: Object) -> Object | None:
-        """A new volume from the claim's class, None with the reason in an event."""
+        """Create a volume by the claim's class; None, with the reason in an Event, if that is impossible."""
         class_name = claim["spec"].get("storageClassName")
         if not class_name:
             self._tell(
@@ -162,7 +162,7 @@ class VolumeController(Controller):
         name = volume["metadata"]["name"]
         reference = volume["spec"].get("claimRef")
         if not reference or not reference.get("uid"):
-            if not reference:  # else somebody has chosen the claim, and the volume stays theirs
+            if not reference:  # otherwise a user chose the claim, and the volume stays reserved for it
                 annotations = {**(volume["metadata"].get("annotations") or {}), BY_CONTROLLER: "yes"}
                 volume["metadata"]["annotations"] = annotations
             volume["spec"]["claimRef"] = _reference(claim)
@@ -207,7 +207,7 @@ class VolumeController(Controller):
         self.events.normal(claim, reason, message, component=self.name)
 
     def _users(self, claim: Object) -> list[str]:
-        """The pods that mount it and have not ended."""
+        """Return the pods that mount the claim and have not ended."""
         metadata = claim["metadata"]
         mark = b'"' + metadata["name"].encode() + b'"'
         users = []
@@ -281,7 +281,7 @@ class VolumeController(Controller):
 
     def _on_pod(self, change: Change) -> None:
         stored = change.new or change.old
-        # A pod that comes may be what a claim waits for; one that goes or ends may have been its last user.
+        # A new pod may trigger a claim's binding; a deleted or ended one may have been the claim's last user.
         if stored is not None and b'"persistentVolumeClaim"' in stored.data:
             for name in _claim_names(stored.decode()):
                 if self.view.stored(CLAIMS, change.key.namespace, name) is not None:
@@ -294,7 +294,7 @@ def _claim_names(pod: Object) -> set[str]:
 
 
 def _claimed_by(volume: Object, claim: Object) -> bool | None:
-    """Whether a volume is meant for the claim; None when it is free."""
+    """Return whether a volume is reserved for the claim; None when it is free."""
     reference = volume["spec"].get("claimRef")
     if not reference:
         return None

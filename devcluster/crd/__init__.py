@@ -1,1 +1,1 @@
-"""CustomResourceDefinitions: what they may say, and the kinds that they define."""
+"""CustomResourceDefinitions: their validation, and the kinds that they define."""

@@ -1,4 +1,4 @@
-"""Which of the names that a definition asks for it gets: those that no other of its group has."""
+"""Accepted names of a definition: those that no other definition of its group has."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _ORDER = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
 
 
 def accept_names(obj: Object, others: Iterable[Object], now: str) -> bool:
-    """Set the accepted names and the conditions of `obj`; False when nothing is to be written.
+    """Set the accepted names and the conditions of `obj`; False when nothing changes.
 
-    `others` are the other definitions there are.
+    `others` are the other definitions of the cluster.
     """
     wanted = {name: value for name, value in obj["spec"]["names"].items() if value}
     status = obj.setdefault("status", {})

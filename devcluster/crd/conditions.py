@@ -1,4 +1,4 @@
-"""Conditions in the status of a definition."""
+"""Conditions in a definition's status."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ Object = dict[str, Any]
 
 
 def find_condition(obj: Object, kind: str) -> Object | None:
-    """The condition of that type; None when there is none."""
+    """Return the condition of that type, or None."""
     conditions: list[Object] = (obj.get("status") or {}).get("conditions") or []
     return next((each for each in conditions if each.get("type") == kind), None)
 
 
 def is_established(obj: Object) -> bool:
-    """Whether the objects of the kind are served."""
+    """Return whether the definition is established."""
     found = find_condition(obj, "Established")
     return found is not None and found.get("status") == "True"
 

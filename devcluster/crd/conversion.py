@@ -21,9 +21,9 @@ _REVIEW_VERSIONS = ("v1", "v1beta1")
 
 
 def webhook_conversion(conversion: Mapping[str, Any], call: CallWebhook) -> Convert:
-    """What converts objects as `conversion`, of a definition's spec, says.
+    """Return a function that converts objects as `conversion`, from a definition's spec, says.
 
-    What it returns raises StatusError 500 when the webhook fails or answers what it must not.
+    It raises StatusError, 500, when the webhook fails or returns an invalid response.
     """
     webhook = conversion["webhook"]
     config = dict(webhook.get("clientConfig") or {})
@@ -74,7 +74,7 @@ def webhook_conversion(conversion: Mapping[str, Any], call: CallWebhook) -> Conv
 
 
 def _unversioned(obj: Object) -> Object:
-    """An object as it is stored, where its version is not part of it."""
+    """Return an object without its resourceVersion."""
     metadata = {
         name: value for name, value in (obj.get("metadata") or {}).items() if name != "resourceVersion"
     }

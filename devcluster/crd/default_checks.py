@@ -1,4 +1,4 @@
-"""Whether the defaults in a schema are values that the schema allows."""
+"""A check that the defaults in a schema are valid by the schema."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _META = frozenset({"metadata", "kind", "apiVersion"})
 
 
 def check_defaults(source: Mapping[str, Any], path: str) -> list[FieldError]:
-    """What is wrong with the defaults in the schema at `path`."""
+    """Return the errors in the defaults of the schema at `path`."""
     return list(_below(parse(source), path, root=True, inside_meta=False))
 
 
@@ -30,7 +30,7 @@ def _below(schema: Schema, path: str, *, root: bool, inside_meta: bool) -> Itera
     inside_meta = inside_meta and not schema.embedded
     if schema.default is not UNSET and not inside_meta:
         yield from _check(schema, f"{path}.default")
-    # Not into additionalProperties: what is there is looked at when it is used.
+    # additionalProperties are not visited: their values are checked when they are used.
     if schema.items is not None:
         yield from _below(schema.items, f"{path}.items", root=False, inside_meta=inside_meta)
     for name, each in schema.properties.items():

@@ -57,7 +57,7 @@ class DefinitionStrategy(Strategy):
     has_generation = True
 
     def default(self, obj: Object) -> None:
-        """Names that follow from the kind, no conversion, and the version that objects are stored in."""
+        """Set the default names, the conversion None, and the stored versions."""
         spec = obj.setdefault("spec", {})
         given = spec.setdefault("names", {})
         kind = given.get("kind") or ""
@@ -104,20 +104,20 @@ class DefinitionStrategy(Strategy):
         return True
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Everything about the definition; the name too, as it follows from the spec."""
+        """Check the whole definition, and its name, which depends on the spec."""
         return [*_check_name(new), *_check(new, None)]
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """The same, and what may not change."""
+        """Check the definition, and the fields that cannot change."""
         return _check(new, old)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Formats that nobody checks, when they are new."""
+        """Warn of new formats that the server does not check."""
         before = set(_unknown_formats(old)) if old is not None else set()
         return [f'unrecognized format "{each}"' for each in _unknown_formats(new) if each not in before]
 
     def row(self, obj: Object) -> list[Any]:
-        """The name and the time of creation."""
+        """Return the cells: the name and the time of creation."""
         return [obj["metadata"].get("name", ""), obj["metadata"].get("creationTimestamp")]
 
 
@@ -128,7 +128,7 @@ def _storage_version(obj: Object) -> str | None:
 def _fresh_status(obj: Object) -> Object:
     stored = _storage_version(obj)
     versions = [stored] if stored is not None else None
-    # With what Go writes of an empty status.
+    # This includes the fields that Go writes for an empty status.
     return {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": versions}
 
 
@@ -160,7 +160,7 @@ def _formats_in(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def definitions_resource() -> Resource:
-    """The resource of CustomResourceDefinitions."""
+    """Return the resource of CustomResourceDefinitions."""
     group, version, kind = "apiextensions.k8s.io", "v1", "CustomResourceDefinition"
     return Resource(
         group=group,

@@ -1,8 +1,7 @@
-"""Validation of a definition's spec, in the words of the real server.
+"""Validation of a definition's spec, with the real server's messages.
 
-The server keeps what all versions share (and so everything of a single version) at the top of the spec:
-that is where
-its errors point, `spec.validation` for a schema.
+The server keeps properties that all versions share (and so those of a single version) at the top of the spec.
+Its errors name them there, `spec.validation` for a schema.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _SELECTABLE = (
 
 
 def check_spec(new: Object, old: Object | None) -> Iterator[FieldError]:
-    """What is wrong with the spec of `new`, which replaces `old` if there is one."""
+    """Yield the errors in the spec of `new`, which replaces `old` if that is given."""
     spec = new["spec"]
     yield from _group(spec.get("group") or "")
     yield from _choice("spec.scope", spec.get("scope") or "", ("Cluster", "Namespaced"))
@@ -80,7 +79,7 @@ def check_spec(new: Object, old: Object | None) -> Iterator[FieldError]:
 
 
 def check_stored_versions(obj: Object) -> Iterator[FieldError]:
-    """Versions in which there may be objects must stay."""
+    """Yield an error for each version that is still stored but no longer in the spec."""
     stored = list((obj.get("status") or {}).get("storedVersions") or ())
     field = "status.storedVersions"
     if not stored:
@@ -355,7 +354,7 @@ def _approval(new: Object, old: Object | None) -> Iterator[FieldError]:
 
 
 def _approval_state(obj: Object) -> tuple[str, str]:
-    """Missing, invalid, approved or bypassed; and what is wrong with it."""
+    """Return the state of the approval (missing, invalid, approved or bypassed), and its error."""
     about = "see https://github.com/kubernetes/enhancements/pull/1111"
     value = (obj["metadata"].get("annotations") or {}).get(_APPROVAL) or ""
     if not value:

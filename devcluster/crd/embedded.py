@@ -47,7 +47,7 @@ def _has_embedded(schema: Schema) -> bool:
 
 
 def _embedded(value: Any, schema: Schema | None, path: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """The objects within a value, each with its path."""
+    """Yield the embedded objects in a value, each with its path."""
     if schema is None:
         return
     if type(value) is dict:

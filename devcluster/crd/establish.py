@@ -1,8 +1,8 @@
-"""Keeps the registry in step with the definitions in the store, and does what controllers do for them.
+"""Updates of the registry by the definitions in the store, and the work of the definitions' controllers.
 
-What is served follows each write at once. The status is written a moment later, as the store's subscribers
-must not write: names accepted, then established; of a definition that is deleted, its objects are removed
-and then itself.
+The served resources follow each write at once. The status is written a moment later, because the store's
+subscribers must not write: first accepted names, then Established. A deleted definition's objects are removed
+before it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class Establisher:
-    """Serves what the definitions define, from `start` to `stop`."""
+    """The source of the served custom resources, running from `start` to `stop`."""
 
     def __init__(
         self,
@@ -43,14 +43,14 @@ class Establisher:
         metadata: Schema | None = None,
         call_webhook: CallWebhook | None = None,
     ) -> None:
-        """`metadata` is the schema of ObjectMeta; `call_webhook` posts to conversion webhooks."""
+        """Set up; `metadata` is ObjectMeta's schema, `call_webhook` posts to conversion webhooks."""
         self._store = store
         self._registry = registry
         self._clock = clock
         self._metadata = metadata
         self._call_webhook = call_webhook
         self._served: dict[str, tuple[tuple[str, str], Any]] = {}
-        """By definition: the (group, plural) served for it, and what that was made of."""
+        """By definition: the (group, plural) served for it, and the state it was built from."""
         self._closing: dict[tuple[str, str], str] = {}
         self._due: dict[str, None] = {}
         self._scheduled: asyncio.Handle | None = None
@@ -64,7 +64,7 @@ class Establisher:
         self.settle()
 
     def stop(self) -> None:
-        """Follow no longer; what is served stays."""
+        """Stop following definitions; their resources remain served."""
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
@@ -132,7 +132,7 @@ class Establisher:
             try:
                 loop = asyncio.get_running_loop()
             except RuntimeError:
-                return  # whoever runs without a loop calls settle
+                return  # a caller without an event loop calls settle
             self._scheduled = loop.call_soon(self.settle)
 
     def _settle(self, name: str, obj: Object) -> None:
@@ -152,7 +152,7 @@ class Establisher:
             self._write(name, obj)
 
     def _reconsider(self, others: list[Object], obj: Object) -> None:
-        # A name given up by one may be what another waits for.
+        # A name that one definition gives up may be accepted for another.
         for each in others:
             if each["spec"].get("group") == obj["spec"].get("group") and not is_established(each):
                 self._due[each["metadata"]["name"]] = None

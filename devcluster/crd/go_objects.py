@@ -1,4 +1,4 @@
-"""Parts of a definition as Go's JSON shows the server's internal types, in messages."""
+"""Parts of a definition as Go's JSON of the server's internal types, for messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ESCAPES = {"&": "\\u0026", "<": "\\u003c", ">": "\\u003e"}
 
 
 def show(value: Any) -> str:
-    """JSON with the characters escaped that HTML would trip over."""
+    """Encode JSON with the characters escaped that HTML treats specially."""
     text = orjson.dumps(value).decode()
     for each, escaped in _ESCAPES.items():
         text = text.replace(each, escaped)
@@ -21,7 +21,7 @@ def show(value: Any) -> str:
 
 
 def rule_object(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """A rule, with the internal names, and what is not there as its zero value."""
+    """Return a rule with Go's internal names, and zero values for missing fields."""
     return {
         "Rule": rule.get("rule") or "",
         "Message": rule.get("message") or "",
@@ -33,7 +33,7 @@ def rule_object(rule: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def version_object(version: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of a version."""
+    """Return a version with Go's internal names, and zero values for missing fields."""
     return {
         "Name": version.get("name") or "",
         "Served": bool(version.get("served")),

@@ -29,7 +29,7 @@ Step = Callable[[Any], Iterable[Any]]
 
 
 def cell(obj: Any, column: Column) -> Any:
-    """The cell of a custom kind's column; None when there is nothing to show. A date is left as it stands."""
+    """Return the cell of a custom kind's column, or None; a date is returned as text."""
     found = find(obj, column.json_path)
     if not found:
         return None
@@ -46,7 +46,7 @@ def cell(obj: Any, column: Column) -> Any:
 
 
 def find(obj: Any, path: str) -> list[Any]:
-    """What `path` leads to: several values for a wildcard, slice or filter, none where a step is missing."""
+    """Return the values at `path`: several for a wildcard, slice or filter, none where a step is missing."""
     values = [obj]
     for step in _compile(path):
         values = [found for value in values for found in step(value)]
@@ -54,7 +54,7 @@ def find(obj: Any, path: str) -> list[Any]:
 
 
 def nested(obj: Any, path: str) -> Any:
-    """The value at a simple path such as `.spec.replicas`; None when it is missing."""
+    """Return the value at a simple path such as `.spec.replicas`, or None."""
     for name in path.removeprefix(".").split("."):
         if not isinstance(obj, dict):
             return None

@@ -1,4 +1,4 @@
-"""From a definition to the resources that it defines, one for each served version."""
+"""The resources of a definition, one for each served version."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Object = dict[str, Any]
 def resources_of(
     definition: Object, *, metadata: Schema | None = None, call_webhook: CallWebhook | None = None
 ) -> list[Resource]:
-    """The resources of an established definition.
+    """Return the resources of an established definition.
 
     Args:
         definition: The CustomResourceDefinition, its names accepted.
         metadata: The schema of ObjectMeta.
-        call_webhook: How conversion webhooks are called; without it, versions differ in their name only.
+        call_webhook: Calls conversion webhooks; without it, versions differ in their name only.
     """
     spec = definition["spec"]
     names = (definition.get("status") or {}).get("acceptedNames") or spec["names"]
@@ -88,7 +88,7 @@ def _made_of(
     scale: ScalePaths | None,
     closing: tuple[str, str] | None,
 ) -> tuple[Schema, CustomStrategy]:
-    """The same definition comes again, with each cluster of a process."""
+    """Parse a definition's schema; cached, since every cluster of a process may have the same definition."""
     bare = _parsed(source)
     schema = bare if metadata is None else parse(bare.source, metadata=metadata)
     return schema, CustomStrategy(bare, status=status, scale=scale, closing=closing)
@@ -137,7 +137,7 @@ def _source(version: Object) -> Object:
 
 
 def _deprecation(version: Object, spec: Object, kind: str) -> str:
-    """The warning of a deprecated version, which names the best of the versions above it."""
+    """Return the warning of a deprecated version, which recommends the best newer version."""
     if not version.get("deprecated"):
         return ""
     if given := version.get("deprecationWarning"):

@@ -1,4 +1,4 @@
-"""Limits of the estimated cost of rules: of each, and of all in a schema together."""
+"""Limits on the estimated cost of rules: of each rule, and of all rules of a schema."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Costs:
     """The costs of the rules of one schema, by field."""
 
     limit_each: bool = True
-    """Whether a rule on its own may be too expensive: not in a schema that is stored already."""
+    """Whether the limit on a single rule applies; it does not for schemas that are stored already."""
     total: int = 0
     by_field: list[tuple[str, int]] = dataclasses.field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""What may stand in a definition's schema, node by node."""
+"""Validation of a definition's schema, node by node."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _AT_STATUS_ROOT_SHOWN = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Place:
-    """Where in a schema a node is, as far as it matters for what may stand there."""
+    """The position of a node in a schema, as far as it affects which fields are valid."""
 
     no_defaults: str | None = None
     """Why there may be no default; None when there may."""
@@ -70,7 +70,7 @@ class _Place:
     uncorrelated: str = ""
     """The first node above whose values cannot be told apart between two writes."""
     count: int | None = 1
-    """How many of the node there may be in an object; None without a bound."""
+    """The maximum number of the node's values in an object; None without a bound."""
 
 
 def check_schema(source: Source, path: str, *, status: bool, stored: bool = False) -> list[FieldError]:
@@ -99,7 +99,7 @@ def estimate_rules(source: Source) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _remembered(text: bytes, path: str, *, status: bool, stored: bool) -> list[FieldError]:
-    """The same definition comes again, with each cluster of a process and with each update."""
+    """Return the errors of a schema; cached, since definitions recur with each cluster and each update."""
     return _errors(orjson.loads(text), path, status=status, stored=stored)
 
 

@@ -77,7 +77,7 @@ class CustomStrategy(Strategy):
         self._fill = compile_defaults(schema)
 
     def spec_of(self, obj: Object) -> Object:
-        """All but the metadata, and the status where it is written apart."""
+        """Return the object without its metadata, and without the status if that is a subresource."""
         return {
             name: value
             for name, value in obj.items()
@@ -113,7 +113,7 @@ class CustomStrategy(Strategy):
             self._fill(obj)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """The schema, scale's fields, embedded objects, lists' keys, and then the rules."""
+        """Check the schema, the scale fields, embedded objects and list keys, and then the rules."""
         errors = self._validator.validate(new)
         errors += self._check_scale(new, spec=True)
         errors += check_embedded(new, self._schema)
@@ -122,7 +122,7 @@ class CustomStrategy(Strategy):
         return self._with_rules(errors, new, None)
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """The same, but what was wrong before and has not changed is forgiven."""
+        """Check the same as at creation, but ignore errors in values that are unchanged."""
         errors = self._validator.validate(new, old)
         errors += self._check_scale(new, spec=True)
         errors += check_embedded(new, self._schema)
@@ -130,7 +130,7 @@ class CustomStrategy(Strategy):
         return self._with_rules(errors, new, old)
 
     def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """The same of the status; the rules see the whole object."""
+        """Check only the status; the rules see the whole object."""
         errors: list[FieldError] = []
         if "status" in new and self._status_validator is not None:
             errors = self._status_validator.validate(new["status"], old.get("status"))
@@ -139,7 +139,7 @@ class CustomStrategy(Strategy):
         return self._with_rules(errors, new, old)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Finalizers not named after who removes them; rules that were broken before already."""
+        """Warn of finalizers without a domain, and of broken rules that the old object broke too."""
         before = set((old or {}).get("metadata", {}).get("finalizers") or ())
         added = sorted(set(new["metadata"].get("finalizers") or ()) - before)
         found = [warning for name in added for warning in _finalizer_warnings(name)]

@@ -1,4 +1,4 @@
-"""Whether a schema is structural: the shape is said once, outside of `allOf`, `anyOf`, `oneOf` and `not`."""
+"""A check that a schema is structural: its types are outside of `allOf`, `anyOf`, `oneOf` and `not`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _EMPTY_TYPE = {
 
 
 def check_structure(source: Source, path: str) -> list[FieldError]:
-    """What keeps the schema at `path` from being structural, sorted."""
+    """Return the sorted errors that keep the schema at `path` from being structural."""
     found = [*_invariants(source, "root", path), *_same_fields(source, source, path, path)]
     return sorted(found, key=str)
 
@@ -122,7 +122,7 @@ def _values(source: Source, path: str, *, skip_any: bool = False) -> Iterator[Fi
         if junction == "anyOf" and skip_any:
             continue
         for index, each in enumerate(source.get(junction) or ()):
-            # What stands for "integer or string" may also come first in an allOf.
+            # The alternatives of "integer or string" may also come first in an allOf.
             skip = junction == "allOf" and index == 0 and _is_int_or_string(each)
             yield from _nested(each, f"{path}.{junction}[{index}]", skip_any=skip)
     if _is_schema(source.get("not")):
@@ -154,7 +154,7 @@ def _nested(source: Source, path: str, *, skip_any: bool = False) -> Iterator[Fi
 
 
 def _same_fields(nested: Source, source: Source, path: str, where: str) -> Iterator[FieldError]:
-    """What the alternatives of `nested`, found at `where`, speak of must be in the structure at `path`."""
+    """Yield an error for each field of the alternatives in `nested` that the structure at `path` lacks."""
     alternatives: list[tuple[Source, str]] = [
         (each, f"{where}.{junction}[{index}]")
         for junction in ("allOf", "anyOf", "oneOf")

@@ -1,4 +1,4 @@
-"""Faults on request: what a client must survive, made to happen when a test wants it."""
+"""Fault injection: failures that a client must survive, triggered by a test."""
 
 from __future__ import annotations
 

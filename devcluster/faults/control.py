@@ -14,18 +14,18 @@ __all__ = ["FaultControl"]
 
 
 class FaultControl:
-    """What tests turn: `cluster.faults` in Python, `/devcluster/...` over the wire."""
+    """The control of injected faults: `cluster.faults` in Python, `/devcluster/...` over HTTP."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._faults: dict[int, Fault] = {}
         self._last = 0
         self.connections: Callable[[], int] = lambda: 0
-        """Cuts every open connection and returns their number; set by what holds them."""
+        """Cuts every open connection and returns their number; set by the HTTP server."""
 
     @property
     def faults(self) -> Mapping[int, Fault]:
-        """Those that are set, by their number."""
+        """Return the active faults by number."""
         return MappingProxyType(self._faults)
 
     def add(self, do: Action | str, match: Match | None = None, **options: Any) -> int:
@@ -39,21 +39,21 @@ class FaultControl:
         return self.put(Fault(do=Action(do), match=match or Match(), **options))
 
     def put(self, fault: Fault) -> int:
-        """The same for one that is made already."""
+        """Add a fault, and return its number."""
         self._last += 1
         self._faults[self._last] = fault
         return self._last
 
     def remove(self, number: int) -> Fault | None:
-        """Unset a fault, and return it: it knows how often it has happened. None when there is none."""
+        """Remove a fault, and return it with its hit count; None for an unknown number."""
         return self._faults.pop(number, None)
 
     def clear(self) -> None:
-        """Unset all of them."""
+        """Remove all faults."""
         self._faults.clear()
 
     def take(self, request: ApiRequest) -> Fault | None:
-        """What happens to `request`, counted; None when nothing does."""
+        """Return the fault for `request`, and count the hit; None without one."""
         if not self._faults:
             return None
         for fault in self._faults.values():

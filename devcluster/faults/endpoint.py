@@ -1,9 +1,9 @@
-"""The admin endpoint, for tests in any language: `/devcluster/faults` and what happens at once.
+"""The fault endpoint, for tests in any language.
 
-GET    /devcluster/faults              what is set, with how often each has happened
-POST   /devcluster/faults              set one (a `Fault` as JSON); answers its number
-DELETE /devcluster/faults[/NUMBER]     unset one, or all
-POST   /devcluster/history/expire      forget the past: watches from before get 410
+GET    /devcluster/faults              the active faults, each with its hit count
+POST   /devcluster/faults              add a `Fault`, as JSON; returns its number
+DELETE /devcluster/faults[/NUMBER]     remove one, or all
+POST   /devcluster/history/expire      forget the history: watches of older versions get 410
 POST   /devcluster/connections/cut     reset every open connection
 """
 
@@ -29,9 +29,9 @@ _ADMINISTRATORS = "system:masters"
 def with_fault_endpoint(
     handler: Handler, control: FaultControl, authenticate: Callable[[ApiRequest], User | None]
 ) -> Handler:
-    """`handler`, with the endpoint before it; for members of system:masters only.
+    """Return `handler` with the fault endpoint in front of it, for members of system:masters only.
 
-    `authenticate` tells who asks, or raises StatusError.
+    `authenticate` returns the request's user, or raises StatusError.
     """
 
     async def handle(request: ApiRequest) -> ApiResponse:
@@ -68,14 +68,14 @@ def _answer(request: ApiRequest, control: FaultControl) -> ApiResponse:
             number = path.removeprefix("faults/")
             fault = control.remove(int(number)) if _NUMBER.match(number) else None
             if fault is None:
-                raise StatusError(404, "NotFound", f"there is no fault {number}")
+                raise StatusError(404, "NotFound", f"fault {number} does not exist")
             return ApiResponse.json(fault.to_json())
         case "POST", "history/expire":
             control.expire_history()
             return ApiResponse.json({})
         case "POST", "connections/cut":
             return ApiResponse.json({"connections": control.cut_connections()})
-    raise StatusError(404, "NotFound", f"there is no {request.method} {request.path}")
+    raise StatusError(404, "NotFound", f"{request.method} {request.path} does not exist")
 
 
 def _fault(body: bytes) -> Fault:

@@ -1,4 +1,4 @@
-"""What is to go wrong, and with which requests."""
+"""Injected faults, and the requests that they apply to."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _TRUE = frozenset({"1", "true"})
 
 
 class Action(enum.Enum):
-    """What happens to a request."""
+    """The effect of a fault on a request."""
 
     DELAY = "delay"
-    """It is answered `seconds` later."""
+    """Delay the response by `seconds`."""
     FAIL = "fail"
-    """It is answered with `code`, and has no effect."""
+    """Answer with `code`; the request has no effect."""
     CUT_REQUEST = "cut-request"
-    """Its connection breaks before it has an effect."""
+    """Break the connection before the request has an effect."""
     CUT_ANSWER = "cut-answer"
-    """It has its effect, and the connection breaks before the answer."""
+    """Break the connection after the request has had its effect, before the response."""
     CUT_WATCH = "cut-watch"
-    """Its stream breaks off in the middle of the line that follows `lines` whole ones."""
+    """Break the watch stream in the middle of the line after `lines` complete ones."""
     STALL_WATCH = "stall-watch"
-    """Its stream says nothing more after `lines` lines, and stays open."""
+    """Send no more after `lines` lines, but keep the watch stream open."""
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,7 +49,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                     raise ValueError(f"{name} is not a regular expression: {error}") from error
 
     def __call__(self, request: ApiRequest) -> bool:
-        """Whether `request` is meant."""
+        """Return whether `request` matches."""
         return (
             self.method in {None, request.method}
             and (self.path is None or re.search(self.path, request.path) is not None)
@@ -62,22 +62,22 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Fault(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """One thing that goes wrong, `times` times or until it is removed."""
+    """A fault that occurs `times` times, or until it is removed."""
 
     do: Action
     match: Match = Match()
     times: int | None = None
-    """How often; None for as long as it is there."""
+    """The number of occurrences; None for no limit."""
     seconds: float = 0.0
-    """Of a delay; of any other action, how long to wait before it."""
+    """The length of a delay; for any other action, the wait before it."""
     code: int = 503
-    """Of the answer of `fail`."""
+    """The status code of `fail`."""
     retry_after: int | None = msgspec.field(default=None, name="retryAfter")
-    """Seconds, in the answer of `fail`."""
+    """The `Retry-After` of `fail`, in seconds."""
     lines: int = 0
-    """Of a stream, before it is cut or stalled."""
+    """The number of lines before a stream is cut or stalled."""
     hits: int = 0
-    """How often it has happened."""
+    """The number of occurrences so far."""
 
     def __post_init__(self) -> None:
         if self.times is not None and self.times < 1:
@@ -91,21 +91,21 @@ class Fault(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def used_up(self) -> bool:
-        """Whether it has happened often enough."""
+        """Whether the fault has occurred `times` times."""
         return self.times is not None and self.hits >= self.times
 
     @property
     def streams_only(self) -> bool:
-        """Whether it can only happen to a stream."""
+        """Whether the fault affects only streams."""
         return self.do in {Action.CUT_WATCH, Action.STALL_WATCH}
 
     def applies_to(self, request: ApiRequest) -> bool:
-        """Whether it happens to `request`."""
+        """Return whether the fault affects `request`."""
         if self.used_up or (self.streams_only and request.option("watch").lower() not in _TRUE):
             return False
         return self.match(request)
 
     def to_json(self) -> dict[str, Any]:
-        """As the endpoint shows it."""
+        """Return the fault as the endpoint shows it."""
         shown: dict[str, Any] = msgspec.to_builtins(self)
         return shown

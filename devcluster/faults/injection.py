@@ -25,7 +25,7 @@ _REASONS = {
 
 
 def with_faults(handler: Handler, control: FaultControl) -> Handler:
-    """`handler`, with the faults of `control` happening to what it is asked."""
+    """Return `handler` with the faults of `control` applied to its requests."""
 
     async def handle(request: ApiRequest) -> ApiResponse:
         fault = control.take(request)
@@ -60,7 +60,7 @@ def _failure(fault: Fault) -> StatusError:
 
 
 async def _disturbed(stream: AsyncIterator[bytes], lines: int, *, stall: bool) -> AsyncIterator[bytes]:
-    """`lines` lines of a stream, and then silence, or half of the next line and the end of the connection."""
+    """Yield `lines` lines of a stream, and then stall, or cut the connection within the next line."""
     left = lines
     try:
         if stall and left == 0:

@@ -1,3 +1,3 @@
-"""How requests come in: HTTPS on one side, `ApiRequest` and `ApiResponse` on the other."""
+"""The HTTPS server: it turns requests into `ApiRequest`, and `ApiResponse` into responses."""
 
 from __future__ import annotations

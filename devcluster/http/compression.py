@@ -13,14 +13,14 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 
 def is_worth_compressing(body: bytes, accept_encoding: str) -> bool:
-    """Whether an answer is sent compressed: the client takes it, and it is larger than 128 KiB."""
+    """Return whether to compress a response: the client accepts gzip, and the body exceeds 128 KiB."""
     if len(body) <= _THRESHOLD or "gzip" not in accept_encoding:
         return False
     return "gzip" in (token.strip() for token in accept_encoding.split(","))
 
 
 async def compress(body: bytes) -> bytes:
-    """As gzip, in a thread: zlib lets the loop go on meanwhile."""
+    """Compress with gzip in a thread; zlib releases the GIL, so the event loop continues."""
     return await asyncio.to_thread(_gzip, body)
 
 

@@ -1,4 +1,4 @@
-"""One connection: the requests that come over it, one after the other, and their answers."""
+"""An HTTP connection, which answers its requests one after the other."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ __all__ = ["BODY_LIMIT", "Connection"]
 _log = logging.getLogger(__name__)
 
 BODY_LIMIT = 3 * 1024 * 1024
-"""Bytes of a request's body, as the real server has it."""
+"""The real server's limit of a request's body, in bytes."""
 _HEAD_LIMIT = 1024 * 1024
-"""Bytes of the request line and all headers, the same."""
+"""The real server's limit of the request line with all headers, in bytes."""
 _MOST_RECEIVED = 8 * BODY_LIMIT
-"""Bytes of everything, chunks of one byte included, after which nobody waits for the end."""
+"""The limit of received bytes, chunk headers included, after which the server stops waiting for the end."""
 _MOST_WAITING = 16
-"""Requests that may have come ahead of their turn before no more is read."""
+"""The number of queued requests at which the server stops reading."""
 _REQUEST_TIMEOUT = 60.0
 """Seconds that a request may take to arrive."""
 _IDLE_TIMEOUT = 180.0
 """Seconds without a request after which a connection is closed."""
 _WARNINGS_LIMIT = 4096
-"""Characters of all the warnings of an answer, above which each is cut to `_WARNING_LIMIT`."""
+"""The characters of all warnings of a response, above which each is cut to `_WARNING_LIMIT`."""
 _WARNING_LIMIT = 256
 _STALL_TIMEOUT = 180.0
-"""Seconds for which a client may take nothing of what it is sent."""
+"""Seconds that a client may leave sent data unread."""
 _BAD_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 _NO_LINGER = struct.pack("ii", 1, 0)
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
@@ -63,21 +63,21 @@ class _Incoming:
         self.target = b""
         self.headers: dict[str, str] = {}
         self.received = 0
-        """Bytes of all that it is so far, but for what came with the end of the one before."""
+        """The bytes received for the request, without those received together with the previous one."""
         self.body: list[bytes] = []
         self.size = 0
         self.keep_alive = True
 
 
 class Connection(asyncio.Protocol):
-    """Reads requests, has them answered in their order, and writes the answers.
+    """A connection that reads requests, and answers them in order.
 
-    What the handler raises becomes a 500, except ConnectionCut: that drops the connection without another
-    byte.
+    An exception of the handler becomes a 500, except ConnectionCut, which drops the connection without
+    another byte.
     """
 
     def __init__(self, handle: Handler, connections: set[Connection]) -> None:
-        """`connections`: where it is while it is open."""
+        """Set up a connection; it is in `connections` while it is open."""
         self._handle = handle
         self._connections = connections
         self._parser = httptools.HttpRequestParser(self)
@@ -90,9 +90,9 @@ class Connection(asyncio.Protocol):
         self._stopping = False
         self._reading = True
         self._socket: ServerSocket | None = None
-        """What it has become, once a WebSocket was accepted."""
+        """The WebSocket, once one was accepted."""
         self._early = b""
-        """What a client has sent before that."""
+        """Bytes that the client sent before the WebSocket was accepted."""
         self._writable: asyncio.Future[None] | None = None
         self._stalled = 0.0
         """Since when it cannot be written to, if it cannot."""
@@ -101,13 +101,13 @@ class Connection(asyncio.Protocol):
     # What the event loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Be there."""
+        """Set up the open connection."""
         self._transport = cast("asyncio.Transport", transport)
         self._certificate = subject_of(transport)
         self._connections.add(self)
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """The client has gone: what was done for it ends."""
+        """End the work for a client that has gone."""
         self._transport = None
         self._connections.discard(self)
         self._waiting.clear()
@@ -128,7 +128,7 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            # The request is answered as any other; what follows it was meant for the other protocol.
+            # The request gets a normal answer; data after it belongs to the other protocol.
             self._reading = False
             self._early = data[upgrade.args[0] :]
         except httptools.HttpParserError:
@@ -143,12 +143,12 @@ class Connection(asyncio.Protocol):
                     self._refuse(413)
 
     def pause_writing(self) -> None:
-        """The client is slow."""
+        """Wait for a slow client."""
         self._writable = asyncio.get_running_loop().create_future()
         self._stalled = time.monotonic()
 
     def resume_writing(self) -> None:
-        """The client has caught up."""
+        """Continue after a slow client."""
         writable, self._writable = self._writable, None
         if writable is not None and not writable.done():
             writable.set_result(None)
@@ -156,25 +156,25 @@ class Connection(asyncio.Protocol):
     # What the parser calls.
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Start a request."""
         self._incoming = _Incoming(time.monotonic())
 
     def on_url(self, part: bytes) -> None:
-        """Its target, or more of it."""
+        """Add a part of the request's target."""
         incoming = self._incoming
         assert incoming is not None
         incoming.target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header."""
+        """Add a header."""
         incoming = self._incoming
         assert incoming is not None
         if incoming.method:
-            return  # what follows a body in chunks must not change who asks, or for what
+            return  # trailers must not change the user or the meaning of the request
         add_header(incoming.headers, name.decode("latin-1").lower(), value.decode("utf-8", "replace"))
 
     def on_headers_complete(self) -> None:
-        """The body, if there is one, comes next."""
+        """Take the request line and the headers; the body follows."""
         incoming = self._incoming
         assert incoming is not None
         if _BAD_ESCAPE.search(incoming.target.partition(b"?")[0]):
@@ -186,7 +186,7 @@ class Connection(asyncio.Protocol):
             self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, part: bytes) -> None:
-        """More of the body."""
+        """Add a part of the body."""
         incoming = self._incoming
         assert incoming is not None
         incoming.size += len(part)
@@ -196,7 +196,7 @@ class Connection(asyncio.Protocol):
             incoming.body.clear()
 
     def on_message_complete(self) -> None:
-        """It is all there."""
+        """Queue the complete request, and start the work on it."""
         incoming, self._incoming = self._incoming, None
         assert incoming is not None
         self._waiting.append(incoming)
@@ -227,7 +227,7 @@ class Connection(asyncio.Protocol):
         return self._task
 
     def reset(self) -> None:
-        """Drop it as a network does that fails: what was not sent is lost, the client gets a RST."""
+        """Reset the connection as a network failure does: unsent data is lost, the client gets a RST."""
         if self._transport is not None:
             connection = self._transport.get_extra_info("socket")
             if connection is not None:
@@ -409,7 +409,7 @@ _dated = (0, "")
 
 
 def _date() -> str:
-    """The time as a Date header has it."""
+    """Return the time for a Date header."""
     global _dated  # noqa: PLW0603 -- once a second is often enough to spell it out
     now = int(time.time())
     if _dated[0] != now:
@@ -418,7 +418,7 @@ def _date() -> str:
 
 
 def _fitting(warnings: list[str]) -> list[str]:
-    """Those that are sent: when all together are too long, each is cut, and the last are left out."""
+    """Return the warnings to send; if too long in total, each is shortened and the last are dropped."""
     fitting: list[str] = []
     size, cutting = 0, False
     for warning in warnings:
@@ -434,6 +434,6 @@ def _fitting(warnings: list[str]) -> list[str]:
 
 
 def _quoted(warning: str) -> str:
-    """As it stands between the quotes of a Warning header."""
+    """Escape a warning for the quoted part of a Warning header."""
     line = "".join(char if char.isprintable() else " " for char in warning)
     return line.replace("\\", "\\\\").replace('"', '\\"')

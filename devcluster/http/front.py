@@ -18,20 +18,20 @@ __all__ = ["HttpFront"]
 _HANDSHAKE_TIMEOUT = 10.0
 _BACKLOG = 512
 _CHECK_INTERVAL = 10.0
-"""Seconds between two looks for connections that nothing comes from."""
+"""Seconds between two checks for idle connections."""
 _STOP_TIMEOUT = 2.0
-"""Seconds that requests under way have when the server stops; watches are ended at once."""
+"""Seconds that running requests get when the server stops; watches end at once."""
 
 
 class HttpFront:
-    """Serves one address.
+    """An HTTPS server on one address.
 
-    Written for this server, on a parser in C: a general one is slower to load than the rest of the cluster,
-    and takes twice the time for a request.
+    It is specific to the API server, on a parser in C: a general server takes longer to load than the rest of
+    the cluster, and twice as long per request.
     """
 
     def __init__(self, handle: Handler) -> None:
-        """`handle` gives each answer."""
+        """Set up the server; `handle` answers the requests."""
         self._handle = handle
         self._connections: set[Connection] = set()
         self._listener: asyncio.Server | None = None
@@ -60,7 +60,7 @@ class HttpFront:
         await asyncio.sleep(0)
         for connection in list(self._connections):
             connection.abandon()
-        # What was not done in time is cancelled with its connection, and must not outlive the server.
+        # Unfinished requests are cancelled with their connection, and must not outlive the server.
         if tasks:
             await asyncio.wait(tasks, timeout=_STOP_TIMEOUT)
         if self._listener is not None:

@@ -1,4 +1,4 @@
-"""What an `ApiRequest` has, out of what aiohttp and TLS give."""
+"""Parsing of HTTP request data and TLS certificates for an `ApiRequest`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add_header(headers: dict[str, str], name: str, value: str) -> None:
 
 
 def split_target(target: str) -> tuple[str, Mapping[str, list[str]]]:
-    """The path, decoded, and the query of a request line; the values of each parameter in order."""
+    """Split a request target into its decoded path and its query, with each parameter's values in order."""
     path, _, text = target.partition("?")
     if not path.startswith("/"):
         # A whole URL, as it is sent to a proxy.
@@ -45,9 +45,9 @@ def split_target(target: str) -> tuple[str, Mapping[str, list[str]]]:
 
 
 def subject_of(transport: Any) -> dict[str, list[str]] | None:
-    """The subject of the client's certificate: `{"CN": [...], "O": [...]}`; None when there is none.
+    """Return the subject of the client's certificate, `{"CN": [...], "O": [...]}`, or None.
 
-    `X509SHA256` is there too, its fingerprint.
+    `X509SHA256` in it is the fingerprint.
     """
     certificate = transport.get_extra_info("peercert") if transport is not None else None
     if not certificate:

@@ -9,10 +9,10 @@ __all__ = ["server_context"]
 
 
 def server_context(identity: tuple[Path, Path], authority: Path) -> ssl.SSLContext:
-    """A context with the server's certificate and key; clients may show a certificate of `authority`.
+    """Return a context with the server's certificate; clients may present one signed by `authority`.
 
-    One that another authority signed fails the handshake, where the real server answers 401. HTTP/1.1 is all
-    that is offered, and clients that would like HTTP/2 settle for it.
+    A certificate of another authority fails the handshake; the real server answers 401. The server offers
+    HTTP/1.1 only, and clients that prefer HTTP/2 accept it.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -16,15 +16,15 @@ _MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0, 1, 2, 8, 9, 10
 _FINAL, _MASKED = 0x80, 0x80
 _SHORT, _MIDDLE = 126, 127
-"""Lengths that say that the true one follows, in two or eight bytes."""
+"""Length values that announce a real length of two or eight bytes."""
 _MOST_WAITING = 16
-"""Messages that may wait to be read, before no more is taken from the connection."""
+"""The maximum of unread messages, at which the server stops reading the connection."""
 
 LONGEST_MESSAGE = 4 * 1024 * 1024
-"""Bytes of a message, above which the connection ends."""
+"""The maximum bytes of a message; a longer one ends the connection."""
 
 NORMAL, BAD, TOO_LONG = 1000, 1002, 1009
-"""Codes of why a WebSocket ends."""
+"""Status codes of a closed WebSocket."""
 
 
 def handshake(answer: ApiResponse, key: str) -> bytes:
@@ -41,7 +41,7 @@ def handshake(answer: ApiResponse, key: str) -> bytes:
 
 
 class ServerSocket:
-    """Implements `devcluster.exchange.WebSocket` on the bytes of a connection."""
+    """A `devcluster.exchange.WebSocket` on the bytes of a connection."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class ServerSocket:
         drain: Callable[[], asyncio.Future[None] | None],
         pause: Callable[[bool], None],
     ) -> None:
-        """`write` sends bytes, `drain` says what to wait for before more, `pause` stops reading, or not."""
+        """Set up; `write` sends bytes, `drain` returns a future, `pause` stops or resumes reading."""
         self._write = write
         self._drain = drain
         self._pause = pause
@@ -83,7 +83,7 @@ class ServerSocket:
             pass
 
     def lost(self) -> None:
-        """The client has gone."""
+        """End the socket after the client has gone."""
         self._ended = self._closed = True
         self._wake()
 

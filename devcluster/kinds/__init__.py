@@ -1,1 +1,1 @@
-"""What a kind is to the server: its names, its schema, its rules; and where all kinds are known."""
+"""Kinds: their names, schemas and rules, and the registry of all of them."""

@@ -1,4 +1,4 @@
-"""How long ago something was, as tables show it: `5s`, `3m20s`, `7h`, `2d3h`."""
+"""Ages as tables show them: `5s`, `3m20s`, `7h`, `2d3h`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ STEPS = (
     (2 * YEAR, DAY, 0),
     (8 * YEAR, YEAR, DAY),
 )
-"""Below what, in which unit, and with which smaller one beside it."""
+"""For durations below the first value: the unit, and the smaller unit next to it."""
 
 
 def human_duration(seconds: float) -> str:
-    """Two or three significant figures; a second in the future counts as now."""
+    """Format a duration with two or three significant figures; one second in the future counts as now."""
     whole = int(seconds)
     if whole < 0:
         return "<invalid>" if whole < -1 else "0s"
@@ -36,13 +36,13 @@ def human_duration(seconds: float) -> str:
 
 
 def age(timestamp: str | None, now: datetime.datetime) -> str:
-    """How long before `now` a Time or MicroTime is; `<unknown>` without one, or when it is none."""
+    """Return the age of a Time or MicroTime at `now`; `<unknown>` for another text."""
     then = parse_time(timestamp) if timestamp else None
     return human_duration((now - then).total_seconds()) if then else "<unknown>"
 
 
 def parse_time(timestamp: str) -> datetime.datetime | None:
-    """A Time or MicroTime; None when it is neither."""
+    """Parse a Time or MicroTime; None for other text."""
     try:
         return datetime.datetime.fromisoformat(timestamp)
     except ValueError:

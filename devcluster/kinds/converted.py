@@ -1,4 +1,4 @@
-"""Objects in a version that they are not stored in, remembered as the API server's watch cache does."""
+"""A cache of objects in other versions than their storage version, like the API server's watch cache."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Converted:
         self._under_way: dict[Stored, asyncio.Future[None]] = {}
 
     def get(self, stored: Stored) -> bytes | None:
-        """The JSON, None when it is not known."""
+        """Return the cached JSON, or None."""
         return self._known.get(stored)
 
     def put(self, stored: Stored, data: bytes) -> None:
-        """Remember it."""
+        """Cache the JSON."""
         self._known[stored] = data
 
     async def others(self, items: Sequence[Stored]) -> None:
-        """Return once nobody else converts any of `items`; what came of that shows in `get`."""
+        """Wait until no other task converts any of `items`; `get` then has their results."""
         while True:
             waiting = {self._under_way[each] for each in items if each in self._under_way}
             if not waiting:
@@ -42,7 +42,7 @@ class Converted:
 
     @contextlib.contextmanager
     def converting(self, items: Sequence[Stored]) -> Iterator[None]:
-        """While the caller converts `items`, others that want the same can wait for it."""
+        """Mark `items` as being converted, so that other tasks wait for the result."""
         done = asyncio.get_running_loop().create_future()
         for each in items:
             self._under_way[each] = done

@@ -1,4 +1,4 @@
-"""What may stand in an object's metadata, and what only the server writes there."""
+"""Validation of an object's metadata, and the metadata that only the server writes."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ def validate_metadata(
     built_in: bool = False,
     before: Metadata | None = None,
 ) -> list[FieldError]:
-    """What is wrong with the metadata of an object; `built_in` kinds are stricter about finalizers.
+    """Return the errors in an object's metadata; `built_in` kinds have stricter rules for finalizers.
 
-    What has been stored as it is `before` needs no second look.
+    Values that are unchanged since `before` are not checked again.
     """
     errors: list[FieldError] = []
     if generate := metadata.get("generateName"):
@@ -132,7 +132,7 @@ def validate_metadata(
 
 
 def validate_metadata_update(new: Metadata, old: Metadata) -> list[FieldError]:
-    """What is wrong with a change of metadata, whatever the kind."""
+    """Return the errors in a change of metadata; the same for all kinds."""
     errors: list[FieldError] = []
     if old.get("deletionTimestamp"):
         added = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
@@ -159,7 +159,7 @@ def validate_metadata_update(new: Metadata, old: Metadata) -> list[FieldError]:
 
 
 def field_manager_errors(field: str, manager: str) -> list[FieldError]:
-    """What is wrong with the name of a field manager."""
+    """Return the errors in a field manager's name."""
     if len(manager) <= MANAGER_MAXIMUM and manager.isascii() and manager.isprintable():
         return []  # as nearly all of them are
     errors = []

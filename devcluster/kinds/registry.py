@@ -1,4 +1,4 @@
-"""Which resources are served: the built-in ones, and those that come and go with their definitions."""
+"""The served resources: built-in ones, and custom ones while their definition exists."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BUILT_IN_GROUPS = (
     "resource.k8s.io",
     "flowcontrol.apiserver.k8s.io",
 )
-"""In the order in which discovery lists them; other groups follow by name."""
+"""The built-in groups in the order of discovery; other groups follow by name."""
 
 _GROUP_RANK = {group: rank for rank, group in enumerate(_BUILT_IN_GROUPS)}
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
@@ -74,24 +74,24 @@ class Registry:
         self._changed()
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """The resource served below that path."""
+        """Return the resource at that path, or None."""
         return self._by_plural.get((group, version, plural))
 
     def of_kind(self, group: str, version: str, kind: str) -> Resource | None:
-        """The resource whose objects are of that kind."""
+        """Return the resource of that kind, or None."""
         return self._by_kind.get((group, version, kind))
 
     def versions(self, group: str, plural: str) -> list[Resource]:
-        """All versions of a resource, the most stable and newest first; empty when it is not served."""
+        """Return all versions of a resource, the most stable and newest first; empty for an unknown one."""
         return list(self._versions.get((group, plural), ()))
 
     def preferred(self, group: str, plural: str) -> Resource | None:
-        """The first of `versions`."""
+        """Return the first of `versions`, or None."""
         versions = self._versions.get((group, plural))
         return versions[0] if versions else None
 
     def groups(self) -> dict[str, list[str]]:
-        """The served versions of each group, both in the order of discovery, the core group (``) first."""
+        """Return the served versions by group, both in discovery order; the core group (``) comes first."""
         found: dict[str, set[str]] = {}
         for group, version, _plural in self._by_plural:
             found.setdefault(group, set()).add(version)
@@ -99,7 +99,7 @@ class Registry:
         return {group: sorted(found[group], key=version_priority) for group in ordered}
 
     def all(self) -> list[Resource]:
-        """Everything served, in no order that means anything."""
+        """Return all resources in no particular order."""
         return list(self._by_plural.values())
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -143,7 +143,7 @@ def _acquaint(versions: list[Resource]) -> None:
 
 
 def version_priority(version: str) -> tuple[int, int, int, str]:
-    """A sort key: `v2`, `v1`, `v1beta2`, `v1beta1`, `v1alpha1`, then names that are no such version."""
+    """Return a sort key: `v2`, `v1`, `v1beta2`, `v1beta1`, `v1alpha1`, then all other names."""
     matched = _VERSION.fullmatch(version)
     if matched is None:
         return (3, 0, 0, version)

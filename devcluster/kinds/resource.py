@@ -32,12 +32,12 @@ class Column:
     description: str = ""
     priority: int = 0
     json_path: str = ""
-    """Where the cell is found, in custom kinds; built-in ones compute their rows (`Strategy.row`)."""
+    """The JSON path of the cell, for custom kinds; built-in kinds compute their rows (`Strategy.row`)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Where a custom kind keeps what its scale subresource shows; JSON paths such as `.spec.replicas`."""
+    """JSON paths such as `.spec.replicas` of the values that a custom kind's scale subresource shows."""
 
     spec: str
     status: str
@@ -46,10 +46,9 @@ class ScalePaths:
 
 @dataclasses.dataclass(slots=True, eq=False, kw_only=True)
 class Resource:
-    """One resource at one version.
+    """A resource in one version.
 
-    The versions of one resource share `group`, `plural`, and the objects in the store, which keeps each in
-    `storage_version`.
+    The versions of a resource share `group`, `plural` and the stored objects, which are in `storage_version`.
     """
 
     group: str
@@ -77,42 +76,42 @@ class Resource:
     custom: bool = False
     """Defined by a CustomResourceDefinition."""
     closing: bool = False
-    """Its definition is being deleted: discovery shows no way to add to it, or to change what there is."""
+    """Whether the definition is being deleted: discovery then shows no writing verbs."""
     deprecation: str = ""
     """The warning that each request gets; empty when the version is not deprecated."""
     selectable_fields: tuple[str, ...] = ()
     """Field selectors beside metadata.name and metadata.namespace, of custom kinds; built-in ones say them by
     `Strategy.fields`."""
     schemas: Mapping[str, Schema] = dataclasses.field(default_factory=dict)
-    """Of all versions that are served, by their `apiVersion`; the registry keeps it."""
+    """The schemas of all served versions by `apiVersion`; the registry maintains them."""
     custom_versions: CustomVersions | None = None
-    """Of a custom kind."""
+    """The version rules of a custom kind."""
     converted: Converted = dataclasses.field(default_factory=Converted)
-    """Its objects in this version, where they are stored in another."""
+    """Cached objects in this version, for objects stored in another one."""
 
     @property
     def api_version(self) -> str:
-        """`apps/v1`, or `v1` in the core group."""
+        """The apiVersion: `apps/v1`, or `v1` in the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def storage_api_version(self) -> str:
-        """The same of the version that is stored."""
+        """Return the apiVersion of stored objects."""
         return f"{self.group}/{self.storage_version}" if self.group else self.storage_version
 
     @property
     def stored(self) -> tuple[str, str]:
-        """(group, plural): the first part of the key of its objects in the store."""
+        """(group, plural): the first part of the objects' key in the store."""
         return self.store_as or (self.group, self.plural)
 
     @property
     def name(self) -> str:
-        """`deployments.apps`, or `pods`."""
+        """The qualified name: `deployments.apps`, or `pods`."""
         return qualified(self.group, self.plural)
 
     @property
     def paths(self) -> Sequence[str]:
-        """The path below which its objects are, the all-namespaces one first."""
+        """The paths of the objects, the one for all namespaces first."""
         base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         if not self.namespaced:
             return [f"{base}/{self.plural}"]

@@ -1,4 +1,4 @@
-"""What is particular to a kind in the handling of its objects."""
+"""The rules of one kind for the handling of its objects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Object = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a strategy may look at beside the object."""
+    """The information, besides the object, that a strategy may use."""
 
     store: Store
     now: str
@@ -33,32 +33,34 @@ class Context:
 class Strategy:
     """The rules of a kind, with what most kinds do as the default.
 
-    Called in this order for a write: `default`, mutating admission, `prepare_*`, `default` again,
-    `validate_*`, validating admission, `commit`. Objects are changed in place, and are the caller's own
-    copies; `old` must be left alone. Everything here is synchronous: between reading the old object and
-    storing the new one nothing else happens.
+    The order of calls for a write is `default`, mutating admission, `prepare_*`, `default` again,
+    `validate_*`, validating admission, `commit`. Methods change the object in place, which is the caller's
+    copy; they must not change `old`. Everything here is synchronous: no other task runs between reading the
+    old object and storing the new one.
     """
 
     status_fields: tuple[str, ...] = ("status",)
     """Top-level fields that only the status subresource writes; () for kinds without one."""
     status_reset: tuple[str | tuple[str, ...], ...] = ("spec",)
-    """The fields that the status subresource does not change, and so nobody comes to own by it."""
+    """The fields that the status subresource neither changes nor owns."""
     create_on_update: bool = False
     """Whether a PUT of a name that does not exist creates it."""
     unconditional_update: bool = True
-    """Whether a PUT without a resourceVersion overwrites what there is."""
+    """Whether a PUT without a resourceVersion overwrites the current object."""
     returns_deleted: bool = False
-    """Whether the answer to a delete is the object, where for most kinds it is a Status."""
+    """Whether a delete returns the object; for most kinds it returns a Status."""
     orphans_by_default: bool = False
-    """Whether a delete without a propagation policy leaves the dependents, where most kinds' go too."""
+    """Whether a delete without a propagation policy orphans the dependents; most kinds delete them."""
     delete_warning: str = ""
-    """What the client of a delete without a propagation policy is warned of."""
+    """The warning for a delete without a propagation policy."""
     supports_propagation: bool = True
-    """Whether the propagation policy of a delete counts; events ignore it."""
+    """Whether a delete's propagation policy has effect; it has none for Events."""
     waits_unless_orphaned: bool = False
-    """Whether `orphanDependents: false` means Foreground, where for most kinds it means Background."""
+    """Whether `orphanDependents: false` means Foreground; for most kinds it means Background."""
     has_generation: bool = False
-    """Whether metadata.generation is kept: 1 at first, one more with each change but of metadata, status."""
+    """Whether the kind has metadata.generation.
+
+    It starts at 1 and increases with each change outside metadata and status."""
 
     def prepare_create(self, new: Object, context: Context) -> None:
         """Drop what a creator may not set, the status among it."""
@@ -84,40 +86,40 @@ class Strategy:
             new["metadata"]["generation"] = old["metadata"]["generation"]
 
     def spec_of(self, obj: Object) -> Object:
-        """The part of an object whose changes raise its generation."""
+        """Return the part of an object whose changes raise its generation."""
         return {key: value for key, value in obj.items() if key not in {"metadata", *self.status_fields}}
 
     def default(self, obj: Object) -> None:
         """Fill in what was left out. Must be idempotent."""
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """What is wrong with a new object, metadata aside (the caller has checked it)."""
+        """Return the errors in a new object; the caller has checked its metadata."""
         return []
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """What is wrong with a change of the main resource: as a rule, also that immutable fields changed."""
+        """Return the errors in an update of the main resource, such as changes of immutable fields."""
         return self.validate_create(new, context)
 
     def validate_status_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """What is wrong with a change of the status."""
+        """Return the errors in an update of the status."""
         return []
 
     def validate_name(self, name: str, *, prefix: bool) -> list[str]:
-        """What is wrong with a name (`prefix`: with a generateName); a DNS subdomain by default."""
+        """Return the errors in a name (`prefix`: in a generateName); by default a name is a DNS subdomain."""
         return dns_subdomain(name, prefix=prefix)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """What the writer should know; `old` is None on creation."""
+        """Return warnings for the writer; `old` is None on creation."""
         return []
 
     def commit(self, new: Object, old: Object | None, context: Context) -> None:
-        """The last step before the object is stored: allocate addresses and ports, and the like.
+        """Do the last step before the object is stored, such as allocating addresses and ports.
 
-        Not called for a dry run that must leave no trace unless it is safe to; raises StatusError to refuse.
+        A dry run skips this step, unless it leaves no trace. Raises StatusError to refuse the write.
         """
 
     def released(self, old: Object, context: Context) -> None:
-        """After the object is gone from the store: give back what `commit` took."""
+        """Release the resources of `commit` after the object's deletion."""
 
     def prepare_delete(self, obj: Object, context: Context) -> bool:
         """Mark an object when it is first to be deleted, for a kind that needs more than the usual.
@@ -127,26 +129,26 @@ class Strategy:
         return False
 
     def grace_period(self, obj: Object, asked: int | None) -> int | None:
-        """Seconds of graceful deletion for a kind that has it (pods); None for a kind that goes at once."""
+        """Return the seconds of graceful deletion for a kind with a grace period (pods), else None."""
         return None
 
     def holds(self, obj: Object) -> bool:
-        """Whether more than metadata.finalizers holds a deleted object: what is in a namespace does."""
+        """Return whether a deleted object waits for more than finalizers, such as a namespace's content."""
         return False
 
     def mark_deleted(self, obj: Object) -> None:
-        """What changes along with the deletionTimestamp of an object that `holds`."""
+        """Change the object at the time of its deletionTimestamp; called only if it `holds`."""
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """The fields that field selectors may name, with their values, metadata.name and .namespace aside."""
+        """Return the selectable fields with their values, besides metadata.name and metadata.namespace."""
         return {}
 
     def row(self, obj: Object) -> list[Any]:
-        """The cells of its columns, in their order; custom kinds use the columns' JSON paths instead."""
+        """Return the cells of the table row; custom kinds use the columns' JSON paths instead."""
         return [obj["metadata"].get("name", ""), obj["metadata"].get("creationTimestamp")]
 
     def row_conditions(self, obj: Object) -> list[Object]:
-        """What a table says of the whole row, such as that a pod has completed."""
+        """Return the conditions of the table row, such as that a pod has completed."""
         return []
 
 

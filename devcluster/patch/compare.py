@@ -1,4 +1,4 @@
-"""What fields an object has, and which of them differ between two objects: what ownership is kept of."""
+"""Sets of an object's fields, and of the fields that differ between two objects, for field ownership."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNOWNED_META: Final = frozenset(
         "uid",
     }
 )
-"""What no manager ever owns, as the server alone decides it."""
+"""Metadata that no manager owns, since only the server sets it."""
 
 
 class Comparison(NamedTuple):
@@ -38,7 +38,7 @@ class Comparison(NamedTuple):
 
 
 def compare(old: Object | None, new: Object, schema: Schema) -> Comparison:
-    """What a write changed; `old` is None where there was no object.
+    """Return the fields that a write changed and removed; `old` is None for a new object.
 
     Raises:
         Untypable: an item of a list has no key.
@@ -69,7 +69,7 @@ def compare(old: Object | None, new: Object, schema: Schema) -> Comparison:
 
 
 def applied_fields(config: Object, schema: Schema) -> Fields:
-    """The fields that an applied configuration names, and so owns.
+    """Return the fields that an applied configuration names, and therefore owns.
 
     Raises:
         Untypable: an item of a list has no key.
@@ -85,12 +85,12 @@ def applied_fields(config: Object, schema: Schema) -> Fields:
 
 
 def all_fields(obj: Object, shape: Shape) -> Fields:
-    """The fields that an object has, as `applied_fields` counts them, without leaving any out."""
+    """Return all fields of an object, in the form of `applied_fields`."""
     return _named(obj, shape)
 
 
 def _whole(value: Any, shape: Shape) -> Fields:
-    """The node of a field that is there on one side only."""
+    """Return the node of a field that only one of the objects has."""
     if isinstance(value, dict):
         if not value or not shape.is_map or shape.atomic_map:
             return LEAF
@@ -148,7 +148,7 @@ def _place(key: str, change: Fields | None, loss: Fields | None, changed: Fields
 
 
 def _pair(old: Any, new: Any, shape: Shape) -> tuple[Fields | None, Fields | None]:
-    """The nodes (changed, removed) of a field whose values differ, None for one without members."""
+    """Return the nodes (changed, removed) of a field whose values differ; None for a node without members."""
     if (old is None or isinstance(old, dict)) and (new is None or isinstance(new, dict)):
         if not shape.is_map or shape.atomic_map or not (old or new):
             return LEAF, None
@@ -200,7 +200,7 @@ def _by_key(items: list[Any], shape: Shape) -> dict[str, list[Any]]:
 
 
 def _named(value: Any, shape: Shape) -> Fields:
-    """The members below a map or a list that an applier names."""
+    """Return the members below a map or a list that an applied configuration names."""
     node: Fields = {}
     if isinstance(value, dict):
         fields = shape.fields
@@ -217,7 +217,7 @@ def _named(value: Any, shape: Shape) -> Fields:
 
 
 def _named_node(value: Any, shape: Shape, *, listed: bool) -> Fields | None:
-    """The node of a value; `listed`: it is an entry of a free map or of a list, and so a member by itself."""
+    """Return a value's node; `listed` marks an entry of a free map or list, which is itself a member."""
     if isinstance(value, dict):
         if not value or not shape.is_map or shape.atomic_map:
             return LEAF
@@ -230,7 +230,7 @@ def _named_node(value: Any, shape: Shape, *, listed: bool) -> Fields | None:
 
 
 def _without_nulls(new: Object, empty: Object) -> Object:
-    """The new object without the nulls that Go writes where nothing is set."""
+    """Return the new object without the nulls that Go writes for unset fields."""
     kept: Object = {}
     for name, value in new.items():
         if value is None:
@@ -244,5 +244,5 @@ def _without_nulls(new: Object, empty: Object) -> Object:
 
 
 def _same_type(one: Any, other: Any) -> bool:
-    """Whether two values that are equal in Python are so in JSON, where True is not 1."""
+    """Return whether two values that are equal in Python are equal in JSON, where True is not 1."""
     return isinstance(one, bool) == isinstance(other, bool)

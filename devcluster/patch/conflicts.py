@@ -1,4 +1,4 @@
-"""Fields that an apply would take from others, and the refusal that names them."""
+"""Conflicts of an apply over fields of other managers, and their error."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ __all__ = ["Conflicts"]
 
 
 class Conflicts(Exception):
-    """Fields that others manage would get another value."""
+    """An apply would change fields of other managers."""
 
     def __init__(self, fields: dict[Identity, Fields]) -> None:
         super().__init__()
         self.fields = fields
 
     def beyond(self, allowed: Fields) -> dict[Identity, Fields]:
-        """The conflicts over other fields than these."""
+        """Return the conflicts over fields outside of `allowed`."""
         left = {identity: difference(fields, allowed) for identity, fields in self.fields.items()}
         return {identity: fields for identity, fields in left.items() if fields}
 
     def refusal(self) -> StatusError:
-        """What the client is told."""
+        """Build the error for the client."""
         found = [
             (_shown(identity), path)
             for identity in sorted(self.fields, key=Identity.text)

@@ -1,9 +1,9 @@
-"""Sets of fields, in the very form in which `fieldsV1` keeps them, and the operations on them.
+"""Sets of fields in the format of `fieldsV1`, and operations on them.
 
 A set is a tree of dicts. A key is a step of a path: `f:name` a field, `k:{"name":"x"}` an item of a list by
-its keys, `v:"x"` an item of a set by its value. A child that is empty is a member; a child with children is
-one when it has the key `.`. The root is never a member. Trees are never changed once made, so they may share
-branches and be stored as they are.
+its keys, `v:"x"` an item of a set by its value. A child that is empty is a member; a child with children is a
+member if it has the key `.`. The root is never a member. Trees are immutable, so they may share branches and
+be stored as they are.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _INTEGERS = 1 << 63
 
 
 def is_member(node: Fields) -> bool:
-    """Whether the field of this node is in the set."""
+    """Return whether the node's field is in the set."""
     return not node or MEMBER in node
 
 
 def union(one: Fields, other: Fields) -> Fields:
-    """What is in either."""
+    """Return the fields in either set."""
     if not one:
         return other
     if not other:
@@ -71,7 +71,7 @@ def union(one: Fields, other: Fields) -> Fields:
 
 
 def difference(one: Fields, other: Fields) -> Fields:
-    """What is in `one` and not in `other`, each field for itself: children stay without their parent."""
+    """Return the fields in `one` but not in `other`; children stay even if their parent goes."""
     if not other or not one:
         return one
     rest: Fields = {}
@@ -94,7 +94,7 @@ def difference(one: Fields, other: Fields) -> Fields:
 
 
 def exclude(one: Fields, other: Fields) -> Fields:
-    """What is in `one` and neither in `other` nor below a member of it."""
+    """Return the fields in `one` that are neither in `other` nor below one of its members."""
     if not other or not one:
         return one
     rest: Fields = {}
@@ -112,7 +112,7 @@ def exclude(one: Fields, other: Fields) -> Fields:
 
 
 def intersection(one: Fields, other: Fields) -> Fields:
-    """What is in both."""
+    """Return the fields in both sets."""
     both: Fields = {}
     for key, node in one.items():
         theirs = other.get(key)
@@ -134,7 +134,7 @@ def intersection(one: Fields, other: Fields) -> Fields:
 
 
 def contains(fields: Fields, path: Sequence[str]) -> bool:
-    """Whether the field at `path` (keys of the tree) is a member."""
+    """Return whether the field at `path` (keys of the tree) is a member."""
     node: Fields | None = fields
     for step in path:
         node = node.get(step) if node is not None else None
@@ -144,7 +144,7 @@ def contains(fields: Fields, path: Sequence[str]) -> bool:
 
 
 def of_paths(names: Iterable[str | Sequence[str]]) -> Fields:
-    """The set of some plain fields: `("status", ("metadata", "labels"))`."""
+    """Return the set of some plain fields: `("status", ("metadata", "labels"))`."""
     fields: Fields = {}
     for path in names:
         steps = (path,) if isinstance(path, str) else tuple(path)
@@ -156,7 +156,7 @@ def of_paths(names: Iterable[str | Sequence[str]]) -> Fields:
 
 
 def paths(fields: Fields, prefix: str = "") -> Iterator[str]:
-    """The members, as messages show them (`.spec.ports[port=80].name`), those of a level first."""
+    """Yield the members as messages show them (`.spec.ports[port=80].name`), level by level."""
     steps = [key for key in _sorted(fields) if key != MEMBER]
     for key in steps:
         if is_member(fields[key]):
@@ -166,7 +166,7 @@ def paths(fields: Fields, prefix: str = "") -> Iterator[str]:
 
 
 def shown(key: str) -> str:
-    """One step of a path, as messages show it."""
+    """Return one step of a path, as messages show it."""
     kind, rest = key[0], key[2:]
     if kind == "f":
         return f".{rest}"
@@ -179,7 +179,7 @@ def shown(key: str) -> str:
 
 
 def ordered(fields: Fields, *, by_text: bool = False) -> Fields:
-    """The same set with the keys in the order of the real server, or sorted as text (`by_text`)."""
+    """Return the set with its keys in the real server's order, or sorted as text (`by_text`)."""
     if not fields:
         return fields
     if len(fields) == 1:
@@ -190,7 +190,7 @@ def ordered(fields: Fields, *, by_text: bool = False) -> Fields:
 
 
 def decode(raw: Any) -> Fields:
-    """The set that a client has written, without what is no field; raises ValueError when it is no set."""
+    """Parse a client's set, without keys that are no fields; raises ValueError if it is not a set."""
     if not isinstance(raw, Mapping):
         raise ValueError("fieldsV1 must be an object")  # noqa: TRY004 -- bad input, not a bad call
     fields: Fields = {}
@@ -213,12 +213,12 @@ def decode(raw: Any) -> Fields:
 
 
 def item_key(keys: Mapping[str, Any]) -> str:
-    """The key of a list's item with these values in its key fields."""
+    """Return the path step of a list item with these key fields."""
     return "k:" + _json({name: _number(keys[name]) for name in sorted(keys)})
 
 
 def value_key(value: Any) -> str:
-    """The key of a set's item."""
+    """Return the path step of an item of a set."""
     return "v:" + _json(_number(value))
 
 

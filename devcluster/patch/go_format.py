@@ -1,4 +1,4 @@
-"""How the real server, written in Go, shows values in its messages."""
+"""Values in Go's formats, as the real server's messages show them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _HTML: Final = re.compile("[<>&\u2028\u2029]")
 
 
 def quoted(text: str) -> str:
-    """A string as `%q` shows it."""
+    """Format a string as `%q` does."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def format_v(value: Any) -> str:
-    """A JSON value as `%v` shows it: `map[a:1 b:[x y]]`, `<nil>`."""
+    """Format a JSON value as `%v` does: `map[a:1 b:[x y]]`, `<nil>`."""
     if value is None:
         return "<nil>"
     if isinstance(value, bool):
@@ -40,7 +40,7 @@ def _float(value: float) -> str:
 
 
 def format_sharp(value: Any) -> str:
-    """A JSON value as `%#v` shows it."""
+    """Format a JSON value as `%#v` does."""
     if isinstance(value, str):
         return quoted(value)
     if value is None:
@@ -56,7 +56,7 @@ def format_sharp(value: Any) -> str:
 
 
 def type_name(value: Any) -> str:
-    """The type of a decoded JSON value, as `%T` shows it."""
+    """Return the type of a decoded JSON value as `%T` shows it."""
     if value is None:
         return "<nil>"
     if isinstance(value, bool):
@@ -71,5 +71,5 @@ def type_name(value: Any) -> str:
 
 
 def go_json(text: str) -> str:
-    """JSON text with what Go escapes and others do not."""
+    """Return JSON text with Go's additional escapes."""
     return _HTML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

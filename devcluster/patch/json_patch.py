@@ -13,10 +13,10 @@ MAX_OPERATIONS: Final = 10_000
 
 
 def json_patch(document: Any, operations: list[dict[str, Any]]) -> Any:
-    """The document after the operations, which leave the one passed in as it is.
+    """Return the document after the operations; the argument is unchanged.
 
     Raises:
-        StatusError: 422 for an operation that cannot be done, or a test that fails; 413 for too many of them.
+        StatusError: 422 for an impossible operation or a failed test; 413 for too many operations.
     """
     if len(operations) > MAX_OPERATIONS:
         raise request_entity_too_large(
@@ -28,7 +28,7 @@ def json_patch(document: Any, operations: list[dict[str, Any]]) -> Any:
         try:
             patched = run(patched, operation)
         except _Refused:
-            # The real server keeps to itself what was wrong.
+            # The real server does not reveal the error.
             message = "the server rejected our request due to an error in our request"
             raise StatusError(422, "Invalid", message, details={}) from None
     return patched
@@ -104,7 +104,7 @@ def _path(operation: dict[str, Any], name: str = "path") -> str:
 
 
 def _find(document: Any, path: str) -> tuple[Any, str]:
-    """The map or list that holds the last step of a path, and that step."""
+    """Return the map or list that holds the last step of a path, and that step."""
     steps = [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")]
     if len(steps) == 1:
         raise _Refused
@@ -117,7 +117,7 @@ def _find(document: Any, path: str) -> tuple[Any, str]:
 
 
 def _index(items: list[Any], step: str, *, end: int = 0) -> int:
-    """The index that a step means, from the end if negative; it may be `end` beyond the items."""
+    """Return a step's index, from the end if negative; `end` allows indexes beyond the items."""
     try:
         index = int(step)
     except ValueError:
@@ -133,7 +133,7 @@ def _get(document: Any, path: str) -> Any:
 
 
 def _child(container: Any, step: str) -> Any:
-    """What a step leads to; None for a field that is not there."""
+    """Return the value at a step; None for a missing field."""
     if isinstance(container, dict):
         return container.get(step)
     return container[_index(container, step)]
@@ -159,14 +159,14 @@ def _insert(document: Any, path: str, value: Any) -> None:
 
 
 def _copied(value: Any) -> Any:
-    """A JSON value that shares nothing that can be changed."""
+    """Copy a JSON value deeply."""
     if isinstance(value, dict):
         return {name: _copied(below) for name, below in value.items()}
     return [_copied(below) for below in value] if isinstance(value, list) else value
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Equality of JSON values, where True is not 1."""
+    """Compare JSON values, where True is not 1."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_equal(value, other[key]) for key, value in one.items())
     if isinstance(one, list) and isinstance(other, list):

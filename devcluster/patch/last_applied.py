@@ -21,7 +21,7 @@ Object = dict[str, Any]
 
 
 def owned(live: Object, schema: Schema, api_version: str) -> Fields:
-    """The fields that the annotation names and that have that value yet: kubectl may take them unasked."""
+    """Return the fields that still have the value in kubectl's annotation; kubectl may take them over."""
     try:
         config = orjson.loads((live["metadata"].get("annotations") or {}).get(ANNOTATION) or "null")
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""The entries of `metadata.managedFields`: who manages which fields, read and written."""
+"""The entries of `metadata.managedFields`: decoding and encoding."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from devcluster.patch.fields import Fields, decode, ordered, union
 __all__ = ["Entries", "Identity", "Managed", "encode", "identify", "parse", "resets", "squeezed"]
 
 MAX_UPDATERS: Final = 10
-"""How many entries of the operation Update are kept before the oldest are put together."""
+"""The maximum of Update entries; if there are more, the oldest are merged."""
 ANCIENT: Final = "ancient-changes"
 """The manager of those that were."""
 
 
 class Identity(NamedTuple):
-    """What tells one entry from another. Somebody who applies keeps one entry through all versions."""
+    """The identity of an entry. An applier has one entry for all versions."""
 
     manager: str
     operation: str
@@ -27,7 +27,7 @@ class Identity(NamedTuple):
     subresource: str
 
     def text(self) -> str:
-        """What the real server sorts managers by."""
+        """Return the text by which the real server sorts managers."""
         facts = {
             "manager": self.manager,
             "operation": self.operation,
@@ -39,14 +39,14 @@ class Identity(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class Managed:
-    """One manager's fields, as of `api_version`; `time` is that of its last change, empty without one."""
+    """A manager's fields in `api_version`, with the `time` of its last change, empty if unknown."""
 
     identity: Identity
     api_version: str
     fields: Fields
     time: str = ""
     in_order: bool = False
-    """Whether its fields are as `encode` has written them, but for what was taken away since."""
+    """Whether the fields have the order that `encode` writes, apart from fields removed since."""
 
 
 Entries = dict[Identity, Managed]
@@ -55,21 +55,21 @@ _SORTED_KEYS: Final = ("apiVersion", "fieldsType", "fieldsV1", "manager", "opera
 
 
 def identify(manager: str, operation: str, api_version: str, subresource: str) -> Identity:
-    """Whose entry a request writes."""
+    """Return the identity of the entry that a request writes."""
     name = manager or "unknown"
     return Identity(name, operation, "" if operation == "Apply" else api_version, subresource)
 
 
 def resets(given: Any) -> bool:
-    """Whether a client asks for all entries to be forgotten: `[]`, or `[{}]`."""
+    """Return whether a client resets all entries: `[]`, or `[{}]`."""
     return isinstance(given, list) and (not given or given == [{}])
 
 
 def parse(entries: Sequence[Any] | None, *, ours: bool = False) -> Entries:
-    """The entries of an object; `ours`: they were written by `encode`, and need no second look.
+    """Parse the entries of an object; `ours` skips the checks for entries that `encode` wrote.
 
     Raises:
-        ValueError: with what the real server says of an entry that makes no sense.
+        ValueError: an entry is invalid, with the real server's message.
     """
     found: Entries = {}
     if ours:
@@ -99,7 +99,7 @@ def parse(entries: Sequence[Any] | None, *, ours: bool = False) -> Entries:
 
 
 def encode(entries: Collection[Managed], *, custom: bool) -> list[dict[str, Any]]:
-    """The entries as they stand in an object, in their order; custom kinds have all keys sorted as well."""
+    """Encode the entries in their order; custom kinds have all keys sorted too."""
     written = []
     for entry in sorted(entries, key=_place) if len(entries) > 1 else entries:
         identity = entry.identity
@@ -118,7 +118,7 @@ def encode(entries: Collection[Managed], *, custom: bool) -> list[dict[str, Any]
 
 
 def squeezed(entries: Entries) -> Entries:
-    """The entries, the oldest updates put together, one entry for each version, when there are too many."""
+    """Merge the oldest updates into one entry per version, if there are too many entries."""
     updaters = [entry for entry in entries.values() if entry.identity.operation == "Update"]
     excess = len(updaters) - MAX_UPDATERS
     if excess <= 0:

@@ -14,9 +14,9 @@ _GONE: Final = object()
 
 
 def merge(live: Any, config: Any, shape: Shape) -> Any:
-    """`config` over `live`, both of that shape; what it does not mention stays. Neither is changed.
+    """Merge `config` into `live`, both of that shape; fields that `config` lacks stay. Neither is changed.
 
-    Lists of items with keys take the order of `config` where both have one, and the rest keeps its place.
+    Lists of items with keys take the order of `config` for shared keys; the other items keep their place.
 
     Raises:
         Untypable: an item of a list has no key.
@@ -78,7 +78,7 @@ def _merge_lists(live: list[Any], config: list[Any], shape: Shape) -> Any:
 
 
 def _in_order(live: list[Any], live_keys: list[str], config_keys: list[str]) -> Iterator[tuple[str, Any]]:
-    """The keys of both lists in the order of the result; an item of `live` with each that is only there."""
+    """Yield both lists' keys in the order of the result, with the item for keys only in `live`."""
     wanted, there = set(config_keys), set(live_keys)
     shared = [key for key in config_keys if key in there]
     done: set[str] = set()
@@ -106,7 +106,7 @@ def _in_order(live: list[Any], live_keys: list[str], config_keys: list[str]) -> 
 
 
 def without(value: Any, fields: Fields, shape: Shape) -> Any:
-    """A value without those fields and items, None when nothing is left; the value itself is not changed."""
+    """Return a copy without those fields and items, or None if the copy is empty."""
     if isinstance(value, dict):
         if not shape.is_map or shape.atomic_map or not value:
             return None
@@ -133,7 +133,7 @@ def without(value: Any, fields: Fields, shape: Shape) -> Any:
 
 
 def named_too(fields: Fields, shape: Shape | None) -> Fields:
-    """The set with the named fields that are on the way to its members."""
+    """Return the set with the named fields on the path to its members added."""
     more: Fields = {}
     for key, node in fields.items():
         if not node:

@@ -8,7 +8,7 @@ __all__ = ["merge_patch"]
 
 
 def merge_patch(document: Any, patch: Any) -> Any:
-    """The document after the patch; neither is changed, and the result shares what stays the same."""
+    """Return the patched document; neither argument is changed, and unchanged parts are shared."""
     if not isinstance(patch, dict):
         return _without_nulls(patch)
     if not isinstance(document, dict):
@@ -25,7 +25,7 @@ def merge_patch(document: Any, patch: Any) -> Any:
 
 
 def _without_nulls(value: Any) -> Any:
-    """A new value, whose nulls mean that a field is not to be there; in a list they stay."""
+    """Copy a value without fields that are null; nulls in lists stay."""
     if isinstance(value, dict):
         return {name: _without_nulls(below) for name, below in value.items() if below is not None}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Field management: what every write does to managedFields, and server-side apply."""
+"""Field management: the managedFields of every write, and server-side apply."""
 
 from __future__ import annotations
 
@@ -52,21 +52,21 @@ def record_update(
     reset: Sequence[Path] = (),
     convert: Convert | None = None,
 ) -> None:
-    """Set the managedFields of `new` after a write that is no apply.
+    """Set the managedFields of `new` after a write other than an apply.
 
-    To be called once `new` is decoded and has its defaults, before admission and the kind's strategy change
-    it: what those do belongs to nobody. `old` is None when the object is created; both are of `api_version`.
+    Call it once `new` is decoded and has its defaults, before admission and the kind's strategy change it:
+    their changes have no owner. `old` is None for a new object; both are in `api_version`.
 
     Args:
         new: the object as written; changed in place.
-        old: what it was.
-        schema: of the kind at `api_version`.
-        manager: the field manager: the option of the request, or else the start of its user agent.
-        api_version: that of the request.
-        now: the time of the request, as it stands in objects.
-        subresource: through which it came; empty for the object itself.
-        reset: the fields that this way of writing does not change: `("status", ("metadata", "labels"))`.
-        convert: for kinds of which there are several versions; entries of versions without are dropped.
+        old: the object before the write.
+        schema: the kind's schema in `api_version`.
+        manager: the field manager: the request's option, or else the start of its user agent.
+        api_version: the request's version.
+        now: the time of the request, in the format of objects.
+        subresource: the subresource of the request; empty for the object itself.
+        reset: the fields that this kind of write does not change: `("status", ("metadata", "labels"))`.
+        convert: for kinds with several versions; entries of versions without a conversion are dropped.
     """
     metadata = new.setdefault("metadata", {})
     given = metadata.pop("managedFields", None)
@@ -80,7 +80,7 @@ def record_update(
             entries = _reconcile(entries, old or _blank(new), write)
         entries = _update(old, new, entries, identify(manager, "Update", api_version, subresource), write)
     except Untypable:
-        return  # the real server forgets who managed what, rather than keep what cannot be right
+        return  # the real server drops all owners instead of keeping invalid ones
     if entries:
         metadata["managedFields"] = encode(entries.values(), custom=not is_builtin(schema))
 
@@ -98,26 +98,26 @@ def apply(
     reset: Sequence[Path] = (),
     convert: Convert | None = None,
 ) -> Object:
-    """The object after a server-side apply of `config`, its managedFields set; neither argument is changed.
+    """Return the object, with managedFields, after a server-side apply of `config`; changes no argument.
 
-    A built-in kind still has to be decoded and given its defaults. The kind and the version of `config` must
-    be checked against the request's before, which `check_applied` does.
+    A built-in kind must still be decoded and defaulted. The caller has checked the kind and version of
+    `config` against the request with `check_applied`.
 
     Args:
-        live: what there is, None for an object that is created.
+        live: the current object, None for a new one.
         config: the body of the request.
-        schema: of the kind at `api_version`.
+        schema: the kind's schema in `api_version`.
         manager: the field manager that the request names.
-        force: take the fields that others manage.
-        api_version: that of the request, of `live` and of `config`.
-        now: the time of the request, as it stands in objects.
-        subresource: through which it came; empty for the object itself.
-        reset: as of `record_update`.
-        convert: as of `record_update`.
+        force: take over the fields of other managers.
+        api_version: the version of the request, of `live` and of `config`.
+        now: the time of the request, in the format of objects.
+        subresource: the subresource of the request; empty for the object itself.
+        reset: as for `record_update`.
+        convert: as for `record_update`.
 
     Raises:
-        StatusError: 400 for managedFields in `config`, 409 for fields that somebody else manages with another
-            value, 500 for a `config` without the shape of its kind.
+        StatusError: 400 for managedFields in `config`, 409 for fields that another manager owns with
+            another value, 500 for a `config` without the shape of its kind.
     """
     write = Write(schema, api_version, now, _reset_fields(tuple(reset)) if reset else EMPTY, convert)
     if isinstance(_metadata(config).get("managedFields"), list):
@@ -162,7 +162,7 @@ def _reset_fields(reset: tuple[Path, ...]) -> Fields:
 
 
 def _start(given: Any, live: Any, subresource: str) -> Entries:
-    """The entries that a write goes on from: the client's own if they make sense, else those there are."""
+    """Return the entries that a write starts from: the client's own if valid, else the object's."""
     if not subresource:
         if resets(given):
             return {}
@@ -175,7 +175,7 @@ def _start(given: Any, live: Any, subresource: str) -> Entries:
 
 
 def _live(live: Object | None, write: Write, subresource: str) -> tuple[Object, Entries]:
-    """What an apply goes on from: the object without its entries, and those, made up if there are none."""
+    """Return the basis of an apply: the object without its entries, and the entries, created if missing."""
     if live is None:
         return {}, {}
     metadata = dict(live["metadata"])
@@ -214,7 +214,7 @@ def _apply(
     mine = Managed(me, write.api_version, fields, last.time if last else "")
     entries = {**entries, me: mine}
     if last is not None:
-        # What nobody owns for good, such as the name, is named by the configuration all the same.
+        # The configuration also names fields without a lasting owner, such as the name.
         named = dataclasses.replace(mine, fields=exclude(all_fields(config, shape), write.reset))
         after = pruned(after, {**entries, me: named}, last, write)
     comparison = _filtered(compare(before, after, write.schema), write)
@@ -237,7 +237,7 @@ def _filtered(comparison: Comparison, write: Write) -> Comparison:
 def _yielded(
     entries: Entries, me: Identity | None, comparison: Comparison, old: Object, new: Object, write: Write
 ) -> tuple[Entries, dict[Identity, Fields]]:
-    """The entries without what the others lose by a write, and what they lose to a new value."""
+    """Return the entries after their losses to a write, and the fields lost to a new value."""
     versions: dict[str, Comparison | None] = {write.api_version: comparison}
     left: Entries = {}
     lost: dict[Identity, Fields] = {}
@@ -267,7 +267,7 @@ def _compared_at(api_version: str, old: Object, new: Object, write: Write) -> Co
 
 
 def _reconcile(entries: Entries, live: Object, write: Write) -> Entries:
-    """The entries as they should be where lists or maps have become atomic since they were written."""
+    """Return the entries adjusted to lists and maps that have become atomic since."""
     result: Entries = {}
     for identity, entry in entries.items():
         at = write.at(live, entry.api_version)
@@ -282,7 +282,7 @@ def _reconcile(entries: Entries, live: Object, write: Write) -> Entries:
 
 
 def _blank(obj: Object) -> Object:
-    """An object of that kind with nothing in it."""
+    """Return an empty object of the same kind."""
     return {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind"), "metadata": {}}
 
 

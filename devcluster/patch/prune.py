@@ -1,4 +1,4 @@
-"""What goes from an object when its applier no longer names it."""
+"""Removal of fields that an applied configuration no longer names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Object = dict[str, Any]
 
 
 def pruned(merged: Object, entries: Entries, last: Managed, write: Write) -> Object:
-    """The merged object without what its applier named the last time and nobody names now."""
+    """Remove the fields that the applier named last time and that have no owner now."""
     at = write.at(merged, last.api_version)
     if at is None:
         return merged
@@ -56,14 +56,14 @@ def pruned(merged: Object, entries: Entries, last: Managed, write: Write) -> Obj
 
 
 def _moved(obj: Object, current: str, version: str, write: Write) -> tuple[Object, Schema] | None:
-    """An object of one version as of another, which may be the same."""
+    """Convert an object from one version to another, possibly the same."""
     if version == current == write.api_version:
         return obj, write.schema
     return write.convert(obj, version) if write.convert is not None else None
 
 
 def _kept(full: Object, pruned: Object, owned: Fields, shape: Shape) -> Object:
-    """The pruned object with what somebody owns put back."""
+    """Return the pruned object with its owned fields restored."""
     there = named_too(all_fields(full, shape), shape)
     left = named_too(all_fields(pruned, shape), shape)
     kept: Object = without(full, difference(there, union(left, named_too(owned, shape))), shape) or {}

@@ -9,7 +9,7 @@ __all__ = ["reconciled"]
 
 
 def reconciled(fields: Fields, shape: Shape) -> Fields:
-    """The set with a list or map that is atomic now as a member, in place of what was owned below it."""
+    """Replace the owned fields below a list or map that has become atomic by the list or map itself."""
     changed: Fields = {}
     for key, node in fields.items():
         below = _below(key, shape) if node else None
@@ -36,7 +36,7 @@ def _below(key: str, shape: Shape) -> Shape | None:
 
 
 def _whole(shape: Shape, node: Fields) -> bool:
-    """Whether the members below a node are those of something that is atomic now."""
+    """Return whether the members below a node belong to a list or map that is now atomic."""
     listed = next((key for key in node if key != MEMBER), "f:")[0] in "kvi"
     if shape.is_map and not listed:
         return shape.atomic_map

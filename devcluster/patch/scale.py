@@ -15,11 +15,11 @@ SCALE_VERSION: Final = "autoscaling/v1"
 _REPLICAS: Final = ("f:spec", "f:replicas")
 
 Paths = Mapping[str, Sequence[str]]
-"""Of each served version of the parent (`apps/v1`): where its replicas are (`("spec", "replicas")`)."""
+"""The path of the replicas (`("spec", "replicas")`) in each served version of the parent (`apps/v1`)."""
 
 
 def scale_entries(entries: Sequence[Any] | None, paths: Paths) -> list[dict[str, Any]]:
-    """The entries that the Scale of an object has: those of its managers that manage the replicas."""
+    """Return the entries of an object's Scale: those of the managers of its replicas."""
     shown = [
         dataclasses.replace(entry, api_version=SCALE_VERSION, fields=_only(("spec", "replicas")))
         for entry in parse(entries).values()
@@ -36,14 +36,14 @@ def parent_entries(
     api_version: str,
     custom: bool,
 ) -> list[dict[str, Any]]:
-    """The entries of an object after its Scale was written.
+    """Return the entries of an object after a write of its Scale.
 
     Args:
-        entries: of the object before.
-        scale: of the Scale as written.
-        paths: where the object keeps its replicas.
-        api_version: of the object in the request.
-        custom: whether it is of a custom kind.
+        entries: the object's entries before the write.
+        scale: the entries of the Scale as written.
+        paths: the path of the replicas by version.
+        api_version: the object's version in the request.
+        custom: whether the object is of a custom kind.
     """
     parents, written = parse(entries), parse(scale)
     result: list[Managed] = []

@@ -1,4 +1,4 @@
-"""How a schema's nodes merge: the rules of structured-merge-diff, worked out once for each node."""
+"""The merge rules of a schema's nodes, by structured-merge-diff, computed once for each node."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["DEDUCED", "OBJECT_META", "Shape", "Untypable", "is_builtin", "root_s
 
 
 class Untypable(ValueError):
-    """A value without the shape it should have; the message is that of the real server, without the path."""
+    """The value has the wrong shape; the message is the real server's, without the path."""
 
 
 class Shape:
-    """One node.
+    """A node of an object's shape.
 
-    A value may be a scalar (`scalar` says which: `untyped`, `numeric`, `string`, `boolean`, or nothing), a
-    list or a map, as the node permits; a node without a type permits all three. What lies below an atomic
-    list or map belongs to whoever set the whole.
+    A value may be a scalar (`scalar` is its type: `untyped`, `numeric`, `string`, `boolean`, or empty for
+    none), a list or a map, as the node permits; a node without a type permits all three. An atomic list or
+    map has one owner as a whole.
     """
 
     __slots__ = (
@@ -45,19 +45,19 @@ class Shape:
     atomic_list: bool
     atomic_map: bool
     keys: tuple[str, ...]
-    """Of the items of a list that is a map; () for a set."""
+    """The key fields of the items of a list that is a map; () for a set."""
     key_defaults: dict[str, Any]
     fields: Mapping[str, Shape]
     """The named fields."""
     element: Shape | None
-    """Of the values under other keys; None where there are none."""
+    """The shape of the values under other keys; None if there are none."""
     item: Shape
-    """Of a list's items."""
+    """The shape of a list's items."""
     nothing: dict[str, Any]
-    """A built-in object before anything is set: its structs are there, with what Go never omits."""
+    """An empty built-in object: its structs with the fields that Go never omits."""
 
     def __init__(self, schema: Schema, *, preserve: bool = False) -> None:
-        """`preserve`: a node above says that unknown fields are kept."""
+        """Build the shape; `preserve` says that a node above keeps unknown fields."""
         self.schema = schema
         name = schema.openapi_name
         raw = name.endswith(".RawExtension")
@@ -109,11 +109,11 @@ class Shape:
         return self.key_defaults
 
     def child(self, name: str) -> Shape:
-        """The shape under a key; that of anything for a key there should not be."""
+        """Return the shape under a key; a deduced shape for an unknown key."""
         return self.fields.get(name) or self.element or DEDUCED
 
     def key_of(self, item: Any) -> str:
-        """The step of a path that leads to an item of an associative list.
+        """Return the path step of an item of an associative list.
 
         Raises:
             Untypable: the item has no key.
@@ -180,7 +180,7 @@ _SCALARS: Final = {"integer": "numeric", "number": "numeric", "string": "string"
 
 
 def shape_of(schema: Schema, *, preserve: bool = False) -> Shape:
-    """The shape of a node, made once. A node is reached from one parent only where `preserve` matters."""
+    """Return the shape of a node, cached. A node has only one parent where `preserve` matters."""
     shape: Shape | None = schema.merge_shape
     if shape is None:
         shape = Shape(schema, preserve=preserve)
@@ -197,7 +197,7 @@ def _element(schema: Schema, *, preserve: bool, raw: bool) -> Shape | None:
 
 
 def _free(*, atomic: bool) -> Shape:
-    """Any value at all; lists are atomic, maps are when `atomic`."""
+    """Return the shape of any value; lists are atomic, maps only if `atomic`."""
     shape = Shape.__new__(Shape)
     shape.schema = Schema()
     shape.scalar = "untyped"
@@ -268,11 +268,11 @@ def _object_meta() -> Schema:
 
 _TEXT: Final = shape_of(Schema(type="string"))
 OBJECT_META: Final = shape_of(_object_meta())
-"""Of the metadata of every object."""
+"""The shape of every object's metadata."""
 
 
 def root_shape(schema: Schema) -> Shape:
-    """The shape of a whole object, whose apiVersion, kind and metadata are the same in all kinds."""
+    """Return the shape of a whole object, with the common apiVersion, kind and metadata."""
     shape: Shape | None = schema.merge_shape
     if shape is None:
         shape = Shape(schema)
@@ -283,7 +283,7 @@ def root_shape(schema: Schema) -> Shape:
 
 
 def _with_meta(fields: Mapping[str, Shape]) -> Mapping[str, Shape]:
-    """The fields of an object, with those that every object has."""
+    """Return the fields of an object with the common ones added."""
     return {
         **dict(fields.items()),
         "apiVersion": _TEXT,
@@ -293,7 +293,7 @@ def _with_meta(fields: Mapping[str, Shape]) -> Mapping[str, Shape]:
 
 
 def is_builtin(schema: Schema) -> bool:
-    """Whether a schema is of a type that comes with the server, as Go reads and writes it."""
+    """Return whether a schema is of a built-in type, as Go reads and writes it."""
     return bool(schema.openapi_name)
 
 

@@ -26,15 +26,15 @@ _NO_LIST_OF_LISTS: Final = "lists of lists are not supported"
 
 
 def strategic_merge_patch(document: Object, patch: Object, schema: Schema) -> Object:
-    """The document after the patch; neither is changed.
+    """Return the patched document; the arguments are unchanged.
 
     Args:
         document: an object of a built-in kind.
         patch: as the client sent it.
-        schema: of the kind, which says how its lists merge.
+        schema: the kind's schema, which says how its lists merge.
 
     Raises:
-        StatusError: 400, 422 or 500, as the real server has it, for a patch that makes no sense.
+        StatusError: 400, 422 or 500, the real server's error for an invalid patch.
     """
     try:
         return _merge_maps(copy.deepcopy(document), copy.deepcopy(patch), schema)
@@ -49,7 +49,7 @@ def strategic_merge_patch(document: Object, patch: Object, schema: Schema) -> Ob
 
 
 def _merge_maps(original: Object, patch: Object, schema: Schema | None) -> Object:
-    """`patch` into `original`; both may be changed."""
+    """Merge `patch` into `original`; may change both."""
     if DIRECTIVE in patch:
         return _directed(patch)
     _retain_keys(original, patch)
@@ -156,7 +156,7 @@ def _merge_list(original: Any, patch: Any, field: Schema, *, deletes: bool) -> A
 
 
 def _strategy(field: Schema) -> str:
-    """How a field is patched, whether or not it retains keys as well."""
+    """Return a field's patch strategy other than retainKeys, or ""."""
     return next((strategy for strategy in field.patch_strategies if strategy != "retainKeys"), "")
 
 
@@ -180,7 +180,7 @@ def _list_field(schema: Schema | None, name: str) -> Schema:
 
 
 def _named_by(key: str, prefix: str, complaint: str) -> str:
-    """The list that a parallel list is for: `$setElementOrder/finalizers`."""
+    """Return the name of the list that a parallel list such as `$setElementOrder/finalizers` belongs to."""
     head, slash, name = key.partition("/")
     if not slash or head != prefix:
         raise lists.BadPatch(complaint)

@@ -25,7 +25,7 @@ Items = list[Any]
 
 
 class BadPatch(Exception):
-    """The patch makes no sense; the message is that of the real server."""
+    """The patch is invalid; the message is the real server's."""
 
 
 def expect_list(value: Any) -> None:
@@ -43,7 +43,7 @@ def expect_key(item: Any, key: str) -> None:
 
 
 def element_type(*several: Items) -> str:
-    """The one type of all the items, as Go calls it."""
+    """Return the common type of all items, by its Go name; raises BadPatch if they differ."""
     found = ""
     for items in several:
         for item in items:
@@ -61,7 +61,7 @@ def element_type(*several: Items) -> str:
 
 
 def position(items: Items, key: str, value: Any) -> int | None:
-    """Where the item is whose `key` has that value."""
+    """Return the index of the item whose `key` has that value, or None."""
     for index, item in enumerate(items):
         if not isinstance(item, dict):
             raise BadPatch(f"value for key {index} is not a map")
@@ -71,7 +71,7 @@ def position(items: Items, key: str, value: Any) -> int | None:
 
 
 def apply_item_directives(original: Items, patch: Items, key: str) -> tuple[Items, Items]:
-    """The two lists once the items of the patch that say what to do (`$patch`) are heeded and dropped."""
+    """Apply and remove the patch's directives (`$patch`); return both lists afterwards."""
     plain: Items = []
     original = list(original)
     replace = False
@@ -118,13 +118,13 @@ def check_order(patch: Items, order: Items, key: str) -> None:
 
 
 def in_order(merged: Items, order: Items, original: Items, patch: Items, key: str) -> Items:
-    """A merged list in the order that the patch gives."""
+    """Sort a merged list in the patch's order."""
     element_type(original, patch)
     return ordered(merged, order, order, original, key)
 
 
 def ordered(merged: Items, mentioned: Items, order: Items, original: Items, key: str) -> Items:
-    """The items that are `mentioned` in the given order, and between them the others, where they were."""
+    """Sort the `mentioned` items in the given order; the other items keep their places between them."""
     if key:
         for item in (*merged, *order, *original):
             if not isinstance(item, dict) or key not in item:
@@ -143,7 +143,7 @@ def ordered(merged: Items, mentioned: Items, order: Items, original: Items, key:
 
 
 def _finder(items: Items, key: str) -> Callable[[Any], int]:
-    """What tells where an item first is in a list, -1 when it is not: lists can be long."""
+    """Return a function that finds an item's first index, or -1; it is fast for long lists."""
     places: dict[Any, int] = {}
     for index, item in enumerate(items):
         places.setdefault(_hashable(item[key] if key else item), index)

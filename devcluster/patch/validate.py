@@ -1,4 +1,4 @@
-"""Whether an applied configuration has the shape of its kind: the real server looks before it merges."""
+"""A check that an applied configuration has the shape of its kind, as on the real server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["check_declared", "shape_errors"]
 
 
 def shape_errors(value: Any, shape: Shape) -> str:
-    """What is wrong, in the words and the layout of the real server; empty when nothing is."""
+    """Return the errors in the real server's words and layout; empty for a valid value."""
     errors = [f"{path}: {text}" if path else text for path, text in _errors(value, shape)]
     if len(errors) <= 1:
         return "".join(errors)
@@ -21,7 +21,7 @@ def shape_errors(value: Any, shape: Shape) -> str:
 
 
 def check_declared(value: Any, shape: Shape) -> None:
-    """Raises Untypable for a field that the schema does not declare."""
+    """Raise Untypable for a field that the schema does not declare."""
     if isinstance(value, dict):
         if not shape.is_map:
             return

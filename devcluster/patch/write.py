@@ -1,4 +1,4 @@
-"""What the steps of field management need to know of the request."""
+"""The part of a request that field management needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ is not served."""
 
 @dataclasses.dataclass(slots=True)
 class Write:
-    """One write of an object; `reset` are the fields that it cannot change."""
+    """A write of an object; `reset` are the fields that it cannot change."""
 
     schema: Schema
     api_version: str
@@ -31,16 +31,16 @@ class Write:
     convert: Convert | None
 
     def at(self, obj: Object, api_version: str) -> tuple[Object, Schema] | None:
-        """The object, which is of the request's version, as of another; None if there is no such version."""
+        """Convert the object from the request's version; None for an unknown version."""
         if api_version == self.api_version:
             return obj, self.schema
         return self.convert(obj, api_version) if self.convert is not None else None
 
 
 def in_versions(schemas: Mapping[str, Schema]) -> Convert:
-    """The conversion between versions that differ in name (`apiVersion`) and schema only.
+    """Return a conversion between versions that differ only in apiVersion and schema.
 
-    What it returns raises Untypable for a field that the other version does not declare.
+    The conversion raises Untypable for a field that the other version does not declare.
     """
 
     def convert(obj: Object, api_version: str) -> tuple[Object, Schema] | None:

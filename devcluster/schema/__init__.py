@@ -1,1 +1,1 @@
-"""Schemas: what is known of the shape of objects, and how custom objects are held to it."""
+"""Schemas of objects, and the validation of custom objects by them."""

@@ -1,4 +1,4 @@
-"""Which part of what an object was corresponds to a part of what it is."""
+"""The correlation of an object's parts with the parts of its old version."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
-"""Nothing that corresponds, where None would be a value."""
+"""The absence of a correlated value; None is a possible value."""
 
 
 def same(one: Any, other: Any) -> bool:
-    """Deep equality that tells `1` from `1.0` and from `true`, which Python does not."""
+    """Compare deeply; `1`, `1.0` and `true` differ, unlike in Python."""
     if type(one) is not type(other):
         return False
     if type(one) is dict:
@@ -32,7 +32,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def find_item(items: Any, item: Any, keys: Sequence[str]) -> Any:
-    """The item of a list-map that has the same keys as `item`; MISSING when there is none."""
+    """Return the item of a list-map with the same keys as `item`, or MISSING."""
     if type(items) is not list or type(item) is not dict:
         return MISSING
     wanted = [item.get(key, MISSING) for key in keys]
@@ -47,9 +47,9 @@ def find_item(items: Any, item: Any, keys: Sequence[str]) -> Any:
 def unchanged(
     schema: Schema, value: Any, old: Any, spine: Sequence[str | int], *, root_meta: bool = True
 ) -> bool:
-    """Whether the value that `spine` leads to, or anything around it, is as it was.
+    """Return whether the value at `spine`, or a value around it, is unchanged.
 
-    With `root_meta` the root is a whole object, whose `apiVersion` and `kind` correspond to nothing.
+    With `root_meta` the root is a whole object, whose `apiVersion` and `kind` correlate with nothing.
     """
     node: Schema | None = schema
     if same(value, old):

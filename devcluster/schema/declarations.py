@@ -23,15 +23,15 @@ __all__ = ["Convert", "compile_conversion", "declare", "escape"]
 Convert = Callable[[Any], Any]
 
 _FOUR_CENTURIES = 146_097 * 86_400 * 10**9
-"""Nanoseconds."""
+"""The nanoseconds of four centuries."""
 
-# What a property may not be called in a rule without being escaped.
+# Property names that rules have to escape.
 _UNNAMEABLE = RESERVED | {"true", "false", "null", "in"}
 _ESCAPABLE = re.compile(r"[A-Za-z_.\-/][A-Za-z0-9_.\-/]*")
 _SPECIAL = re.compile(r"__|[-./]")
 _ESCAPED = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _REQUEST = 3 * 1024 * 1024
-"""Bytes of the largest request: what nothing else bounds."""
+"""The bytes of the largest request, the bound of values without another one."""
 _TEXT = Type("string", max_elements=_REQUEST - 2)
 _META = object_of({name: Field(name, _TEXT) for name in ("name", "generateName")})
 _BYTES_OF_CHARACTER = 4
@@ -48,7 +48,7 @@ _TIMES = {
 
 
 def escape(name: str) -> str | None:
-    """The name of a property in expressions; None when it cannot be written there."""
+    """Return a property's name in expressions; None if it has none."""
     if name in _UNNAMEABLE:
         return f"__{name}__"
     if not _ESCAPABLE.fullmatch(name):
@@ -57,10 +57,10 @@ def escape(name: str) -> str | None:
 
 
 def declare(schema: Schema, *, root: bool = False) -> Type | None:
-    """The type of a node's values in expressions; None when expressions cannot see them.
+    """Return the type of a node's values in expressions; None when expressions cannot see them.
 
-    With `root`, the node is a whole object, of which rules may also see apiVersion, kind, and metadata's
-    names. The type has the bounds of the values, too, as the server assumes them.
+    With `root`, the node is a whole object; its rules also see apiVersion, kind, and metadata's names. The
+    type also has the values' bounds, as the server assumes them.
     """
     if schema.int_or_string:
         return Type("dyn", min_size=1, max_elements=_longest(schema))
@@ -139,7 +139,7 @@ _ROOT = {"kind": _TEXT, "apiVersion": _TEXT, "metadata": _META}
 
 
 def compile_conversion(schema: Schema) -> Convert | None:
-    """What turns a node's JSON into the values of expressions; None when they are the same."""
+    """Return a function that converts a node's JSON to expression values; None when they are the same."""
     if schema.int_or_string:
         return None
     if schema.type == "array":
@@ -194,7 +194,7 @@ def _timestamp(value: Any) -> Timestamp | Any:
 
 
 def _to_moment(text: str) -> Timestamp | None:
-    """The moment that a checked value names; the server's calendar has a year 0, and Python's has none."""
+    """Parse a checked time; unlike Python's calendar, the server's has a year 0."""
     if not text.startswith("0000-"):
         return to_timestamp(text)
     later = to_timestamp(f"0400{text[4:]}")  # days and leap years repeat after as many years

@@ -1,4 +1,4 @@
-"""Defaults of custom objects: what is missing is filled in, and a null where none may be is dropped."""
+"""Defaults of custom objects; nulls of fields that are not nullable are dropped."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def default(obj: Any, schema: Schema) -> None:
 def drop_nulls(value: Any, schema: Schema | None, *, root: bool = False) -> None:
     """Remove the nulls of fields that are not nullable and have no default, in place.
 
-    A whole number becomes an integer on the way: in Go's JSON there is no `5.0`. With `root`, `value` is a
-    whole object, of which the metadata is left alone.
+    Floats with an integer value become integers, since Go's JSON has no `5.0`. With `root`, `value` is a
+    whole object, and its metadata is left alone.
     """
     if type(value) is dict:
         properties = schema.properties if schema is not None else {}
@@ -56,7 +56,7 @@ Fill = Callable[[Any], None]
 
 
 def compile_defaults(schema: Schema) -> Fill | None:
-    """A function that fills in the defaults of `schema` and below, in place; None when there are none."""
+    """Return a function that sets the defaults of `schema` and below, in place; None without defaults."""
     own = [
         (name, _maker(each.default), each.nullable)
         for name, each in schema.properties.items()

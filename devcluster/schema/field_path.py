@@ -19,10 +19,10 @@ class FieldPathError(ValueError):
 
 
 def resolve_field_path(path: str, schema: Schema, *, brackets: bool = True) -> tuple[str, Schema]:
-    """The path as errors write it, without the leading dot, and the node it leads to.
+    """Return the path as errors show it, without the leading dot, and the node at the path.
 
     Raises:
-        FieldPathError: it leads nowhere; with the server's words.
+        FieldPathError: the path has no node, with the server's message.
     """
     parts = iter(_PART.findall(path))
     text = ""

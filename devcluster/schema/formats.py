@@ -50,12 +50,12 @@ Check = Callable[[str], bool]
 
 
 def checker_of(name: str) -> Check | None:
-    """What tells whether a string has that format; None for a format that is not checked."""
+    """Return the check of a string format; None for a format that the server does not check."""
     return _CHECKS.get(name.replace("-", ""))
 
 
 def is_known_format(name: str, kind: str) -> bool:
-    """Whether the server knows the format `name` of values of the JSON type `kind`."""
+    """Return whether the server knows the format `name` for values of the JSON type `kind`."""
     if kind == "integer":
         return name in {"int32", "int64"}
     if kind == "number":
@@ -64,7 +64,7 @@ def is_known_format(name: str, kind: str) -> bool:
 
 
 def parse_duration(text: str) -> int | None:
-    """Nanoseconds of a duration as Go writes it (`1h2m0.5s`); None when it is none."""
+    """Parse a duration in Go's notation (`1h2m0.5s`) into nanoseconds; None for other text."""
     if text in {"0", "+0", "-0"}:
         return 0
     if not _DURATION.fullmatch(text):

@@ -1,4 +1,4 @@
-"""Uniqueness within lists that are sets or maps (`x-kubernetes-list-type`)."""
+"""Uniqueness in lists that are sets or maps (`x-kubernetes-list-type`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Check = Callable[[Any, str, list[FieldError]], None]
 
 
 def compile_uniqueness(schema: Schema) -> Check | None:
-    """A function that adds what is there twice in a value to a list of errors; None if all may repeat."""
+    """Return a function that appends an error for each duplicate item; None if duplicates are allowed."""
     named = {name: inner for name, each in schema.properties.items() if (inner := compile_uniqueness(each))}
     values = compile_uniqueness(schema.additional) if schema.additional is not None else None
     items = compile_uniqueness(schema.items) if schema.items is not None else None

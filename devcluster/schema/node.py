@@ -1,4 +1,4 @@
-"""What is known of a field's shape, for the kinds that come with the server and for custom ones alike."""
+"""The schema of a field, for built-in kinds and custom kinds."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ UNSET: Final = _Unset()
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Schema:
-    """One node of a schema; the root of a kind's is the whole object, `metadata` included.
+    """A node of a schema; a kind's root node is the whole object with its `metadata`.
 
-    `type` is the JSON type (`object`, `array`, `string`, `integer`, `number`, `boolean`), empty where any
-    will do. Lists are atomic unless `list_type` says otherwise and objects granular unless `map_type` does:
-    the rules of structured-merge-diff. A type that contains itself is a cycle of nodes.
+    `type` is the JSON type (`object`, `array`, `string`, `integer`, `number`, `boolean`), empty for any type.
+    By the rules of structured-merge-diff, lists are atomic and objects granular, unless `list_type` or
+    `map_type` says otherwise. A type that contains itself is a cycle of nodes.
     """
 
     type: str = ""
@@ -33,14 +33,14 @@ class Schema:
     """Known fields. A schema of the built-in kinds fills it at first use."""
     items: Schema | None = None
     additional: Schema | None = None
-    """Of the values of a map with free keys."""
+    """The schema of the values of a map with free keys."""
     required: tuple[str, ...] = ()
     default: Any = UNSET
     enum: tuple[Any, ...] | None = None
     nullable: bool = False
     int_or_string: bool = False
     preserve_unknown: bool = False
-    """Fields that are not named here are kept (`x-kubernetes-preserve-unknown-fields`, or raw JSON)."""
+    """Whether unknown fields are kept (`x-kubernetes-preserve-unknown-fields`, or raw JSON)."""
     embedded: bool = False
     """`x-kubernetes-embedded-resource`."""
     list_type: str = ""
@@ -52,10 +52,10 @@ class Schema:
     """`merge`, `replace`, `retainKeys`, of a strategic merge patch; built-in kinds only."""
     patch_merge_key: str = ""
     type_name: str = ""
-    """`DeploymentSpec`: what decoding errors call it; built-in kinds only."""
+    """The name in decoding errors, such as `DeploymentSpec`; built-in kinds only."""
     openapi_name: str = ""
     """`io.k8s.api.apps.v1.DeploymentSpec`: its component in OpenAPI; built-in kinds only."""
     source: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """The JSON schema it was made of, for what goes beyond the shape (bounds, CEL); custom kinds only."""
+    """The node's JSON schema, for bounds and CEL; custom kinds only."""
     merge_shape: Any = dataclasses.field(default=None, init=False, repr=False)
-    """What `devcluster.patch` has made of this node, kept here so that it goes when the node goes."""
+    """The shape that `devcluster.patch` caches for this node; it lives as long as the node."""

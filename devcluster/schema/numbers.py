@@ -1,4 +1,4 @@
-"""Bounds, multiples and ranges of numbers."""
+"""Validation of numbers: bounds, multiples and ranges."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _WHOLE_LIMIT = 2**53 - 1
 
 
 def is_whole(value: float) -> bool:
-    """Whether a JSON number with a fraction or exponent is an integer all the same."""
+    """Return whether a JSON number with a fraction or exponent is an integer."""
     return math.isfinite(value) and value == int(value) and abs(value) <= _WHOLE_LIMIT
 
 
 def check_number(source: Any, types: tuple[str, ...], shape: str) -> Check | None:
-    """The check of a node's numbers; None when there is nothing to check."""
+    """Return the check of a node's numbers; None when every number is valid."""
     low, high, factor = source.get("minimum"), source.get("maximum"), source.get("multipleOf")
     kind = types[0] if len(types) == 1 and types[0] in {"integer", "number"} else ""
     form = shape if kind else ""
@@ -63,7 +63,7 @@ def check_number(source: Any, types: tuple[str, ...], shape: str) -> Check | Non
 
 
 def _unfit(source: Any, fits: Callable[[float], bool], kind: str) -> list[str]:
-    """Name the limits that the type itself cannot hold; because of one, the server refuses each value."""
+    """Return errors for limits that the type cannot hold; because of them the server refuses every value."""
     limits = (("MultipleOf", "multipleOf"), ("Maximum boundary", "maximum"), ("Minimum boundary", "minimum"))
     found = []
     for shown, name in limits:

@@ -17,7 +17,7 @@ _Range = tuple[int, int]
 
 _LAST = sys.maxunicode
 _MOST_REPEATS = 1000
-"""Of one repetition, and of those around it multiplied."""
+"""The maximum of a repetition, and of the product of nested repetitions."""
 _DEEPEST = 1000
 _HIGHEST_ASCII = 0x7F
 _COUNTS = re.compile(r"(0|[1-9]\d*)(,(0|[1-9]\d*)?)?\}", re.ASCII)
@@ -81,7 +81,7 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 
 
 class _Mistake(Exception):
-    """A pattern that Go does not take: what is wrong, and the part of the pattern that it is about."""
+    """Go refuses the pattern; the error has the reason and the wrong part."""
 
     def __init__(self, what: str, where: str) -> None:
         super().__init__(what, where)
@@ -100,7 +100,7 @@ class _Flags:
 
 
 class _Repeat(NamedTuple):
-    """How often a part may repeat, with the repetitions within it."""
+    """The maximum count of a repetition, with the repetitions within it."""
 
     times: int
     inner: tuple[_Repeat, ...]
@@ -113,7 +113,9 @@ class _Atom:
     text: str
     repeats: tuple[_Repeat, ...] = ()
     empty: bool = False
-    """Whether it matches between characters; Python repeats that in parentheses only."""
+    """Whether the part matches the empty string between characters.
+
+    Python repeats such parts only in parentheses."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -141,7 +143,7 @@ class _Parser:
         self._flags = _Flags()
         self._groups = [_Group("", self._flags)]
         self._repeated_at: int | None = None
-        """Where the repetition begins that has just ended: another one may not follow it."""
+        """The start of the repetition that has just ended; another one may not follow it."""
 
     def parse(self) -> str:
         """Return the pattern in Python's syntax."""
@@ -385,7 +387,7 @@ class _Parser:
 
 
 def _fits(repeat: _Repeat, most: int) -> bool:
-    """Whether a repetition, and those within it, are not too many together."""
+    """Return whether nested repetitions stay within the limit together."""
     if repeat.times > most:
         return False
     most = most // repeat.times if repeat.times > 0 else most
@@ -430,7 +432,7 @@ def _of_category(name: str) -> tuple[_Range, ...]:
 
 @functools.cache
 def _of_script(name: str) -> tuple[_Range, ...]:
-    """Nearly: Python knows the characters' names, and not their scripts."""
+    """Return about a script's characters: Python knows the characters' names, but not their scripts."""
     word = _NAMED_BY_WORDS.get(name, name.upper().replace("_", " ")) + " "
     return tuple(
         _merged((code, code) for code in range(_LAST + 1) if unicodedata.name(chr(code), "").startswith(word))

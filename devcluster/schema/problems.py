@@ -1,4 +1,4 @@
-"""Problems that a check finds in a value, and their places."""
+"""Problems that validation finds, with their paths."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from devcluster.errors import FieldError
 __all__ = ["UNSET_FIELD", "Check", "Problem", "Spine", "path_of"]
 
 UNSET_FIELD = "<nil>"
-"""What stands for the field of an error that has none."""
+"""The field of an error that has no field."""
 
 Spine = tuple[str | int, ...]
 """The keys and indexes that lead to a value."""
@@ -30,6 +30,6 @@ Check = Callable[[Any, Spine, list[Problem]], None]
 
 
 def path_of(spine: Spine) -> str:
-    """`spec.ports[0].name`."""
+    """Format a path: `spec.ports[0].name`."""
     text = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in spine)
     return text.removeprefix(".")

@@ -56,7 +56,7 @@ def _prune_fields(value: dict[str, Any], schema: Schema, path: str, removed: lis
 
 
 def _skip(value: list[Any], schema: Schema, path: str, removed: list[str]) -> None:
-    # Within a list that is preserved, only what its items name is looked into.
+    # In a preserved list, only the items' known fields are visited.
     if schema.items is None:
         return
     for index, each in enumerate(value):

@@ -27,30 +27,30 @@ __all__ = ["Findings", "MessageError", "Rules", "WrongResult", "compile_rule", "
 
 _UNSET_FIELD = "<nil>"
 _UNFORESEEN = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
-"""What a function may raise of values that no check foresaw."""
+"""Errors that a function may raise for values that no check rules out."""
 _TURNS = 300_000
-"""How often the comprehensions of a node's rules may go round for one value: a fraction of a second."""
+"""The maximum of loop turns of a node's rules for one value, a fraction of a second."""
 _MESSAGE_LIMIT = 5 * 1024
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule, compiled."""
+    """A compiled rule."""
 
     program: Program
     optional_old: bool
     message: str
-    """What errors say; the rule itself when the definition has no message."""
+    """The error's message; the rule itself when the definition has no message."""
     failed: str
-    """The same for a rule that does not hold."""
+    """The error's message for a rule that evaluates to false."""
     message_program: Program | None
     reason: str
     field: str
-    """What is to blame, below the value."""
+    """The path of the blamed field, below the value."""
 
     @property
     def transition(self) -> bool:
-        """Whether it looks at what was before."""
+        """Whether the rule uses the old value."""
         return "oldSelf" in self.program.uses
 
 
@@ -114,14 +114,14 @@ class MessageError(Exception):
 
 @dataclasses.dataclass(slots=True)
 class Findings:
-    """What rules found; `forgiven` is what was wrong before already, and has not been touched."""
+    """The errors of rules; `forgiven` are errors that the old object had too, in unchanged values."""
 
     errors: list[FieldError] = dataclasses.field(default_factory=list)
     forgiven: list[FieldError] = dataclasses.field(default_factory=list)
 
 
 class Rules:
-    """The rules of a node and of what is below it."""
+    """The rules of a node and of all nodes below it."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class Rules:
         self._convert: Convert | None = compile_conversion(schema) if rules else None
 
     def validate(self, value: Any, old: Any = None) -> Findings:
-        """What the rules find wrong with a whole object; `old` is what it was."""
+        """Return the findings of the rules for a whole object; `old` is its old version."""
         findings = Findings()
         self._validate(value, old, "", findings, old is not None and same(value, old))
         return findings
@@ -253,13 +253,13 @@ def _broken(rule: Rule, value: Any, kind: str, path: str, text: str) -> FieldErr
 
 
 def compile_rules(schema: Schema, *, root: bool = True) -> Rules | None:
-    """The rules of a tree that was found to be in order; None when there are none."""
+    """Compile the rules of a valid tree; None when it has none."""
     kind = declare(schema, root=root)
     return None if kind is None else _compile(schema, schema, kind, root=root)
 
 
 def _compile(schema: Schema, node: Schema, kind: Type, *, root: bool) -> Rules | None:
-    """`schema` has the rules, `node` the structure: they differ below an `allOf`."""
+    """Compile the rules of `schema` for the structure `node`; below an `allOf` these differ."""
     sources = schema.source.get("x-kubernetes-validations") or ()
     own = [compile_rule(each, kind, node) for each in sources if (each.get("rule") or "").strip()]
     found = Rules(node, kind, own, root=root)

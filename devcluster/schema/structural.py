@@ -1,4 +1,4 @@
-"""From the JSON schema in a CustomResourceDefinition to the tree of nodes that everything else works with."""
+"""The parser of a CustomResourceDefinition's JSON schema into the tree of nodes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ __all__ = ["parse"]
 
 
 def parse(source: Mapping[str, Any], *, metadata: Schema | None = None) -> Schema:
-    """The tree of a version's `openAPIV3Schema`.
+    """Parse a version's `openAPIV3Schema`.
 
     Args:
-        source: The schema as it stands in the definition, already found to be structural.
-        metadata: What is known of ObjectMeta. When given, the root also gets `apiVersion`, `kind` and
-            `metadata`,
-            whatever the definition says of them.
+        source: The schema of the definition; it has been found structural.
+        metadata: The schema of ObjectMeta. If given, the root also gets `apiVersion`, `kind` and
+            `metadata`, whatever the definition says about them.
     """
     root = _node(source)
     if metadata is None:
@@ -39,7 +38,7 @@ def _node(source: Mapping[str, Any]) -> Schema:
         format=source.get("format", ""),
         properties={name: _node(each) for name, each in (source.get("properties") or {}).items()},
         items=_node(items) if isinstance(items, Mapping) else None,
-        # `true` and `false` stand for values of which nothing is known, so nothing in them survives pruning.
+        # `true` and `false` accept any value without a schema for its fields, so pruning removes all of them.
         additional=None
         if additional is None
         else _node(additional if isinstance(additional, Mapping) else {}),

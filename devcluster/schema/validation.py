@@ -31,7 +31,7 @@ __all__ = ["Validator", "validate"]
 
 
 def validate(obj: Any, schema: Schema, old: Any = None) -> list[FieldError]:
-    """What is wrong with `obj`; `old` is what it was, whose faults are forgiven where nothing changed."""
+    """Return the errors in `obj`, except for errors in values that are unchanged since `old`."""
     return Validator(schema).validate(obj, old)
 
 
@@ -39,13 +39,13 @@ class Validator:
     """A compiled schema."""
 
     def __init__(self, schema: Schema, prefix: str = "") -> None:
-        """`prefix` is the field under which the value stands, for the fields of errors (`status`)."""
+        """Compile the schema; `prefix` is the value's field, for the fields of errors (`status`)."""
         self._schema = schema
         self._prefix = prefix
         self._check = compile_check(schema)
 
     def validate(self, value: Any, old: Any = None) -> list[FieldError]:
-        """What is wrong with `value`, less what was wrong with `old` already."""
+        """Return the errors in `value`, except for errors in values that are unchanged since `old`."""
         problems: list[Problem] = []
         if self._check is not None:
             self._check(value, (), problems)
@@ -71,7 +71,7 @@ class Validator:
 
 
 def compile_check(schema: Schema) -> Check | None:
-    """The check of a node and what is below it; None when anything goes."""
+    """Return the check of a node and all nodes below it; None when every value is valid."""
     source = schema.source
     types = ("integer", "string") if schema.int_or_string else (schema.type,) if schema.type else ()
     shape = _format_of(schema)

@@ -1,4 +1,4 @@
-"""What the schemas of a custom kind's versions make of objects that were written by the rules of others."""
+"""Versions of a custom kind: pruning and defaulting of objects written by another version's schema."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class CustomVersions:
         self._stale_until = stale_until
 
     def has(self, api_version: str) -> bool:
-        """Whether the definition has that version, served or not."""
+        """Return whether the definition has that version, served or not."""
         return api_version in self._schemas
 
     def are_alike(self, one: str, other: str) -> bool:
-        """Whether two versions take the same objects."""
+        """Return whether two versions accept the same objects."""
         return self._like.get(one) == self._like.get(other)
 
     def is_stale(self, version: int) -> bool:
-        """Whether an object last written at that version of the store has to be tidied."""
+        """Return whether an object last written at that store version needs pruning and defaulting."""
         return version <= self._stale_until
 
     def tidy(self, obj: Object) -> None:

@@ -1,4 +1,4 @@
-"""Objects by key, each change with a version of its own; a bounded history; watches; a journal."""
+"""The store: objects by key, a version for each change, a bounded history, watches, and a journal."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""What a store refuses.
+"""Errors of a store.
 
 StorageError
-├── Exists           there is an object of that key
-├── Missing          there is none
-├── VersionConflict  it is not at the version that the caller has seen
+├── Exists           an object with that key exists
+├── Missing          no object with that key exists
+├── VersionConflict  the object is not at the caller's version
 ├── Expired          the history no longer reaches back that far
-├── FutureVersion    that version has not been yet
+├── FutureVersion    that version is in the future
 ├── Overflow         a watch was not read quickly enough
-└── JournalFailed    what was written cannot be kept
+└── JournalFailed    the write could not be made durable
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class StorageError(Exception):
 
 
 class Exists(StorageError):
-    """There is an object of that key already."""
+    """An object with that key exists."""
 
 
 class Missing(StorageError):
-    """There is no object of that key."""
+    """No object with that key exists."""
 
 
 class VersionConflict(StorageError):

@@ -17,10 +17,10 @@ _TRIM = 0.1
 
 
 class History:
-    """Changes in order, at most `limit` of them (and a tenth) and `limit_bytes` of objects."""
+    """Recent changes in order: at most `limit` (plus a tenth), with at most `limit_bytes` of objects."""
 
     def __init__(self, *, start: int, limit: int, limit_bytes: int) -> None:
-        """`start` is the version before the first change."""
+        """Start the history; `start` is the version before the first change."""
         self.limit = limit
         self.limit_bytes = limit_bytes
         self.oldest = start
@@ -39,17 +39,17 @@ class History:
             self._trim()
 
     def since(self, version: int) -> Iterator[Change]:
-        """What came after `version`, oldest first.
+        """Return the changes after `version`, oldest first.
 
         Raises:
-            Expired: not all of it is known any more.
+            Expired: the history does not reach back that far.
         """
         self._check(version)
         first = bisect.bisect_right(self._changes, version, key=_version)
         return iter(self._changes[first:])
 
     def back_to(self, version: int) -> Iterator[Change]:
-        """What came after `version`, newest first; raises as `since`."""
+        """Return the changes after `version`, newest first; raises as `since`."""
         self._check(version)
         first = bisect.bisect_right(self._changes, version, key=_version)
         return reversed(self._changes[first:])

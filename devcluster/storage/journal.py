@@ -35,15 +35,15 @@ _REMOVE = "DELETE FROM objects WHERE grp = ? AND plural = ? AND namespace = ? AN
 _VERSION = "INSERT OR REPLACE INTO meta VALUES ('version', ?)"
 _TABLES: Final = {"meta", "objects"}
 _GAP: Final = 10_000
-"""Versions left out after a kill: others may have seen some that were not written yet."""
+"""The number of versions skipped after a kill, since clients may have seen unwritten ones."""
 _END: Final = None
 
 
 class Journal:
     """An SQLite file with the last state of each object and the last version.
 
-    Changes are written in order by a thread, all that wait in one transaction; `durable` tells when. What was
-    durable is still there after the process was killed; after a power failure it may not be.
+    A thread writes the changes in order, all pending ones in one transaction; `durable` waits for it. A
+    durable change survives a kill of the process, but not always a power failure.
     """
 
     def __init__(self, path: Path) -> None:
@@ -59,7 +59,7 @@ class Journal:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         try:
-            # There are Secrets in it: SQLite itself would let everybody read the file.
+            # The file contains Secrets; SQLite itself would make it readable for all users.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._database = sqlite3.connect(path, timeout=1.0, check_same_thread=False, isolation_level=None)
         except (OSError, sqlite3.Error) as error:
@@ -95,7 +95,7 @@ class Journal:
         execute("INSERT OR REPLACE INTO meta VALUES ('format', ?), ('running', 1)", (_FORMAT,))
 
     def load(self) -> Iterator[Stored]:
-        """All objects.
+        """Yield all objects.
 
         Raises:
             JournalFailed: the file is damaged.
@@ -145,7 +145,7 @@ class Journal:
         self._database.close()
 
     def _run(self) -> None:
-        """The thread: all changes that wait in one transaction, until the end."""
+        """Write pending changes in the thread, all in one transaction, until the journal is closed."""
         going_on = True
         while going_on:
             changes = []
@@ -163,7 +163,7 @@ class Journal:
                 going_on = False
 
     def _write_all(self, changes: list[Change]) -> bool:
-        """Whether they are in the file."""
+        """Write changes; return whether they are in the file."""
         failure: JournalFailed | None = None
         try:
             execute = self._database.execute
@@ -180,7 +180,7 @@ class Journal:
                 self._database.execute("ROLLBACK")
             failure = JournalFailed(f"cannot write {self.path}: {error}")
         assert self._loop is not None
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop has ended, so no task waits
             self._loop.call_soon_threadsafe(self._written, changes[-1].version, failure)
         return failure is None
 

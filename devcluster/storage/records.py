@@ -1,4 +1,4 @@
-"""An object as it is kept, and what one write changed."""
+"""A stored object, and the change of a write."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 
 class Key(NamedTuple):
-    """Where an object is; `namespace` is empty for a cluster-scoped one."""
+    """The key of an object; `namespace` is empty for a cluster-scoped one."""
 
     group: str
     plural: str
@@ -33,13 +33,13 @@ class Stored:
     data: bytes
 
     def decode(self) -> Object:
-        """The object, a new one each time."""
+        """Decode the object; every call returns a new copy."""
         decoded: Object = orjson.loads(self.data)
         return decoded
 
     @classmethod
     def of(cls, key: Key, version: int, obj: Object) -> Stored:
-        """Stamp `obj` with the version and keep it."""
+        """Set the version of `obj`, and encode it for the store."""
         metadata = obj["metadata"]
         metadata["resourceVersion"] = str(version)
         # What orjson returns holds on to its buffer of several KiB: a copy has the size of the object.
@@ -49,9 +49,9 @@ class Stored:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """One write: `old` is None when it created the object, `new` when it removed it.
+    """A write: `old` is None when it created the object, `new` when it removed it.
 
-    Of a removal, `final` is the last state stamped with the version of the removal, as watches report it.
+    For a removal, `final` is the last state with the version of the removal, as watches report it.
     """
 
     version: int
@@ -62,6 +62,6 @@ class Change:
 
     @property
     def size(self) -> int:
-        """Bytes of the object it led to."""
+        """The bytes of the resulting object."""
         kept = self.new or self.final
         return len(kept.data) if kept is not None else 0

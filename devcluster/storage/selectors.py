@@ -51,7 +51,7 @@ class _Requirement:
 
 
 class LabelSelector:
-    """What labels must be like; one without requirements matches everything."""
+    """Requirements for labels; without any, the selector matches everything."""
 
     __slots__ = ("_matches_nothing", "requirements")
 
@@ -89,28 +89,28 @@ class LabelSelector:
 
     @classmethod
     def equal_to(cls, labels: Mapping[str, str]) -> LabelSelector:
-        """The selector that asks for these very labels, as a Service's does."""
+        """Return the selector for exactly these labels, such as a Service's."""
         return cls([_Requirement(key, "in", frozenset([value])) for key, value in labels.items()])
 
     @property
     def empty(self) -> bool:
-        """Whether it matches everything."""
+        """Whether the selector matches everything."""
         return not self.requirements and not self._matches_nothing
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is selected."""
+        """Return whether the selector matches these labels."""
         if self._matches_nothing:
             return False
         return all(requirement.matches(labels) for requirement in self.requirements)
 
 
 class FieldSelector:
-    """What fields must be equal to, or differ from."""
+    """Requirements for fields: equality or inequality."""
 
     __slots__ = ("requirements",)
 
     def __init__(self, requirements: Sequence[tuple[str, str, bool]] = ()) -> None:
-        """Each requirement is a field, a value, and whether it has to be equal."""
+        """Set up the selector; a requirement is a field, a value, and whether they must be equal."""
         self.requirements = tuple(requirements)
 
     @classmethod
@@ -124,23 +124,23 @@ class FieldSelector:
 
     @property
     def fields(self) -> list[str]:
-        """The fields it names, in its order."""
+        """The fields in the selector, in its order."""
         return [field for field, _, _ in self.requirements]
 
     @property
     def empty(self) -> bool:
-        """Whether it matches everything."""
+        """Whether the selector matches everything."""
         return not self.requirements
 
     def value_of(self, field: str) -> str | None:
-        """The value that `field` must have; None when it may have several."""
+        """Return the value that `field` must have; None when it may have several."""
         for name, value, equal in self.requirements:
             if name == field and equal:
                 return value
         return None
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Whether an object with these fields is selected; a field that is not there is empty."""
+        """Return whether the selector matches these fields; a missing field counts as empty."""
         return all((fields.get(field, "") == value) is equal for field, value, equal in self.requirements)
 
 
@@ -265,7 +265,7 @@ def _integer(text: str) -> int | None:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between commas, which a backslash makes part of a value."""
+    """Split at commas, except for those escaped by a backslash."""
     parts, start, escaped = [], 0, False
     for place, character in enumerate(text):
         if escaped:

@@ -22,13 +22,13 @@ WATCH_BACKLOG_BYTES = 32 << 20
 
 
 class Disk(Protocol):
-    """Where a store keeps its objects, as `Journal` does in a file."""
+    """The persistence of a store, such as a `Journal` in a file."""
 
     version: int
     """The last one that is kept."""
 
     def load(self) -> Iterable[Stored]:
-        """All objects."""
+        """Return all objects."""
 
     def write(self, change: Change) -> None:
         """Take in a change, to be kept soon."""
@@ -41,9 +41,9 @@ class Disk(Protocol):
 
 
 class Store:
-    """Objects by key, kept as their JSON; everything but `durable` is immediate.
+    """Objects by key, kept as their JSON; everything but `durable` is synchronous.
 
-    With a journal, the store begins with what is in it.
+    With a journal, the store starts with the journal's objects.
     """
 
     def __init__(
@@ -55,8 +55,10 @@ class Store:
         watch_backlog: int = WATCH_BACKLOG,
         watch_backlog_bytes: int = WATCH_BACKLOG_BYTES,
     ) -> None:
-        """`history` and `history_bytes` bound what is remembered of the past, the others what may wait for
-        one watch: less memory, or fewer 410 answers.
+        """Set up the store.
+
+        `history` and `history_bytes` bound the history, the other limits a watch's backlog: lower limits save
+        memory, higher ones avoid 410 responses.
         """
         self.version = 1
         self._tables: dict[tuple[str, str], Table] = defaultdict(Table)
@@ -74,21 +76,21 @@ class Store:
     # Reading.
 
     def get(self, key: Key) -> Stored | None:
-        """The object of that key, None when there is none."""
+        """Return the object with that key, or None."""
         table = self._tables.get(key[:2])
         return None if table is None else table.objects.get(path_of(key))
 
     def select(self, group: str, plural: str, namespace: str = "") -> list[Stored]:
-        """The objects of a resource, of one namespace or all, sorted."""
+        """Return the sorted objects of a resource, in one namespace or in all."""
         table = self._tables.get((group, plural))
         return [] if table is None else table.select(namespace)
 
     def select_at(self, version: int, group: str, plural: str, namespace: str = "") -> Sequence[Stored]:
-        """The same as it was at an earlier version.
+        """Return the objects as they were at an earlier version.
 
         Raises:
-            Expired: that is too long ago.
-            FutureVersion: that is yet to come.
+            Expired: the history does not reach back that far.
+            FutureVersion: the version is in the future.
         """
         self._check_reached(version)
         state = {path_of(each.key): each for each in self.select(group, plural, namespace)}
@@ -103,12 +105,12 @@ class Store:
         return [state[path] for path in sorted(state)]
 
     def count(self, group: str, plural: str) -> int:
-        """How many objects of a resource there are."""
+        """Return the number of a resource's objects."""
         table = self._tables.get((group, plural))
         return 0 if table is None else len(table.paths)
 
     def resources(self) -> list[tuple[str, str]]:
-        """(group, plural) of what there are objects of."""
+        """Return the (group, plural) of resources that have objects."""
         return [names for names, table in self._tables.items() if table.paths]
 
     # Writing.
@@ -128,15 +130,15 @@ class Store:
     def update(self, key: Key, obj: Object, *, expected: int | None = None) -> Stored:
         """Replace an object; its metadata.resourceVersion is set in place.
 
-        What does not differ from what is there is not written, and keeps its version.
+        An update without a difference is not written, and keeps its version.
 
         Raises:
-            Missing: there is none.
-            VersionConflict: it is not at the version `expected`.
+            Missing: the object does not exist.
+            VersionConflict: the object is not at the version `expected`.
         """
         old = self._expect(key, expected)
         unchanged = Stored.of(key, old.version, obj)
-        # What is the same in another order has the same length.
+        # An equal object with another field order has the same length.
         if len(unchanged.data) == len(old.data) and (unchanged.data == old.data or obj == old.decode()):
             return old
         new = Stored.of(key, self.version + 1, obj)
@@ -163,10 +165,10 @@ class Store:
             await self._journal.durable(version)
 
     async def settled(self, version: int) -> None:
-        """Return once a kill would not take back what `version` shows: before that it is not to be told of.
+        """Wait until a kill would not undo `version`; do not report the version to clients before.
 
-        Whoever saw it, and so does nothing about it, would not learn that it is gone. With a journal that
-        cannot be written nothing will be durable, but what there is can still be looked at.
+        A client that saw an undone write and did nothing would not learn of its loss. With a broken journal
+        no write becomes durable, but reads continue.
         """
         with contextlib.suppress(JournalFailed):
             await self.durable(version)
@@ -174,11 +176,11 @@ class Store:
     # Following.
 
     def watch(self, group: str, plural: str, namespace: str = "", *, since: int | None = None) -> Watch:
-        """The changes of a resource after the version `since`; None means from now on.
+        """Watch the changes of a resource after the version `since`; None means from now on.
 
         Raises:
-            Expired: `since` is too long ago.
-            FutureVersion: it is yet to come.
+            Expired: the history does not reach back to `since`.
+            FutureVersion: `since` is in the future.
         """
         watches = self._watches[group, plural]
         watch = Watch(
@@ -204,7 +206,7 @@ class Store:
 
     @property
     def oldest(self) -> int:
-        """The earliest version a watch can start from."""
+        """The earliest version that a watch can start from."""
         return self._history.oldest
 
     def expire_history(self, keep: int = 0) -> None:

@@ -10,12 +10,12 @@ __all__ = ["Table", "path_of"]
 
 
 def path_of(key: Key) -> str:
-    """What objects of a resource are sorted by: `namespace/name`, as etcd sorts the real server's keys."""
+    """Return the sort key of an object, `namespace/name`, which sorts as etcd does on the real server."""
     return f"{key.namespace}/{key.name}" if key.namespace else key.name
 
 
 class Table:
-    """Objects by `path_of` their key."""
+    """Objects by the `path_of` of their key."""
 
     __slots__ = ("objects", "paths")
 
@@ -35,10 +35,10 @@ class Table:
         del self.paths[bisect.bisect_left(self.paths, path)]
 
     def select(self, namespace: str = "") -> list[Stored]:
-        """Those of a namespace, or all."""
+        """Return the objects of a namespace, or all."""
         paths = self.paths
         if namespace:
-            # '0' is what follows '/'.
+            # '0' is the character after '/'.
             first = bisect.bisect_left(paths, f"{namespace}/")
             paths = paths[first : bisect.bisect_left(paths, f"{namespace}0", first)]
         objects = self.objects

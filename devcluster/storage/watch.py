@@ -1,4 +1,4 @@
-"""One reader of changes as they come."""
+"""A watch: a reader of changes as they come."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Watch:
     def __init__(
         self, *, namespace: str, limit: int, limit_bytes: int, closed: Callable[[Watch], None]
     ) -> None:
-        """`limit` changes may wait to be read, of objects of `limit_bytes`; with more, the watch is over."""
+        """Set up the watch; it overflows beyond `limit` unread changes, or `limit_bytes` of their objects."""
         self.namespace = namespace
         self._limit = limit
         self._limit_bytes = limit_bytes
@@ -29,7 +29,7 @@ class Watch:
         self._closed: Callable[[Watch], None] | None = closed
 
     def push(self, change: Change) -> None:
-        """A change that may be of interest; called by the store."""
+        """Add a change if it is in the watch's namespace; called by the store."""
         if self.namespace and change.key.namespace != self.namespace:
             return
         if self._overflown:
@@ -50,12 +50,12 @@ class Watch:
         ]
 
     async def next(self, timeout: float | None = None) -> list[Change]:
-        """All changes that wait, or those that come first; an empty list after `timeout` seconds without any.
+        """Return all pending changes, or wait for the next ones; empty after `timeout` seconds without any.
 
-        Also empty, at once, when the watch was closed.
+        Returns an empty list at once when the watch is closed.
 
         Raises:
-            Overflow: they were not read quickly enough, and some are lost.
+            Overflow: the watch was read too slowly, and has lost changes.
         """
         if not self._pending and not self._overflown and self._closed is not None:
             await self._wait(timeout)
@@ -66,11 +66,11 @@ class Watch:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether no more changes will come."""
         return self._closed is None
 
     def close(self) -> None:
-        """Receive nothing more; a reader that waits gets an empty list."""
+        """Close the watch; a waiting reader gets an empty list."""
         if self._closed is not None:
             closed, self._closed = self._closed, None
             closed(self)

@@ -9,7 +9,7 @@ from devcluster.types.json_text import Repeated
 __all__ = ["Codec", "DecodeError", "Problems", "json_type"]
 
 Problems = list[list[str | int]]
-"""Fields that are unknown or there twice: `unknown` or `duplicate`, then the path from the inside out."""
+"""Unknown and duplicate fields: `unknown` or `duplicate`, then the path from the inside out."""
 
 
 _GO_KINDS = {
@@ -24,15 +24,15 @@ _GO_KINDS = {
 
 
 class DecodeError(Exception):
-    """A value that does not fit its Go type; the text is Go's.
+    """A value does not fit its Go type; the text is Go's.
 
-    On its way out it learns where it happened: every struct puts its field before what is there.
+    Every struct on the way out adds its field to the error's path.
     """
 
     def __init__(self, head: str, go_type: str = "", *, value: Any = None, kind: str = "") -> None:
-        """`go_type` is the type aimed at; without one `head` is the whole text and the place is not told.
+        """Set up the error; `go_type` is the target type. Without it `head` is the whole text.
 
-        `kind` is what that type is made of, empty for one that reads itself, and `value` what did not fit.
+        `kind` is the target's Go kind, empty for a type that decodes itself, and `value` the wrong value.
         """
         super().__init__(head)
         self.head = head
@@ -50,7 +50,7 @@ class DecodeError(Exception):
 
     @property
     def restored(self) -> str:
-        """The text where the object was not read from JSON but restored of maps: strategic merge patches."""
+        """Return the text for a decoding from maps instead of JSON, as for strategic merge patches."""
         if not self.go_type:
             return self.head
         found = _GO_KINDS[type(self.value)]
@@ -70,17 +70,17 @@ class Codec(Protocol):
     """Reader and writer of one type."""
 
     go: str
-    """What Go calls the type in errors."""
+    """The type's Go name in errors."""
     omits: bool
-    """Whether `omitempty` leaves out a value that is false in Python; Go never leaves out a struct."""
+    """Whether `omitempty` drops a value that is false in Python; Go never drops a struct."""
     plain: type | None
     """Every value of just this type is read as it is."""
 
     def convert(self, value: Any, problems: Problems) -> Any:
-        """The value as Go would write it again; `value` is not None.
+        """Return the value as Go would write it after reading it; `value` is not None.
 
         Raises:
-            DecodeError: it does not fit.
+            DecodeError: the value does not fit the type.
         """
 
     def zero(self) -> Any:

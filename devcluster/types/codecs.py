@@ -1,4 +1,4 @@
-"""How Go reads a JSON value into each type of the table, and what it writes back: one codec for each type."""
+"""Codecs for the types of the table: decoding of JSON values as Go does, and their re-encoding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _JSON_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSch
 
 
 def codec_of(go: str) -> Codec:
-    """The codec of a Go type as the table writes it: `*int32`, `[]string`, `map[string]…`, a type's name."""
+    """Return the codec of a Go type by its name in the table: `*int32`, `[]string`, a struct."""
     return _codec_of(go)
 
 
@@ -42,7 +42,7 @@ def _codec_of(go: str) -> Codec:
 
 
 class _Pointer:
-    """Set or not: what is set is written, even when it is empty."""
+    """The codec of a pointer: a set value is written even if it is empty."""
 
     omits = False
 
@@ -133,7 +133,7 @@ class _Map:
 
 
 _Field = tuple[Callable[[Any, Problems], Any], bool, tuple[str, ...], type | None]
-"""Its reader, whether what is false in Python is left out, its path for errors, and `Codec.plain`."""
+"""A field's converter, whether it omits false values, its path for errors, and its `Codec.plain`."""
 
 
 class Struct:
@@ -143,14 +143,14 @@ class Struct:
     plain: type | None = None
 
     def __init__(self, name: str) -> None:
-        """`name`: its OpenAPI name. Its fields are looked at when first used: types contain themselves."""
+        """Set up the codec by OpenAPI name; fields are resolved at first use: types may be recursive."""
         self.go = table.go_name(name)
         self._name = name
         self._short = name.rpartition(".")[2]
 
     @functools.cached_property
     def _fields(self) -> dict[str, _Field]:
-        """By name."""
+        """The fields by name."""
         return {
             path[0]: (
                 codec.convert,
@@ -163,7 +163,7 @@ class Struct:
 
     @functools.cached_property
     def _always(self) -> tuple[tuple[str, Callable[[], Any]], ...]:
-        """The fields that are written even when nobody set them, with their empty values."""
+        """Return the fields that are written even if unset, with functions for their empty values."""
         return tuple(
             (path[0], codec.zero)
             for path, codec, flags in _flattened(self._name)
@@ -171,7 +171,7 @@ class Struct:
         )
 
     def convert(self, value: Any, problems: Problems) -> dict[str, Any]:
-        """As `Codec.convert`."""
+        """Convert a value as `Codec.convert` does."""
         if type(value) is not dict:
             return self._with_repeated(value, problems)
         fields = self._fields
@@ -204,11 +204,11 @@ class Struct:
         return converted
 
     def zero(self) -> dict[str, Any]:
-        """As `Codec.zero`."""
+        """Return the empty value as `Codec.zero` does."""
         return {name: zero() for name, zero in self._always}
 
     def _with_repeated(self, value: Any, problems: Problems) -> dict[str, Any]:
-        """The same for an object with a name twice: a known one is reported where it comes again."""
+        """Convert an object with a repeated name; a known name is reported where it recurs."""
         if not isinstance(value, Repeated):
             raise DecodeError(json_type(value), self.go, value=value, kind="struct")
         seen = set()
@@ -225,7 +225,7 @@ class Struct:
 
 
 def _merged(value: Repeated) -> dict[str, Any]:
-    """The object as Go reads it: an object that comes again is added to the one before."""
+    """Merge repeated objects as Go does: a later object's fields are added to the earlier one."""
     merged: dict[str, Any] = {}
     for name, item in value.pairs:
         before = merged.get(name)
@@ -249,12 +249,12 @@ def _repeated(pairs: Iterable[tuple[str, Any]]) -> Problems:
 
 
 def _never_empty(codec: Codec) -> bool:
-    """Whether `omitempty` has no effect: a struct is never empty to Go, a pointer is when it is not set."""
+    """Return whether `omitempty` has no effect: Go never omits a struct, but does omit an unset pointer."""
     return not codec.omits and not isinstance(codec, _Pointer)
 
 
 def _flattened(name: str) -> list[tuple[tuple[str, ...], Codec, str]]:
-    """The fields, those of embedded structs too; after its name each has the structs it is embedded in."""
+    """Return the fields, embedded structs' fields too; a path is the name, then the embedding structs."""
     fields: list[tuple[tuple[str, ...], Codec, str]] = []
     for json_name, go, flags, _ in table.fields_of(name):
         if json_name:

@@ -1,9 +1,8 @@
-"""Objects of built-in types as Go would hold them after reading JSON: typed, without what it does not know.
+"""Objects of built-in types as Go would hold them after reading JSON: typed, without unknown fields.
 
-Reading JSON into a Go struct and writing it again changes it, and what the server stores and answers has
-gone through that: unknown fields and nulls are gone, and so are empty fields of `omitempty`; those without it
-are there, times are in UTC, quantities canonical. A value of the wrong type fails with the text that Go has
-for it.
+The server stores and returns objects that were read into a Go struct and written again. This drops unknown
+fields, nulls and empty fields with `omitempty`, and adds empty fields without it. Times become UTC,
+quantities canonical. A value of the wrong type fails with Go's message.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from devcluster.types.table import go_name
 __all__ = ["cannot_be_handled", "convert", "decode_strict"]
 
 _MOST_PROBLEMS = 100
-"""Lines of field validation after which Go's decoder says no more."""
+"""The maximum of field validation's findings; Go's decoder reports no more."""
 
 
 def decode_strict(
@@ -32,11 +31,10 @@ def decode_strict(
     *,
     raw: bytes | str | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
-    """The object that `document` stands for, and what field validation has to say.
+    """Decode `document`; return the object and the findings of field validation.
 
-    `raw`, the JSON text the document was parsed from, is looked through for fields that are there twice;
-    leave it out when nobody will hear of it (`fieldValidation=Ignore`). The second result has lines such as
-    `unknown field "spec.foo"` and `duplicate field "spec.replicas"`, in the order in which they stand there.
+    `raw`, the document's JSON text, is searched for duplicate fields; omit it for `fieldValidation=Ignore`.
+    Findings such as `unknown field "spec.foo"` and `duplicate field "spec.replicas"` are in document order.
 
     Raises:
         StatusError: 400, a value has the wrong type; the `DecodeError` is its cause.
@@ -50,7 +48,7 @@ def decode_strict(
 
 
 def convert(document: Any, openapi_name: str) -> tuple[dict[str, Any], list[str]]:
-    """`decode_strict` for those who wrap the error in a text of their own, as patches do.
+    """Decode as `decode_strict` does, for callers with their own error text, such as patches.
 
     Raises:
         DecodeError: a value has the wrong type.
@@ -66,7 +64,7 @@ def convert(document: Any, openapi_name: str) -> tuple[dict[str, Any], list[str]
 
 
 def cannot_be_handled(gvk: tuple[str, str, str], why: str, *, expected: str = "") -> StatusError:
-    """The 400 for a body that cannot become an object of kind `expected` (default: its own kind)."""
+    """Build the 400 for a body that cannot become an object of kind `expected` (default: its own kind)."""
     _, version, kind = gvk
     return bad_request(f'{kind} in version "{version}" cannot be handled as a {expected or kind}: {why}')
 
@@ -79,7 +77,7 @@ def _root(openapi_name: str) -> Struct:
 
 
 def _line(problem: Sequence[str | int]) -> str:
-    """`problem` is the path from the inside out, after the word for what is wrong with the field."""
+    """Format a finding; `problem` is its type, and then the path from the inside out."""
     what, *path = problem
     shown = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in reversed(path))
     return f'{what} field "{shown.removeprefix(".")}"'

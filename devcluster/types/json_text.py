@@ -17,18 +17,18 @@ class Repeated(dict[str, Any]):
     __slots__ = ("pairs",)
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        """`pairs`: all of them, in order."""
+        """Set up the object; `pairs` are all fields in order."""
         super().__init__(pairs)
         self.pairs = pairs
 
 
 def with_repeated(raw: bytes | str, document: Any) -> Any | None:
-    """`document`, as orjson has read it from `raw`, with `Repeated` in place of such objects.
+    """Return `document`, parsed from `raw`, with `Repeated` in place of objects with a repeated name.
 
-    None when it has none.
+    The result is None if there are none.
     """
     if _is_compact(raw, document):
-        return None  # the quick way, for what most clients send
+        return None  # the fast path for most clients' bodies
     found = False
 
     def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def with_repeated(raw: bytes | str, document: Any) -> Any | None:
 
 
 def _is_compact(raw: bytes | str, document: Any) -> bool:
-    """Whether it is just what orjson would write, which never writes a name twice."""
+    """Return whether `raw` is orjson's own output, which never repeats a name."""
     try:
         return orjson.dumps(document) == raw.strip()
     except orjson.JSONEncodeError:  # it goes less deep than others
@@ -55,9 +55,9 @@ def _is_compact(raw: bytes | str, document: Any) -> bool:
 
 
 def duplicate_fields(raw: bytes | str, document: Any) -> list[str]:
-    """What is there twice, as the server reports it: `duplicate field "spec.replicas"`, in order.
+    """Return the duplicate fields in order, as the server reports them: `duplicate field "spec.replicas"`.
 
-    `document` is what orjson has read from `raw`.
+    `document` is the result of orjson for `raw`.
     """
     marked = with_repeated(raw, document)
     if marked is None:

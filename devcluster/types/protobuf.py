@@ -1,6 +1,6 @@
 """Bodies in `application/vnd.kubernetes.protobuf`: an envelope that names the kind, and the object in it.
 
-The messages of the built-in types are read into what their JSON would be.
+The messages of the built-in types are decoded into the values of their JSON.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _SHOWN = 30
 
 
 def decode_protobuf(body: bytes, default: tuple[str, str, str] | None = None) -> dict[str, Any]:
-    """The object in a body, as `decode_strict` would have it.
+    """Decode the object in a body, in the form of `decode_strict`.
 
-    `default` is the (group, version, kind) that the path is about, and of a body that does not say its own.
+    `default` is the (group, version, kind) of the path, for a body that does not name its own.
 
     Raises:
-        StatusError: 400, the body is broken, or of a kind that is not built in.
+        StatusError: 400, the body is malformed, or its kind is not built in.
     """
     try:
         gvk, raw = _envelope(body, default or ("", "", ""))
@@ -48,7 +48,7 @@ def decode_protobuf(body: bytes, default: tuple[str, str, str] | None = None) ->
 
 
 def excerpt(body: bytes) -> str:
-    """The start of a body, as the server shows one that it cannot make out."""
+    """Return the start of a body, as the server shows a body that it cannot parse."""
     if not body:
         return "<empty>"
     more = " ..." if len(body) > _SHOWN else ""
@@ -170,7 +170,7 @@ def _reader(go: str) -> Read:
 
 
 def _strings(field: Field, name: str) -> list[str]:
-    """A message that is nothing but a list of strings."""
+    """Decode a message that contains only a list of strings."""
     return [wire.text(item, "items") for item in wire.fields(wire.submessage(field, name))]
 
 
@@ -212,7 +212,7 @@ def _int_or_string(field: Field, name: str) -> int | str:
 
 
 def _raw(field: Field, name: str) -> Any:
-    """Bytes of JSON, or another object in protobuf."""
+    """Return JSON bytes, or another object in protobuf."""
     raw = b""
     for part in wire.fields(wire.submessage(field, name)):
         raw = wire.submessage(part, "raw")

@@ -1,4 +1,4 @@
-"""Quantities (`500m`, `1Gi`, `1e3`) in the one form in which the server shows each."""
+"""The canonical form of quantities (`500m`, `1Gi`, `1e3`), as the server shows them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
 _SUFFIX = re.compile(r"[eEinumkKMGTP]*[-+]?[0-9]*")
 _FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _LIMIT = 2**63 - 1
-_TOO_LONG = 1000  # nobody means such a number, and it would take time
+_TOO_LONG = 1000  # longer numbers are never meant, and would take time
 _DIGITS_KEPT = 18
 _BINARY_DIGITS_KEPT = 15
 
@@ -28,10 +28,10 @@ class InvalidQuantity(ValueError):
 
 @functools.lru_cache(maxsize=4096)
 def canonical(text: str) -> str:
-    """The quantity as the server writes it: no fraction, the largest suffix that fits, nothing below nano.
+    """Return the canonical quantity: no fraction, the largest suffix that fits, nothing below nano.
 
     Raises:
-        InvalidQuantity: it is none.
+        InvalidQuantity: the text is not a quantity.
     """
     match = _PATTERN.fullmatch(text)
     if match is None or not 0 < len(text) < _TOO_LONG:
@@ -50,12 +50,12 @@ def canonical(text: str) -> str:
     power = int(exponent[1]) if suffix not in _DECIMAL and exponent is not None else _DECIMAL[suffix]
     if _is_plain_decimal(whole, part, power):
         return text
-    power = max(-60, min(60, power))  # far beyond what is kept either way
+    power = max(-60, min(60, power))  # beyond the kept digits either way
     return _decimal(_nanos(digits * Fraction(10) ** power), exponent=suffix not in _DECIMAL)
 
 
 def _is_plain_decimal(whole: str, part: str, power: int) -> bool:
-    """Whether the text is taken for canonical as it stands, a sign, a dot or zeros in it or not."""
+    """Return whether the server takes the text as canonical, even with a sign, a dot or zeros."""
     scale = power - len(part)
     shifted = whole + part
     return (
@@ -68,12 +68,12 @@ def _is_plain_decimal(whole: str, part: str, power: int) -> bool:
 
 
 def _is_plain_binary(whole: str, power: int) -> bool:
-    """The same for whole numbers with a binary suffix."""
+    """Return whether a whole number with a binary suffix is canonical already."""
     return len(whole) + 3 * power < _BINARY_DIGITS_KEPT and int(whole) & 7 != 0
 
 
 def _nanos(value: Fraction) -> int:
-    """In billionths, rounded away from zero."""
+    """Return the value in billionths, rounded away from zero."""
     scaled = abs(value) * 10**9
     rounded = -(-scaled.numerator // scaled.denominator)
     return -rounded if value < 0 else rounded

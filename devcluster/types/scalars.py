@@ -186,7 +186,7 @@ class _Raw:
 
 
 def _first_wrong(text: str) -> int:
-    """Where Go's decoder says it stopped, in text that is not base64."""
+    """Return the offset at which Go's decoder reports the error in invalid base64."""
     match = re.match(r"[A-Za-z0-9+/\r\n]*", text)
     assert match is not None
     position = match.end()

@@ -1,4 +1,4 @@
-"""Schemas of the built-in types, made of the table node by node as somebody looks at them."""
+"""Schemas of the built-in types, built from the table on demand, node by node."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _RAW = frozenset({"FieldsV1", "JSON", "RawExtension"})
 
 
 def schema_for(group: str, version: str, kind: str) -> Schema:
-    """The schema of a built-in kind.
+    """Return the schema of a built-in kind.
 
     Raises:
-        KeyError: there is no such built-in kind.
+        KeyError: the kind is not built in.
     """
     name = table.name_of(group, version, kind)
     if name is None:
@@ -30,10 +30,10 @@ def schema_for(group: str, version: str, kind: str) -> Schema:
 
 @functools.cache
 def schema_of(openapi_name: str) -> Schema:
-    """The schema of a built-in type by its OpenAPI name, such as `io.k8s.api.apps.v1.Deployment`.
+    """Return the schema of a built-in type by its OpenAPI name, such as `io.k8s.api.apps.v1.Deployment`.
 
     Raises:
-        KeyError: there is no such type, or it is not a component of the published documents.
+        KeyError: the type does not exist, or is not a component of the published documents.
     """
     schema = _node(table.entries()[openapi_name]["schema"])
     schema.openapi_name = openapi_name

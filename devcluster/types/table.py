@@ -1,6 +1,6 @@
 """The generated table of built-in types, read at its first use.
 
-`builtin.json` is made by scripts/generate-devcluster-types, which says what is in it.
+scripts/generate-devcluster-types makes `builtin.json`, and describes its content.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OPTIONS = frozenset(
 
 @functools.cache
 def entries() -> dict[str, dict[str, Any]]:
-    """Every type by its OpenAPI name, as the file has it; not to be changed."""
+    """Return every type by its OpenAPI name, as in the file; do not modify it."""
     loaded: dict[str, dict[str, Any]] = orjson.loads(Path(__file__).with_name("builtin.json").read_bytes())
     return loaded
 
@@ -38,7 +38,7 @@ def _kinds() -> dict[tuple[str, str, str], str]:
 
 
 def name_of(group: str, version: str, kind: str) -> str | None:
-    """The OpenAPI name of a built-in kind, its list or an options kind; None for what is not built in."""
+    """Return the OpenAPI name of a built-in kind, list kind or options kind, or None."""
     name = _kinds().get((group, version, kind))
     if name is None and kind in _OPTIONS:  # every group has them
         return META + kind if META + kind in entries() else None
@@ -46,19 +46,19 @@ def name_of(group: str, version: str, kind: str) -> str | None:
 
 
 def go_type(name: str) -> list[list[Any]] | str:
-    """How Go sees the type: the fields of a struct, or another type's expression, or `custom`."""
+    """Return the Go type: the fields of a struct, or another type's expression, or `custom`."""
     go: list[list[Any]] | str = entries()[name]["go"]
     return go
 
 
 def fields_of(name: str) -> list[list[Any]]:
-    """The fields of a struct: JSON name, Go type, what is omitted when empty, protobuf number."""
+    """Return the fields of a struct: JSON name, Go type, omission flags, protobuf number."""
     go = go_type(name)
     assert isinstance(go, list), name
     return go
 
 
 def go_name(name: str) -> str:
-    """What Go's errors call the type: `v1.DeploymentSpec`."""
+    """Return the type's name in Go's errors: `v1.DeploymentSpec`."""
     package, _, short = name.rpartition(".")
     return f"{package.rpartition('.')[2]}.{short}"

@@ -1,4 +1,4 @@
-"""Times as Kubernetes writes them: RFC 3339, UTC, whole seconds or microseconds."""
+"""Times in Kubernetes' format: RFC 3339, UTC, whole seconds or microseconds."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class InvalidTime(ValueError):
 
 
 def normal_time(text: str) -> str:
-    """The same time in UTC, fractions of a second cut off.
+    """Convert a time to UTC without fractions of a second.
 
     Raises:
-        InvalidTime: it is none.
+        InvalidTime: the text is not a time.
     """
     if _SIMPLE.fullmatch(text):
         return text
@@ -56,10 +56,10 @@ def normal_time(text: str) -> str:
 
 
 def normal_micro_time(text: str) -> str:
-    """The same time in UTC with six digits of a second, which must be there.
+    """Convert a time with microseconds to UTC; the six digits are required.
 
     Raises:
-        InvalidTime: it is none.
+        InvalidTime: the text is not such a time.
     """
     if _SIMPLE_MICRO.fullmatch(text):
         return text
@@ -67,10 +67,10 @@ def normal_micro_time(text: str) -> str:
 
 
 def from_seconds(seconds: int, nanos: int = 0, *, micro: bool = False) -> str:
-    """A time given in seconds since 1970, as protobuf has it.
+    """Format a time given in seconds since 1970, as protobuf has it.
 
     Raises:
-        InvalidTime: beyond what can be written.
+        InvalidTime: the time is out of range.
     """
     try:
         moment = _EPOCH + datetime.timedelta(seconds=seconds, microseconds=nanos // 1000)

@@ -24,7 +24,7 @@ _FIXED32 = 5
 _MAX_VARINT_BITS = 64
 
 Field = tuple[int, int, int | bytes]
-"""Its number, its wire type, and the value as far as the wire type tells."""
+"""A field's number, its wire type, and its value, decoded as far as the wire type tells."""
 
 
 class BrokenMessage(ValueError):
@@ -32,10 +32,10 @@ class BrokenMessage(ValueError):
 
 
 def fields(data: bytes) -> Iterator[Field]:
-    """The fields of a message in their order.
+    """Yield the fields of a message in their order.
 
     Raises:
-        BrokenMessage: it ends too early, or has what cannot be skipped.
+        BrokenMessage: the message ends too early, or has a field that cannot be skipped.
     """
     position, end = 0, len(data)
     while position < end:
@@ -63,7 +63,7 @@ def fields(data: bytes) -> Iterator[Field]:
 
 
 def integer(field: Field, name: str, *, bits: int = 64) -> int:
-    """A signed number of so many bits."""
+    """Decode a signed number of `bits` bits."""
     value = field[2]
     if isinstance(value, bytes):
         raise _wrong(field, name)
@@ -72,12 +72,12 @@ def integer(field: Field, name: str, *, bits: int = 64) -> int:
 
 
 def boolean(field: Field, name: str) -> bool:
-    """True or false."""
+    """Decode a boolean."""
     return integer(field, name) != 0
 
 
 def double(field: Field, name: str) -> float:
-    """A 64-bit float."""
+    """Decode a 64-bit float."""
     value = field[2]
     if field[1] != _FIXED64 or not isinstance(value, bytes):
         raise _wrong(field, name)
@@ -85,7 +85,7 @@ def double(field: Field, name: str) -> float:
 
 
 def submessage(field: Field, name: str) -> bytes:
-    """A message within this one, or plain bytes."""
+    """Return a nested message, or plain bytes."""
     value = field[2]
     if field[1] != _BYTES or not isinstance(value, bytes):
         raise _wrong(field, name)
@@ -93,12 +93,12 @@ def submessage(field: Field, name: str) -> bytes:
 
 
 def text(field: Field, name: str) -> str:
-    """A string; what is not UTF-8 in it is replaced, as it is when Go writes JSON."""
+    """Decode a string; invalid UTF-8 is replaced, as when Go writes JSON."""
     return submessage(field, name).decode("utf-8", "replace")
 
 
 def repeated_integers(field: Field, name: str, *, bits: int) -> list[int]:
-    """One number of a list, or a packed list of them."""
+    """Decode a list's packed numbers, or one of its unpacked numbers."""
     if field[1] != _BYTES:
         return [integer(field, name, bits=bits)]
     packed = submessage(field, name)

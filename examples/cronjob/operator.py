@@ -21,7 +21,7 @@ PARTS = [each.alias or name for name, each in Schedule.model_fields.items()]
 
 
 class CronJobOperator(Operator[CronJob]):
-    """Starts Jobs. One that is late has the name of its time, so that no run is started twice."""
+    """Operator that starts Jobs on schedule. A Job's name contains its time, so that no run starts twice."""
 
     versions = (NextCronJob,)
     owns = (Job,)

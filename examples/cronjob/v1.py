@@ -16,7 +16,7 @@ GROUP = "cron.example.com"
 
 
 class Job(Resource, group="batch", version="v1", plural="jobs"):
-    """Pods that run to an end."""
+    """Pods that run to completion."""
 
     spec: dict[str, Any] = Field(default_factory=dict)
     status: dict[str, Any] = Field(default_factory=dict)
@@ -66,7 +66,7 @@ class CronJobStatus(Status, conditions={"Scheduled": "the next Job starts at sta
     )
 )
 class CronJob(Resource, group=GROUP, version="v1", plural="cronjobs"):
-    """Starts a Job at each time of a schedule."""
+    """A schedule, and the Job to start at each of its times."""
 
     spec: CronJobSpec
     """The Jobs, and the times at which they start."""

@@ -38,7 +38,7 @@ class CronJobSpec(RunsSpec):
 
 @crd(columns=(Column("Last", "date", ".status.lastScheduleTime", "The time of the last run"),), storage=False)
 class CronJob(Resource, group=GROUP, version="v2", plural="cronjobs"):
-    """Starts a Job at each time of a schedule."""
+    """A schedule, and the Job to start at each of its times."""
 
     spec: CronJobSpec
     """The Jobs, and the times at which they start."""

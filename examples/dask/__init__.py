@@ -1,1 +1,1 @@
-"""Operators that run Dask: clusters, groups of workers, jobs, and a scaler."""
+"""Operators for Dask: clusters, groups of workers, jobs, and an autoscaler."""

@@ -17,7 +17,7 @@ from manager.util import clock
 T = TypeVar("T", bound=Resource)
 
 COOLDOWN = timedelta(seconds=15)
-"""So long after a change the autoscaler takes no workers away."""
+"""The time after a change during which the autoscaler removes no workers."""
 
 
 class _AsksScheduler(Operator[T]):
@@ -32,7 +32,7 @@ class _AsksScheduler(Operator[T]):
 
 
 class ClusterOperator(_AsksScheduler[DaskCluster]):
-    """Keeps a scheduler, its Service, and the first group of workers."""
+    """Operator that keeps a scheduler, its Service, and the first group of workers."""
 
     owns = (Deployment, Service, DaskWorkerGroup)
     rights = (rbac(groups=GROUP, resources="daskclusters", verbs="delete"),)
@@ -49,7 +49,7 @@ class ClusterOperator(_AsksScheduler[DaskCluster]):
         await ctx.apply(Service(metadata=named(cluster, name), spec={"selector": labels, "ports": ports}))
         workers = WorkerGroupSpec(cluster=cluster.metadata.name, worker=cluster.spec.worker)
         group = DaskWorkerGroup(metadata=named(cluster, f"{cluster.metadata.name}-default"), spec=workers)
-        # From then on the number is the autoscaler's, or of who calls `kubectl scale`.
+        # Afterwards only the autoscaler, or a user of `kubectl scale`, changes the number.
         await ctx.apply(group, initial=(".spec.worker.replicas",))
         ready = scheduler.is_available
         ctx.condition("Ready", ready, "SchedulerAvailable" if ready else "SchedulerStarts")
@@ -66,7 +66,7 @@ class ClusterOperator(_AsksScheduler[DaskCluster]):
 
 
 class WorkerGroupOperator(_AsksScheduler[DaskWorkerGroup]):
-    """Keeps a Deployment for each worker, as each has a name; those of the highest numbers leave first."""
+    """Operator that keeps a Deployment per worker, since each has a name; the highest numbers leave first."""
 
     owns = (Deployment,)
     reads = (DaskCluster,)
@@ -89,7 +89,7 @@ class WorkerGroupOperator(_AsksScheduler[DaskWorkerGroup]):
 
 
 class JobOperator(Operator[DaskJob]):
-    """Runs a program once, on a cluster that goes when the program has ended."""
+    """Operator that runs a program once, on a cluster that it deletes afterwards."""
 
     owns = (DaskCluster, Pod)
 
@@ -117,7 +117,7 @@ class JobOperator(Operator[DaskJob]):
 
 
 class AutoscalerOperator(_AsksScheduler[DaskAutoscaler]):
-    """Asks the scheduler how many workers it wants, and scales the first group."""
+    """Operator that scales the first group to the number of workers that the scheduler wants."""
 
     reads = (DaskWorkerGroup,)
     rights = (rbac(groups=GROUP, resources="daskworkergroups", verbs="patch"),)

@@ -23,7 +23,7 @@ class SchedulerAway(Blocked):
 
 
 class SchedulerClient:
-    """Asks schedulers; their addresses are `HOST:PORT`. Tests have another one."""
+    """A client of schedulers, whose addresses are `HOST:PORT`. Tests replace it."""
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=4))
@@ -42,7 +42,7 @@ class SchedulerClient:
         return None if since is None else datetime.fromtimestamp(float(since), UTC)
 
     async def retire(self, address: str, names: Sequence[str]) -> None:
-        """Have workers hand over what they hold, and stop; those that are unknown have done so."""
+        """Make workers hand over their data and stop; unknown workers have stopped already."""
         known = (await self._ask("GET", address, "get_workers"))["workers"]
         leaving = [each["address"] for each in known if each["name"] in names]
         if leaving:

@@ -12,14 +12,14 @@ __all__ = ["Database", "DatabaseSpec", "DatabaseStatus", "Job", "StatefulSet"]
 
 
 class StatefulSet(Resource, group="apps", version="v1", plural="statefulsets"):
-    """Keeps pods that have names and an order."""
+    """A controller of pods that have names and an order."""
 
     spec: dict[str, Any] = Field(default_factory=dict)
     status: dict[str, Any] = Field(default_factory=dict)
 
 
 class Job(Resource, group="batch", version="v1", plural="jobs"):
-    """Pods that run to an end."""
+    """Pods that run to completion."""
 
     spec: dict[str, Any] = Field(default_factory=dict)
     status: dict[str, Any] = Field(default_factory=dict)

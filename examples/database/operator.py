@@ -15,7 +15,7 @@ REVISION = "controller-revision-hash"
 
 
 class DatabaseOperator(Operator[Database]):
-    """Keeps a StatefulSet whose pods are replaced by the operator alone, and the ConfigMap that they read."""
+    """Operator that keeps a StatefulSet and its ConfigMap, and replaces the StatefulSet's pods itself."""
 
     owns = (StatefulSet, Job, ConfigMap)
     watches = (Watch(Pod, label=LABEL),)
@@ -48,7 +48,7 @@ class DatabaseOperator(Operator[Database]):
 
     @upgrade.step(limit=60)
     async def stop_writes(self, database: Database, ctx: Context) -> None:
-        """Have the servers refuse writes."""
+        """Make the servers refuse writes."""
         await ctx.apply(settings(database, writable=False))
 
     @upgrade.step(limit=60)
@@ -84,7 +84,7 @@ class DatabaseOperator(Operator[Database]):
 
     @upgrade.step(limit=60)
     async def allow_writes(self, database: Database, ctx: Context) -> None:
-        """Have the servers accept writes again."""
+        """Make the servers accept writes again."""
         await ctx.apply(settings(database, writable=True))
 
     @upgrade.step(limit=60)
@@ -95,7 +95,7 @@ class DatabaseOperator(Operator[Database]):
 
 
 async def job_done(database: Database, ctx: Context, work: str) -> str | None:
-    """Have a Job done, once for each upgrade; return what it waits for."""
+    """Run a Job, once per upgrade; return what it waits for, or None when it is done."""
     # Another upgrade has another generation, and does not take this Job for its own.
     name = f"{database.metadata.name}-{work}-{database.status.upgrade.generation}"
     container = {"name": work, "image": f"database:{database.spec.version}", "args": [work]}

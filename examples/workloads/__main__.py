@@ -18,7 +18,7 @@ def main() -> int:
     from manager.telemetry.logs import configured
 
     options = parse_options(sys.argv[1:])
-    # What the library logs is for operators; what matters to the user of this program comes as exceptions.
+    # The library's log is for operators; this program reports errors from exceptions.
     with configured(level="error"):
         return asyncio.run(run(options))
 

@@ -1,4 +1,4 @@
-"""What can go wrong, in the program's own words."""
+"""The program's errors, with messages for its users."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ __all__ = ["Failure"]
 
 
 class Failure(Exception):
-    """The program cannot go on; the text is one line for the person who started it."""
+    """The program cannot continue; the text is one line for its user."""

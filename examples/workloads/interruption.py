@@ -20,13 +20,13 @@ FORCED = 1
 
 
 class Interrupted(Exception):
-    """Somebody asked for the end."""
+    """The user interrupted the program."""
 
 
 class Interruption:
-    """While entered, signals reach the work given to `unless_asked`, and nothing else: cleaning up goes on.
+    """A scope in which signals cancel only the work given to `unless_asked`; clean-up continues.
 
-    Attributes: `left_behind` is what remains on the cluster if the process ends now; "" for nothing.
+    Attributes: `left_behind` describes what remains on the cluster if the process ends now; "" for nothing.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Interruption:
             loop.remove_signal_handler(number)
 
     async def unless_asked(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`; raises Interrupted when the end is asked for first, which cancels it."""
+        """Return the result of `work`; an interruption cancels it and raises Interrupted."""
         task = asyncio.create_task(work)
         self._work = task
         if self._asked:

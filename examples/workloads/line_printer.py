@@ -8,14 +8,14 @@ import os
 __all__ = ["LinePrinter"]
 
 WAITING = 1000
-"""Lines that may wait to be printed; then whoever has more has to wait too."""
+"""The maximum of lines that wait to be printed; further writers wait."""
 
 
 class LinePrinter:
-    """Writes lines to a file descriptor, in the order in which they were given.
+    """A writer of lines to a file descriptor, in order.
 
-    A pager or a slow disk stops the thread that writes, and in time those who read the logs, but never the
-    loop: Ctrl-C works at all times.
+    A pager or a slow disk blocks the thread that writes, and then the readers of logs, but never the event
+    loop: Ctrl-C always works.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -23,11 +23,11 @@ class LinePrinter:
         self._lines: asyncio.Queue[bytes] = asyncio.Queue(WAITING)
 
     async def print(self, line: bytes) -> None:
-        """Have a line printed; waits only when too many are waiting already."""
+        """Queue a line for printing; waits only if the queue is full."""
         await self._lines.put(line + b"\n")
 
     async def run(self) -> None:
-        """Print until cancelled; raises BrokenPipeError when nobody reads any more."""
+        """Print until cancelled; raises BrokenPipeError when the reader has gone."""
         while True:
             block = [await self._lines.get()]
             while not self._lines.empty():
@@ -35,6 +35,6 @@ class LinePrinter:
             await asyncio.to_thread(self._write, b"".join(block))
 
     def _write(self, block: bytes) -> None:
-        """Past Python's own buffer, which would fail once more at the end of a process with a broken pipe."""
+        """Bypass Python's buffer, which would fail once more at exit after a broken pipe."""
         while block:
             block = block[os.write(self._descriptor, block) :]

@@ -17,11 +17,11 @@ from manager.util.backoff import Backoff
 __all__ = ["LogFollower"]
 
 IDLE_TIMEOUT = 300.0
-"""Seconds without a line after which the connection may be dead; a new one then repeats nothing."""
+"""Seconds without a line after which the connection may be dead; a new one repeats no lines."""
 
 
 class LogFollower:
-    """Reads the log of one container of a pod until the pod has gone, and hands each line to `show`."""
+    """A reader of a container's log, which passes each line to `show` until the pod is gone."""
 
     def __init__(
         self, client: Client, pod: Pod, container: str, *, show: Callable[[str], Awaitable[None]]
@@ -45,10 +45,10 @@ class LogFollower:
             try:
                 await self._read()
             except NotFound:
-                return  # the pod has gone, and whoever watches pods has yet to hear of it
+                return  # the pod is gone, but the watch has not reported it yet
             except KubeError as error:
                 self._tell(str(error))
-            # A log that ends is that of a container which ended; the pod may start it again.
+            # The log ends when the container ends; the pod may restart it.
             if self._gone.is_set():
                 return
             with suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""How far a log has been read, so that reading it goes on after a cut without a gap or a repetition."""
+"""The position in a log, for reading on after a broken connection without a gap or a repetition."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LogPosition:
         self._to_come_again: Counter[str] = Counter()
 
     def resume(self) -> datetime | None:
-        """Return the time from which the log continues here; to be called before each connection."""
+        """Return the time from which the log continues here; call it before each connection."""
         self._to_come_again = self._read.copy()
         return datetime.fromisoformat(self._second) if self._second else None
 

@@ -20,11 +20,11 @@ OURS = ("app.kubernetes.io/managed-by", "operator-manager-workloads-example")
 RUN = "examples.operator-manager/run"
 
 LOOK_EVERY = 0.5
-"""Seconds."""
+"""Seconds between two looks at the namespace."""
 
 
 async def clear_leftovers(client: Client, name: str, *, timeout: float) -> None:
-    """Have no namespace of that name. Raises Failure when there is one that this program did not make."""
+    """Delete an earlier run's namespace of that name. Raises Failure if it belongs to another program."""
     found = await client.uncached.find(Namespace, ObjectKey("", name))
     if found is None:
         return
@@ -42,14 +42,14 @@ async def clear_leftovers(client: Client, name: str, *, timeout: float) -> None:
 
 
 async def create_namespace(client: Client, name: str) -> Namespace:
-    """Create it. Raises AlreadyExists when somebody else was faster."""
+    """Create the namespace. Raises AlreadyExists when another client was faster."""
     label, value = OURS
     run = str(uuid.uuid4())
     wanted = Namespace(metadata=ObjectMeta(name=name, labels={label: value}, annotations={RUN: run}))
     try:
         return await client.create(wanted)
     except (AlreadyExists, TransportError):
-        # A broken connection says nothing about what the server did before.
+        # After a broken connection it is unknown whether the server created the namespace.
         found = await client.uncached.find(Namespace, wanted.key)
         if found is not None and found.metadata.annotations.get(RUN) == run:
             return found
@@ -84,7 +84,7 @@ async def remove_namespace(client: Client, namespace: Namespace, *, timeout: flo
 
 
 def _what_holds(namespace: Namespace) -> str:
-    """What the cluster says keeps the namespace from going; "" while nothing does."""
+    """Return the cluster's reasons why the namespace still exists; "" for none."""
     conditions = namespace.status.get("conditions", ())
     return "; ".join(
         each["message"] for each in conditions if each["status"] == "True" and each.get("message")

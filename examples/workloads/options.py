@@ -1,4 +1,4 @@
-"""What the command line asks for."""
+"""The command-line options."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Options:
 
 
 def parse_options(arguments: Sequence[str]) -> Options:
-    """The options in `arguments`; a wrong one ends the process with code 2 and a line that names it."""
+    """Parse the options; a wrong one ends the process with code 2 and a line that names it."""
     parser = argparse.ArgumentParser(
         prog="python -m examples.workloads",
         description="Runs two replicas of an image behind /hello, in a namespace of their own, and follows "
@@ -65,7 +65,7 @@ def parse_options(arguments: Sequence[str]) -> Options:
 def _dns_label(text: str) -> str:
     if DNS_LABEL.fullmatch(text) is None:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no name of a namespace: at most 63 lower-case letters, digits and '-' within"
+            f"{text!r} is not a namespace's name: at most 63 lower-case letters, digits and '-' within"
         )
     return text
 

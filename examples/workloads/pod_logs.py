@@ -16,7 +16,7 @@ __all__ = ["follow_logs"]
 
 
 async def follow_logs(client: Client, namespace: str) -> None:
-    """Print each line with its pod's name before it, until cancelled or until nobody reads them any more."""
+    """Print each line after its pod's name, until cancelled or until the reader has gone."""
     printer = LinePrinter(sys.stdout.fileno())
     followers: dict[str, LogFollower] = {}
     try:
@@ -39,7 +39,7 @@ async def follow_logs(client: Client, namespace: str) -> None:
 
 
 def _has_started(pod: Pod) -> bool:
-    """Whether the container runs or has run: before that it has no log."""
+    """Return whether the container runs or has run; before that it has no log."""
     for status in pod.status.get("containerStatuses", ()):
         if status["name"] == NAME:
             states = status.get("state", {}).keys() | status.get("lastState", {}).keys()

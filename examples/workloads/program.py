@@ -20,7 +20,7 @@ __all__ = ["run"]
 OK, FAILED = 0, 1
 
 REMOVED_WITHIN = 120.0
-"""Seconds that the namespace may take to go in the end: pods get 30 of them to stop."""
+"""Seconds for the namespace's deletion at the end: its pods get 30 of them to stop."""
 
 
 async def run(options: Options) -> int:
@@ -47,7 +47,7 @@ async def _in_own_namespace(client: Client, options: Options, interruption: Inte
     """Make the namespace, work in it, and delete it, whatever happened; returns the exit code."""
     name = options.namespace
     await interruption.unless_asked(clear_leftovers(client, name, timeout=options.timeout))
-    # Neither creating the namespace nor deleting it is interrupted: what is begun has to be known.
+    # The creation and the deletion of the namespace are not interrupted, so that their outcome is known.
     interruption.left_behind = f"namespace {name} (kubectl delete namespace {name})"
     try:
         namespace = await create_namespace(client, name)
@@ -72,7 +72,7 @@ async def _in_own_namespace(client: Client, options: Options, interruption: Inte
 
 
 async def _work(client: Client, options: Options) -> None:
-    """What happens in the namespace, until it is interrupted or nobody reads the logs any more."""
+    """Work in the namespace until interrupted, or until the logs' reader has gone."""
     deployment = await client.apply(objects.deployment(options.namespace, options.image))
     await wait_ready(client, deployment.object, timeout=options.timeout)
     await client.apply(objects.service(options.namespace))

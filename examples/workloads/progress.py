@@ -1,4 +1,4 @@
-"""How far the replicas have come: a bar on a terminal, a line for each step anywhere else."""
+"""The progress of the replicas: a bar on a terminal, a line per step elsewhere."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from examples.workloads.screen import say
 __all__ = ["ready_progress"]
 
 Show = Callable[[int], None]
-"""Takes how many are ready now."""
+"""Shows the number of ready replicas."""
 
 
 def ready_progress(what: str, total: int) -> AbstractContextManager[Show]:
-    """Shows the progress of `what`, for the length of the context, through the function that it yields."""
+    """Show the progress of `what` within the context, through the function that it yields."""
     return _bar(what, total) if sys.stderr.isatty() else _lines(what, total)
 
 

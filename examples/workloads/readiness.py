@@ -1,4 +1,4 @@
-"""Waiting for a Deployment, and telling what keeps it."""
+"""Waiting for a Deployment, with reasons if it does not become ready."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def wait_ready(client: Client, deployment: Deployment, *, timeout: float) 
             ):
                 async for found in live:
                     if not found:
-                        raise Failure(f"deployment {name} was deleted by somebody else")
+                        raise Failure(f"deployment {name} was deleted by another client")
                     ready = ready_replicas(found[0])
                     show(ready)
                     if ready >= total:
@@ -44,7 +44,7 @@ async def wait_ready(client: Client, deployment: Deployment, *, timeout: float) 
 
 
 def ready_replicas(deployment: Deployment) -> int:
-    """Replicas of the present spec that are ready; what was counted for an earlier one does not matter."""
+    """Return the ready replicas of the current spec; counts of an earlier spec are ignored."""
     status = deployment.status
     if status.observed_generation < deployment.metadata.generation:
         return 0
@@ -52,7 +52,7 @@ def ready_replicas(deployment: Deployment) -> int:
 
 
 async def _reasons(client: Client, deployment: Deployment) -> list[str]:
-    """What keeps replicas from being ready, as the cluster tells it: of the Deployment, then of each pod."""
+    """Return why replicas are not ready, as the cluster reports it: for the Deployment, then for each pod."""
     found = await client.uncached.find(Deployment, deployment.key)
     reasons = [
         f"{each.reason}: {each.message}"
@@ -66,7 +66,7 @@ async def _reasons(client: Client, deployment: Deployment) -> list[str]:
 
 
 def pod_reasons(pod: Pod) -> Iterator[str]:
-    """The most telling thing that is known: of its containers, else of the pod as a whole."""
+    """Yield the most specific reasons: of the pod's containers, else of the pod."""
     waiting = [
         each["state"]["waiting"]
         for each in pod.status.get("containerStatuses", ())

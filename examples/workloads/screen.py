@@ -1,4 +1,4 @@
-"""What the program says of itself goes to standard error; standard output is for the pods' logs."""
+"""The program's own messages on standard error; standard output is for the pods' logs."""
 
 from __future__ import annotations
 

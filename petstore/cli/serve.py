@@ -74,7 +74,7 @@ async def _serve(settings: ServerOptions) -> None:
         stop.set()
 
     loop = asyncio.get_running_loop()
-    # From the first moment on: who interrupts the start wants it to end as cleanly.
+    # Signals are handled from the start, so that an interrupted start ends cleanly too.
     for number in _SIGNALS:
         loop.add_signal_handler(number, stop_or_exit)
     async with PetStoreServer(settings) as server:
@@ -89,7 +89,7 @@ async def _serve(settings: ServerOptions) -> None:
 
 
 def _new_event_loop() -> asyncio.AbstractEventLoop:
-    """Uvloop's where it is installed, else the standard one."""
+    """Return uvloop's event loop where it is installed, else the standard one."""
     try:
         import uvloop  # noqa: PLC0415 -- not there on every platform
     except ImportError:

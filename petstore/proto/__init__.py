@@ -1,1 +1,1 @@
-"""The wire contract, and what `make generate` makes of it; `petstore.wire` translates."""
+"""The wire contract, and the code that `make generate` makes from it; `petstore.wire` converts messages."""

@@ -1,4 +1,4 @@
-"""Where the pets are: an SQLite file, or memory."""
+"""The storage of pets: an SQLite file, or memory."""
 
 from __future__ import annotations
 

@@ -19,16 +19,16 @@ T = TypeVar("T")
 
 
 class GroupCommit:
-    """Applies operations in the order they come, in `executor`, which must have one thread.
+    """A queue of operations, applied in order by `executor`, which must have one thread.
 
-    While one transaction is being written, the next one gathers, so that the more there is to do the less
-    each operation costs.
+    While one transaction is written, the next one collects operations: the higher the load, the lower the
+    cost of each.
     """
 
     def __init__(
         self, database: sqlite3.Connection, volume: Volume, executor: Executor, *, max_waiting: int
     ) -> None:
-        """`max_waiting` is the weight of all that may wait for the next transaction."""
+        """Set up the queue; `max_waiting` is the maximum weight of the operations that wait."""
         self._database = database
         self._volume = volume
         self._executor = executor
@@ -73,7 +73,7 @@ class GroupCommit:
                 self._wake.clear()
                 await self._wake.wait()
                 continue
-            # Whoever has gone, has cancelled the future.
+            # The future of a caller that has gone is cancelled.
             batch = [(operation, future) for operation, future in self._waiting if not future.done()]
             self._waiting, self._weight = [], 0
             self._busy = True
@@ -86,7 +86,7 @@ class GroupCommit:
                 )
             except WriteFailed as error:
                 for _, future in batch:
-                    # Each gets its own: whoever raises it adds a traceback.
+                    # Each caller gets its own error, because raising adds a traceback to it.
                     _fail(future, type(error)(*error.args))
             else:
                 for operation, future in batch:
@@ -97,7 +97,7 @@ class GroupCommit:
     def _enqueue(self, operation: Operation[Any] | None) -> asyncio.Future[Any]:
         weight = _weight(operation)
         if self._weight + weight > self._max_waiting:
-            # Whoever has gone still has a place, which a client could fill the queue with.
+            # Cancelled operations still take space, so a client could fill the queue with them.
             self._waiting = [entry for entry in self._waiting if not entry[1].done()]
             self._weight = sum(_weight(waiting) for waiting, _ in self._waiting)
         if self._weight + weight > self._max_waiting:
@@ -128,7 +128,7 @@ def _fail(future: asyncio.Future[Any], error: Exception) -> None:
 def _commit(
     database: sqlite3.Connection, volume: Volume, operations: Sequence[Operation[Any]]
 ) -> list[object]:
-    """The result of each, or why it was refused; runs in the thread."""
+    """Run the operations in one transaction, in the thread; return each one's result or refusal."""
     if not operations:
         return []
     results: list[object] = []
@@ -141,7 +141,7 @@ def _commit(
                 results.append(error)
         database.execute("COMMIT")
     except Exception as error:
-        # Whatever it is, `run` goes on: who waits must get an answer, and the next ones their turn.
+        # After any error `run` continues: callers must get an answer, and later operations their turn.
         with contextlib.suppress(sqlite3.Error):
             if database.in_transaction:
                 database.execute("ROLLBACK")

@@ -1,4 +1,4 @@
-"""The SQLite file: its format, how it is opened, and what is refused."""
+"""The SQLite file: its format, opening, and checks."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {_FORMAT};
 COMMIT;
 """
-# What SQLite says about a file that it can open and not use, as opposed to one that it cannot reach.
+# SQLite's codes for a file that it can open but not use, unlike one that it cannot reach.
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Two connections, so that a search does not wait for a commit; in memory it is the same one twice.
+    """A writing and a reading connection: a search does not wait for a commit. In memory both are one.
 
-    Each may be used by one thread at a time.
+    Each connection may be used by one thread at a time.
     """
 
     writer: sqlite3.Connection
@@ -104,12 +104,12 @@ def _connect(path: Path | str) -> sqlite3.Connection:
 
 def _keep_journal(writer: sqlite3.Connection) -> None:
     writer.execute("PRAGMA journal_mode = WAL")
-    # What was answered is on the disk, even if the power fails. Group commit makes it affordable.
+    # A confirmed write survives a power failure. Group commit keeps this affordable.
     writer.execute("PRAGMA synchronous = FULL")
 
 
 def _is_new(writer: sqlite3.Connection) -> bool:
-    """Also true for a file of which a start that was killed had made no more than the header."""
+    """Return whether the file is new, including one from a start that was killed after writing the header."""
     return not _pragma(writer, "application_id") and not _number(writer, "SELECT count(*) FROM sqlite_master")
 
 

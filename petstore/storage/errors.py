@@ -1,15 +1,15 @@
-"""What can go wrong in the storage.
+"""Errors of the storage.
 
 StorageError
 ├── DataUnusable    the file cannot be opened, is damaged, is not a pet store's, or is in use
 ├── WriteFailed     the file cannot be read or written now; nothing of the operation was kept
 │   └── DiskFull     the disk has no room for it
-├── TooBusy         too much waits to be written; nothing of the operation was begun
-└── Refused         the operation does not fit what is stored; nothing of it was done
-    ├── PetUnknown   there is no pet of that id
+├── TooBusy         too many operations wait; the operation was not begun
+└── Refused         the operation conflicts with the stored data, and had no effect
+    ├── PetUnknown   no pet has that id
     ├── KeyConflict  the pet has another idempotency key already
     ├── KeyTaken     another pet has that idempotency key
-    └── StoreFull    there is no room for it
+    └── StoreFull    the store is full
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class TooBusy(StorageError):
 
 
 class Refused(StorageError):
-    """The operation does not fit what is stored; nothing of it was done."""
+    """The operation conflicts with the stored data; it had no effect."""
 
 
 class PetUnknown(Refused):
-    """There is no pet of that id."""
+    """No pet has that id."""
 
 
 class KeyConflict(Refused):
@@ -65,4 +65,4 @@ class KeyTaken(Refused):
 
 
 class StoreFull(Refused):
-    """There is no room for it."""
+    """The store is full."""

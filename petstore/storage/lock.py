@@ -1,4 +1,4 @@
-"""One store per file."""
+"""A lock that allows one store per file."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["FileLock"]
 
 
 class FileLock:
-    """Holds `<path>-lock` until closed, or until the process ends, however it ends.
+    """A lock on `<path>-lock`, held until closed or until the process ends in any way.
 
-    A file of its own, because SQLite's locks on the data file are lost when any other descriptor of that file
-    is closed. It stays there afterwards: whoever removed it could remove one that another process holds.
+    The lock has its own file, because SQLite's locks on the data file are lost when any other descriptor of
+    that file is closed. The lock file stays: removing it could remove one that another process holds.
     """
 
     def __init__(self, path: Path) -> None:
@@ -27,7 +27,7 @@ class FileLock:
             DataUnusable: another store holds it; the message has its process id.
             OSError: the lock file cannot be made.
         """
-        # Through no link: what it leads to may be anything, and would be emptied.
+        # O_NOFOLLOW refuses links: a link's target may be any file, and would be emptied.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._file = os.open(path.with_name(path.name + "-lock"), flags, 0o644)
         try:

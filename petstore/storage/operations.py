@@ -1,4 +1,4 @@
-"""Changes of what is stored; each is done wholly or not at all."""
+"""Changes of the stored data; each is atomic."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _UPDATE = "UPDATE pets SET name = ?, type = ?, birthday = ?, idempotency_key = ?
 
 
 def new_id() -> str:
-    """What a new pet is known by."""
+    """Generate the id of a new pet."""
     return str(uuid.uuid4())
 
 
 class Operation(Protocol[T_co]):
-    """One of them; applied within a transaction, which others share."""
+    """A change, applied within a transaction shared with other changes."""
 
     @property
     def weight(self) -> int:
-        """Pets that it holds in memory while it waits."""
+        """The number of pets that the operation holds in memory while it waits."""
 
     def apply(self, database: sqlite3.Connection, volume: Volume) -> T_co:
         """Do it.
@@ -55,7 +55,7 @@ class Add:
 
     @property
     def weight(self) -> int:
-        """Its pets."""
+        """The number of pets."""
         return len(self.pets)
 
     def apply(self, database: sqlite3.Connection, volume: Volume) -> list[str]:
@@ -82,7 +82,7 @@ class Update:
 
     @property
     def weight(self) -> int:
-        """Its pets."""
+        """The number of pets."""
         return len(self.pets)
 
     def apply(self, database: sqlite3.Connection, volume: Volume) -> None:
@@ -107,7 +107,7 @@ class Delete:
 
     @property
     def weight(self) -> int:
-        """An id takes a small part of what a pet takes."""
+        """The weight in pets; an id needs a small part of a pet's memory."""
         return 1 + len(self.ids) // 10
 
     def apply(self, database: sqlite3.Connection, volume: Volume) -> None:
@@ -120,7 +120,7 @@ class Delete:
 def _wholly(database: sqlite3.Connection, volume: Volume) -> Iterator[None]:
     """Undo the block when it raises `Refused`. After any other error the caller rolls the transaction back.
 
-    SQLite may have done that itself by then, as it does when the disk is full.
+    SQLite may have rolled it back by then, as it does when the disk is full.
     """
     pets = volume.pets
     database.execute("SAVEPOINT this")
@@ -135,7 +135,7 @@ def _wholly(database: sqlite3.Connection, volume: Volume) -> Iterator[None]:
 
 
 def _find(database: sqlite3.Connection, key: str) -> str | None:
-    """The id of the pet that has this key."""
+    """Return the id of the pet with this key, or None."""
     if not key:
         return None
     row = database.execute("SELECT id FROM pets WHERE idempotency_key = ?", (key,)).fetchone()

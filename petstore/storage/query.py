@@ -1,4 +1,4 @@
-"""What to search for, and reading it page by page."""
+"""Search queries, and reading their results page by page."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from petstore.pet import Pet, PetType
 __all__ = ["Query", "read_page"]
 
 _SPAN = 20_000
-"""Pets that are looked at for one page, which takes some ten milliseconds; then others have their turn."""
+"""Pets that are examined per page, in some ten milliseconds; then other calls get their turn."""
 
 _COLUMNS = "seq, id, name, type, birthday, idempotency_key"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """Pets that match one value of each filter that has any; without filters, all."""
+    """A query for pets that match one value of each non-empty filter; without filters, all."""
 
     names: Sequence[str] = ()
     types: Sequence[PetType | None] = ()
@@ -39,16 +39,16 @@ class Query:
 def read_page(
     database: sqlite3.Connection, query: Query, after: int, size: int
 ) -> tuple[list[Pet], int | None]:
-    """Up to `size` pets in the order they were added, from behind `after`, and where the next page starts.
+    """Return up to `size` pets after `after` in the order of creation, and the start of the next page.
 
-    That is None when there is no more. A page may be empty, and others follow: little is looked at for each.
-    No transaction stays open between pages, so that a slow reader holds up nothing: what is changed meanwhile
-    may show either way, and what stays is there once.
+    The start is None after the last page. A page may be empty although others follow, because only a few pets
+    are examined for each. No transaction stays open between pages, so a slow reader blocks nothing.
+    Concurrent changes may show or not; pets that stay are returned once.
     """
     conditions = ["seq > ?"]
     values: list[object] = [after]
     end = None
-    if not query.keys:  # each of which is found at once, wherever it is
+    if not query.keys:  # an index finds each key directly
         end = after + _SPAN
         conditions.append("seq <= ?")
         values.append(end)

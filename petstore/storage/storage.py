@@ -23,14 +23,16 @@ __all__ = ["Storage"]
 T = TypeVar("T")
 
 _PAGE = 200
-"""Pets in one page of a search, which is what a slow reader makes the store hold: some tens of kilobytes, or
-half a megabyte with the longest texts."""
+"""Pets per page of a search, which a slow reader keeps in memory.
+
+A page usually takes some tens of kilobytes, at most half a megabyte."""
 
 
 class Storage:
-    """The pets in a file, or in memory for None. To be entered once, and used while entered.
+    """The pets in a file, or in memory for None. Enter it once, and use it while entered.
 
-    Entering raises DataUnusable, as `open_database` does. Leaving finishes what waits, and closes the file.
+    Entering raises DataUnusable, as `open_database` does. Leaving completes waiting operations, and closes
+    the file.
     """
 
     def __init__(self, path: Path | None, capacity: Capacity | None = None) -> None:
@@ -70,12 +72,12 @@ class Storage:
         return await self._commits.write(operation)
 
     async def search(self, query: Query) -> AsyncGenerator[list[Pet], None]:
-        """Pages of what matches, in the order of adding; see `read_page` for what changes meanwhile.
+        """Yield pages of matching pets in the order of creation; see `read_page` about concurrent changes.
 
-        It sees every operation that had been asked for before it.
+        The search sees every operation requested before it.
 
         Raises:
-            TooBusy: too much waits to be written before it.
+            TooBusy: too many operations wait to be written before it.
             WriteFailed: the file cannot be read.
         """
         loop = asyncio.get_running_loop()

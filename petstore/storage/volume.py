@@ -1,4 +1,4 @@
-"""How much the store holds, and how much it may hold."""
+"""The store's size, and its limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Volume"]
 
 
 class Volume:
-    """Belongs to the thread that writes, and counts along within its transaction."""
+    """The store's size, counted within the writing thread's transaction."""
 
     def __init__(self, database: sqlite3.Connection, *, max_pets: int, max_bytes: int) -> None:
         self._database = database
@@ -24,7 +24,7 @@ class Volume:
         self.pets = self._number("SELECT count(*) FROM pets")
 
     def require(self, *, pets: int) -> None:
-        """Raises StoreFull unless there is room for that many more pets, or, for 0, for longer texts."""
+        """Raise StoreFull unless there is room for `pets` more pets or, for 0, for longer texts."""
         if pets and self.pets + pets > self._max_pets:
             raise StoreFull(f"the store is full: it may have {self._max_pets} pets (--max-pets)")
         used = self._number("PRAGMA page_count") - self._number("PRAGMA freelist_count")

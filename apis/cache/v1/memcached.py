@@ -17,10 +17,10 @@ ImageName = Annotated[
 
 
 class MemcachedSpec(ApiModel):
-    """The memcached servers that are wanted."""
+    """The desired memcached servers."""
 
     size: Annotated[Int32, Field(ge=0, le=10_000)]
-    """How many memcached servers to run, 0 for none."""
+    """The number of memcached servers, 0 for none."""
     image: ImageName | None = None
     """Container image of the servers. By default the image that the manager was started with."""
 
@@ -29,29 +29,29 @@ class MemcachedStatus(
     Status,
     about="the servers",
     conditions={
-        "Available": "as many servers as wanted are ready",
+        "Available": "the desired number of servers is ready",
         "Progressing": "servers are being started, replaced or removed",
-        "Degraded": "something keeps the servers from becoming what is wanted",
+        "Degraded": "a problem keeps the servers from the desired state",
     },
 ):
-    """The memcached servers as they were last seen."""
+    """The memcached servers as last observed."""
 
     nodes: list[str] = Field(default_factory=list)
-    """Names of this Memcached's pods that do not terminate and have not failed, sorted; the first 100."""
+    """Names of this Memcached's pods that are neither terminating nor failed, sorted; the first 100."""
     node_count: Int32 | None = None
-    """How many such pods there are."""
+    """The number of such pods."""
     replicas: Int32 | None = None
-    """How many servers there are, ready or not."""
+    """The number of servers, ready or not."""
     ready_replicas: Int32 | None = None
-    """How many servers are ready to take connections."""
+    """The number of servers that are ready for connections."""
     selector: str | None = None
     """Label selector of the servers' pods, for autoscalers."""
 
 
 @crd(
     columns=(
-        Column("Size", "integer", ".spec.size", "How many servers are wanted"),
-        Column("Ready", "integer", ".status.readyReplicas", "How many servers are ready"),
+        Column("Size", "integer", ".spec.size", "Desired servers"),
+        Column("Ready", "integer", ".status.readyReplicas", "Ready servers"),
         Column.reason_of("Available"),
     ),
     scale=Scale(".spec.size", ".status.replicas", ".status.selector"),
@@ -60,7 +60,7 @@ class MemcachedStatus(
 class Memcached(Resource, group="cache.example.com", version="v1", plural="memcacheds"):
     """A set of memcached servers, run as a Deployment of the same name."""
 
-    # The name becomes the value of a label, by which the servers' pods are found.
+    # The name becomes a label value, by which the operator finds the servers' pods.
     model_config = ConfigDict(
         json_schema_extra=cel(
             "size(self.metadata.name) <= 63", "must be at most 63 characters", field_path=".metadata.name"
@@ -68,6 +68,6 @@ class Memcached(Resource, group="cache.example.com", version="v1", plural="memca
     )
 
     spec: MemcachedSpec
-    """The servers that are wanted."""
+    """The desired servers."""
     status: MemcachedStatus = Field(default_factory=MemcachedStatus)
-    """The servers as they were last seen. Written by the controller."""
+    """The servers as last observed. Written by the controller."""

@@ -1,4 +1,4 @@
-"""Wordpress: a WordPress site with a MySQL database of its own."""
+"""Wordpress: a WordPress site with its own MySQL database."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ ServiceType = Literal["NodePort", "LoadBalancer", "ClusterIP"]
 ReclaimPolicy = Literal["Retain", "Delete"]
 
 PASSWORD_LENGTH = 128
-"""How long a root password may be, in characters."""
+"""The maximum length of a root password, in characters."""
 PASSWORD_PATTERN = r"^[ !#-&(-\[\]-~]*$"  # noqa: S105 - what passwords are made of
-"""What a root password is made of: printable ASCII but for quotes and backslashes.
+"""The valid characters of a root password: printable ASCII except quotes and backslashes.
 
-The start script of the MySQL image writes the password into SQL and into an option file as it is."""
+The start script of the MySQL image copies the password unescaped into SQL and into an option file."""
 
 _PASSWORD_MEANS = "printable ASCII characters other than quotes and backslashes"  # noqa: S105
 _PASSWORD = "(has({0}.sqlrootpassword) ? {0}.sqlrootpassword : '')"  # noqa: S105 - a CEL expression
@@ -44,7 +44,7 @@ ImageName = Annotated[
 
 
 class SecretKeyReference(ApiModel):
-    """One key of a Secret in the same namespace."""
+    """A key of a Secret in the same namespace."""
 
     name: Annotated[str, Field(min_length=1, max_length=253), _OBJECT_NAME]
     """Name of the Secret."""
@@ -53,14 +53,14 @@ class SecretKeyReference(ApiModel):
         Field(min_length=1, max_length=253),
         cel("self.matches('^[-._a-zA-Z0-9]*$')", "must be made of letters, digits, '-', '.' and '_'"),
     ]
-    """Which of the Secret's keys holds the value."""
+    """The Secret's key with the value."""
 
 
 class WordpressSpec(ApiModel):
-    """The site that is wanted."""
+    """The desired site."""
 
-    # The rule for the password is the spec's, because the error about a field's own rule, or pattern, quotes
-    # its value.
+    # The password's rule is on the spec, because an error about a field's own rule or pattern quotes its
+    # value.
     model_config = ConfigDict(
         json_schema_extra=together(
             cel(
@@ -87,20 +87,20 @@ class WordpressSpec(ApiModel):
         )
     )
 
-    # Not shown wherever an object is printed.
+    # repr=False keeps the password out of printed objects.
     sqlrootpassword: Annotated[
         str | None,
         Field(max_length=PASSWORD_LENGTH, repr=False),
     ] = None
-    """The password of the database's root user, for everyone to read who may read this object: better
-    keep it in a Secret, and name that in sqlRootPasswordSecretRef. It cannot be changed later."""
+    """The password of the database's root user, readable for everyone with access to this object. Better use
+    a Secret and sqlRootPasswordSecretRef. Immutable."""
     sql_root_password_secret_ref: SecretKeyReference | None = None
-    """Where the password of the database's root user is. It cannot be changed later."""
+    """The Secret with the password of the database's root user. Immutable."""
     mysql_image: ImageName | None = None
-    """Container image of the database, MySQL 8. By default the one that the manager was started with."""
+    """Container image of the database, MySQL 8. By default the image that the manager was started with."""
     image: ImageName | None = None
-    """Container image of the site, a WordPress with Apache. By default the one that the manager was
-    started with."""
+    """Container image of the site, a WordPress with Apache. By default the image that the manager was started
+    with."""
     storage_size: Annotated[
         str,
         Field(max_length=32),
@@ -115,16 +115,15 @@ class WordpressSpec(ApiModel):
             "can grow, but not shrink",
         ),
     ] = "10Gi"
-    """How much room the site and its database have, each. It can grow, where the storage class allows
-    it, but not shrink."""
+    """Size of each of the two volumes, for the site and for its database. It can grow if the storage class
+    allows that, but not shrink."""
     storage_class_name: Annotated[str, Field(max_length=253), _OBJECT_NAME] | None = None
-    """Storage class of the volumes. By default that of the cluster. It cannot be changed later."""
+    """Storage class of the volumes. By default the cluster's default class. Immutable."""
     service_type: ServiceType = "NodePort"
-    """How the site is reached: on a port of every node, by a load balancer, or from within the cluster
-    only."""
+    """How the site is exposed: on a port of every node, by a load balancer, or within the cluster only."""
     reclaim_policy: ReclaimPolicy = "Retain"
-    """What becomes of the volumes and the passwords when this object is deleted. Retain keeps them, and a
-    Wordpress of the same name takes them up again; Delete deletes them."""
+    """The fate of the volumes and passwords when this object is deleted. Retain keeps them, and a new
+    Wordpress of the same name uses them again; Delete deletes them."""
 
 
 class WordpressStatus(
@@ -133,31 +132,36 @@ class WordpressStatus(
     conditions={
         "DatabaseReady": "its database takes connections",
         "Available": "the site and its database are up",
-        "Progressing": "something is being made, replaced or waited for",
-        "Degraded": "something keeps the site from becoming what is wanted",
+        "Progressing": "objects are being created or replaced, or waited for",
+        "Degraded": "a problem keeps the site from the desired state",
     },
 ):
-    """The site as it was last seen."""
+    """The site as last observed."""
 
     url: str | None = None
-    """Where the site is: at the load balancer once there is one, else within the cluster."""
+    """The URL of the site: at the load balancer once it exists, else within the cluster."""
     node_port: Int32 | None = None
-    """The port of every node at which the site is, with serviceType NodePort."""
+    """The site's port on every node, with serviceType NodePort."""
 
 
 @crd(
     columns=(
-        Column("Ready", "string", ".status.conditions[?(@.type=='Available')].status", "Whether it is up"),
-        Column("URL", "string", ".status.url", "Where the site is"),
+        Column(
+            "Ready",
+            "string",
+            ".status.conditions[?(@.type=='Available')].status",
+            "Whether the site is available",
+        ),
+        Column("URL", "string", ".status.url", "URL of the site"),
         Column.reason_of("Available"),
-        Column("Port", "integer", ".status.nodePort", "The port of every node at which it is", priority=1),
+        Column("Port", "integer", ".status.nodePort", "Port on every node", priority=1),
     ),
     short_names=("wp",),
 )
 class Wordpress(Resource, group="example.com", version="v1", plural="wordpresses"):
-    """A WordPress site, with a MySQL database of its own."""
+    """A WordPress site with its own MySQL database."""
 
-    # Its Services are named after it, and its Deployments' pods carry its name as a label.
+    # The Services have its name, and the Deployments' pods have its name as a label.
     model_config = ConfigDict(
         json_schema_extra=together(
             cel(
@@ -175,6 +179,6 @@ class Wordpress(Resource, group="example.com", version="v1", plural="wordpresses
     )
 
     spec: WordpressSpec
-    """The site that is wanted."""
+    """The desired site."""
     status: WordpressStatus = Field(default_factory=WordpressStatus)
-    """The site as it was last seen. Written by the controller."""
+    """The site as last observed. Written by the controller."""

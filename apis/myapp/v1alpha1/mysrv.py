@@ -1,4 +1,4 @@
-"""MySrv: a service that somebody announces."""
+"""MySrv: an announced service."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ __all__ = ["MySrv", "MySrvSpec", "MySrvStatus"]
 
 
 class MySrvSpec(ApiModel):
-    """The service that is announced."""
+    """The announced service."""
 
     name: Annotated[str, Field(min_length=1, max_length=63)]
-    """What the service is called."""
+    """Name of the service."""
     port: Annotated[Int32, Field(ge=1, le=65535)]
     """The port that it listens on."""
 
 
-class MySrvStatus(Status, about="the service", conditions={"Ready": "its spec, as it is now, is taken up"}):
-    """What became of the announcement."""
+class MySrvStatus(
+    Status, about="the service", conditions={"Ready": "the operator has acknowledged the current spec"}
+):
+    """The state of the announcement."""
 
     status: str | None = None
-    """In a word how the service stands: Available once its spec is taken up; absent before."""
+    """The state in a word: Available once the operator has acknowledged the spec; absent before."""
 
 
 @crd(
     columns=(
-        Column("Name", "string", ".spec.name", "What the service is called"),
-        Column("Port", "integer", ".spec.port", "The port that it listens on"),
-        Column("Status", "string", ".status.status", "How it stands"),
+        Column("Name", "string", ".spec.name", "Name of the service"),
+        Column("Port", "integer", ".spec.port", "Port of the service"),
+        Column("Status", "string", ".status.status", "State of the announcement"),
         Column.reason_of("Ready"),
     ),
 )
 class MySrv(Resource, group="myapp.idcos.com", version="v1alpha1", plural="mysrvs"):
-    """A service that is announced. Nothing is run for it."""
+    """An announced service. No workload runs for it."""
 
     spec: MySrvSpec
-    """The service."""
+    """The announced service."""
     status: MySrvStatus = Field(default_factory=MySrvStatus)
-    """What became of it. Written by the controller."""
+    """The state of the announcement. Written by the controller."""

@@ -1,4 +1,4 @@
-"""Pet as it was at first: still served, and converted to v1beta1, in which objects are stored, and back."""
+"""Pet v1alpha1: still served, and converted to and from the storage version v1beta1."""
 
 from __future__ import annotations
 
@@ -13,26 +13,29 @@ __all__ = ["Pet", "PetSpec"]
 
 
 class PetSpec(ApiModel):
-    """The pet as it is to be in the store."""
+    """The desired pet."""
 
     name: SpokenName
-    """What the pet is called. Two pets may have the same name."""
+    """Name of the pet. Two pets may have the same name."""
     type: Literal["dog", "cat", "bird", "reptile"]
-    """What the pet is."""
-    # A text, because the server lets more pass as a date-time than Python has a datetime for: also a fraction
-    # as long as one likes, so there is a limit.
+    """Species of the pet."""
+    # A string, because the API server accepts more date-times than Python's datetime, for example a fraction
+    # of any length; hence also the limit.
     birthday: Annotated[str, Field(max_length=128), schema_format("date-time")]
-    """When the pet was born. The store has the day of it, in UTC."""
+    """Time of the pet's birth. The store keeps the day in UTC."""
 
 
 @crd(
     columns=(
-        # kubectl shows the name of the object before it.
-        Column("Name", "string", ".spec.name", "What the pet is called"),
-        Column("Type", "string", ".spec.type", "What the pet is"),
-        Column("ID", "string", ".status.id", "What the store knows the pet by"),
+        # kubectl shows the object's name before it.
+        Column("Name", "string", ".spec.name", "Name of the pet"),
+        Column("Type", "string", ".spec.type", "Species of the pet"),
+        Column("ID", "string", ".status.id", "Id of the record in the store"),
         Column(
-            "Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether the store has it"
+            "Ready",
+            "string",
+            '.status.conditions[?(@.type=="Ready")].status',
+            "Whether the store has the record",
         ),
         Column.reason_of("Ready"),
     ),
@@ -40,9 +43,9 @@ class PetSpec(ApiModel):
     deprecated="petstore.example.com/v1alpha1 Pet is deprecated; use petstore.example.com/v1beta1 Pet",
 )
 class Pet(Resource, group="petstore.example.com", version="v1alpha1", plural="pets"):
-    """A pet, kept as a record in the pet store that the manager was told of. Use v1beta1."""
+    """A pet, kept as a record in the manager's pet store. Use v1beta1."""
 
     spec: PetSpec
-    """The pet as it is to be in the store."""
+    """The desired pet."""
     status: PetStatus = Field(default_factory=PetStatus)
-    """The pet as it was last seen in the store. Written by the controller."""
+    """The pet as last observed in the store. Written by the controller."""

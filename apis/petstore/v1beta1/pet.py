@@ -1,4 +1,4 @@
-"""Pet: a pet in an external pet store. The hub: other versions are converted to this one and from it."""
+"""Pet v1beta1: a pet in an external pet store. It is the hub: other versions convert to and from it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from manager.api import (
 
 __all__ = ["ADDRESS_PATTERN", "Pet", "PetOwner", "PetSpec", "PetStatus", "SpokenName"]
 
-# What the store takes for blank. Go calls less than this space, and CEL's trim() with it.
+# The store's rule for blank names. Go's and CEL's trim() remove fewer characters.
 _SAYS_SOMETHING = cel(
     r"self.matches(r'[^\x09-\x0d\x1c-\x1f\x85\p{Z}]')", "must not be blank", reason="FieldValueInvalid"
 )
-# Where a program written in C reads a text, it ends at the first NUL.
+# Programs in C end a string at the first NUL.
 _HAS_NO_NUL = cel(r"!self.matches(r'\x00')", "must not contain NUL")
-# A name that people use, in any script.
+# Names of people and pets, in any script.
 SpokenName = Annotated[str, Field(min_length=1, max_length=253), _SAYS_SOMETHING, _HAS_NO_NUL]
-# The server's `email` is what may stand in the head of a mail, so "Ann <ann@example.com>" too.
+# The API server's `email` format also accepts "Ann <ann@example.com>".
 _ATOM = r'[^\x00-\x20\x7f<>()\[\]:;@\\,".]+'
 ADDRESS_PATTERN = rf"^{_ATOM}(\.{_ATOM})*@{_ATOM}(\.{_ATOM})*$"
 _IS_AN_ADDRESS = cel(
@@ -35,28 +35,28 @@ _IS_AN_ADDRESS = cel(
 
 
 class PetOwner(ApiModel):
-    """Who a pet belongs to."""
+    """The owner of a pet."""
 
     name: SpokenName
-    """What the owner is called."""
+    """Name of the owner."""
     email: Annotated[str, Field(max_length=254), schema_format("email"), _IS_AN_ADDRESS] | None = None
-    """Where mail reaches the owner: an address such as ann@example.com, and no name with it."""
+    """Email address of the owner, such as ann@example.com, without a name."""
 
 
 class PetSpec(ApiModel):
-    """The pet as it is to be in the store."""
+    """The desired pet."""
 
     name: SpokenName
-    """What the pet is called. Two pets may have the same name."""
+    """Name of the pet. Two pets may have the same name."""
     species: Literal["dog", "cat", "bird", "reptile"]
-    """What the pet is."""
-    # A text, because objects written in v1alpha1 may have a birthday here that is no day of the calendar.
-    # The server's `date` begins with the year 0. A rule in CEL could refuse that, but where a stored birthday
-    # is no day, no rule can be evaluated, and then the server refuses every write, the status too.
+    """Species of the pet."""
+    # A string, because objects written in v1alpha1 may have an impossible day here, and the server's `date`
+    # includes the year 0. A CEL rule could refuse that. But for a stored impossible day no rule can be
+    # evaluated, and the server would refuse every write, even of the status.
     birthday: Annotated[str, schema_format("date")]
-    """The day on which the pet was born, as in 2021-04-01; years from 0001 to 9999."""
+    """Day of the pet's birth, as in 2021-04-01; years from 0001 to 9999."""
     owner: PetOwner | None = None
-    """Who the pet belongs to, if anybody. The store does not hear of it."""
+    """Owner of the pet, if any. The store does not receive it."""
 
 
 class PetStatus(
@@ -64,31 +64,34 @@ class PetStatus(
     about="the pet",
     conditions={
         "Ready": "the store has a record with this name, species and birthday",
-        "StoreReachable": "the store answered when it was last asked about this pet",
+        "StoreReachable": "the store answered the last call for this pet",
     },
 ):
-    """The pet as it was last seen in the store."""
+    """The pet as last observed in the store."""
 
     id: str | None = None
-    """What the store knows the pet by. Given by the store; changed here by hand, it may be taken for lost."""
+    """Id of the pet's record, assigned by the store. After a manual change here the record may be lost."""
 
 
 @crd(
     columns=(
-        # kubectl shows the name of the object before it.
-        Column("Name", "string", ".spec.name", "What the pet is called"),
-        Column("Species", "string", ".spec.species", "What the pet is"),
-        Column("ID", "string", ".status.id", "What the store knows the pet by"),
+        # kubectl shows the object's name before it.
+        Column("Name", "string", ".spec.name", "Name of the pet"),
+        Column("Species", "string", ".spec.species", "Species of the pet"),
+        Column("ID", "string", ".status.id", "Id of the record in the store"),
         Column(
-            "Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether the store has it"
+            "Ready",
+            "string",
+            '.status.conditions[?(@.type=="Ready")].status',
+            "Whether the store has the record",
         ),
         Column.reason_of("Ready"),
     ),
 )
 class Pet(Resource, group="petstore.example.com", version="v1beta1", plural="pets"):
-    """A pet, kept as a record in the pet store that the manager was told of."""
+    """A pet, kept as a record in the manager's pet store."""
 
     spec: PetSpec
-    """The pet as it is to be in the store."""
+    """The desired pet."""
     status: PetStatus = Field(default_factory=PetStatus)
-    """The pet as it was last seen in the store. Written by the controller."""
+    """The pet as last observed in the store. Written by the controller."""

@@ -1,4 +1,4 @@
-"""Foo: somebody who is happy while a friend is around."""
+"""Foo: an object that is happy while a pod with a certain name exists."""
 
 from __future__ import annotations
 
@@ -24,43 +24,43 @@ Colour = Literal[
     "violet",
     "red-violet",
 ]
-"""The twelve colours of the wheel, in its order."""
+"""The twelve colours of the wheel, in order."""
 
 
 class FooSpec(ApiModel):
-    """Whom a Foo wants to have around."""
+    """The friend of a Foo."""
 
     name: Annotated[str, Field(min_length=1, max_length=253)]
-    """The name of the friend: a pod, in whichever namespace."""
+    """The friend's name: the name of a pod in any namespace."""
 
 
 class FooStatus(
     Status,
     about="the Foo",
-    conditions={"Happy": "the friend is around; its reason and message tell why, or why not"},
+    conditions={"Happy": "the friend exists; reason and message say why, or why not"},
 ):
-    """How a Foo was when it was last looked at."""
+    """The Foo as last observed."""
 
     happy: bool | None = None
-    """Whether there is a pod of the friend's name, in any namespace, that is not being deleted.
-    Absent as long as nobody has looked."""
-    # Read as any text: what the schema of another day let in is to be replaced, not to be stumbled over.
+    """Whether a pod with the friend's name exists in any namespace and is not being deleted. Absent until the
+    first observation."""
+    # The model accepts any text, so that values from an older schema can be read and replaced.
     colour: Annotated[str, Field(json_schema_extra={"enum": list(get_args(Colour))})] | None = None
-    """The Foo's own colour, which follows from its name and its namespace."""
+    """The Foo's colour, computed from its name and namespace."""
 
 
 @crd(
     columns=(
-        Column("Friend", "string", ".spec.name", "The pod that it wants to have around"),
-        Column("Happy", "boolean", ".status.happy", "Whether there is such a pod"),
-        Column("Colour", "string", ".status.colour", "Its own colour"),
+        Column("Friend", "string", ".spec.name", "Name of the friend, a pod"),
+        Column("Happy", "boolean", ".status.happy", "Whether the friend exists"),
+        Column("Colour", "string", ".status.colour", "Colour of the Foo"),
         Column.reason_of("Happy"),
     ),
 )
 class Foo(Resource, group="tutorial.my.domain", version="v1", plural="foos"):
-    """Somebody who is happy while a pod of a friend's name exists."""
+    """An object that is happy while a pod with the friend's name exists."""
 
     spec: FooSpec
-    """Whom it wants to have around."""
+    """The friend."""
     status: FooStatus = Field(default_factory=FooStatus)
-    """How it was when it was last looked at. Written by the controller."""
+    """The Foo as last observed. Written by the controller."""

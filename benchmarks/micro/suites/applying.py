@@ -1,4 +1,4 @@
-"""Applying a child that is as it should be: what it costs to find out that nothing has to be sent."""
+"""Applying an unchanged child: the cost of finding out that no request is needed."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ Object = dict[str, Any]
 
 
 def live() -> Object:
-    """The Deployment as it is."""
+    """Return the Deployment from the API server."""
     document: Object = orjson.loads(sample("deployment"))
     return document
 
 
 def wanted() -> Object:
-    """The Deployment as the operator wants it."""
+    """Return the operator's desired Deployment."""
     metadata = live()["metadata"]
     names = ("name", "namespace", "labels", "ownerReferences")
     return {"metadata": {name: metadata[name] for name in names}, "spec": _wanted_spec(live()["spec"])}
 
 
 def _wanted_spec(spec: Object) -> Object:
-    """Without the server's defaults."""
+    """Return the spec without the server's defaults."""
     container = spec["template"]["spec"]["containers"][0]
     names = ("name", "image", "command", "ports", "securityContext")
     template = {
@@ -56,14 +56,14 @@ def _wanted_spec(spec: Object) -> Object:
 
 
 def owned() -> Object:
-    """What the server has booked for us when it created the Deployment."""
+    """Return the fields that the server recorded for us when it created the Deployment."""
     created = own_entries(live()["metadata"]["managedFields"], "operator-manager-memcached").created
     assert created is not None
     return dict(created)
 
 
 def owned_exactly(fields: Any) -> Object:
-    """What it would have booked had the Deployment been applied."""
+    """Return the fields that the server would have recorded for an apply."""
     if not isinstance(fields, dict):
         return {}
     record: Object = {}
@@ -82,7 +82,7 @@ def _list_key(item: Object, key: str | None) -> str:
 
 
 def contains(found: Any, expected: Any) -> bool:
-    """The comparison that most operators write: what is wanted is there."""
+    """Compare as most operators do: all desired fields have the desired values."""
     if isinstance(expected, dict):
         return isinstance(found, dict) and all(
             name in found and contains(found[name], value) for name, value in expected.items()
@@ -109,7 +109,7 @@ def naive() -> Work:
 
 
 def apply() -> Work:
-    """A client's apply of a Deployment that needs no change."""
+    """Apply a Deployment that needs no change."""
     world = World()
     world.hold(Deployment, sample("deployment"))
     owner = Memcached.decode(sample("memcached"))
@@ -129,7 +129,7 @@ def naive_apply() -> Work:
 
 
 def applied_record(obj: Object, spec: Object) -> Object:
-    """What the server would have booked for an apply of this spec, and the object's labels and owner."""
+    """Return the record of an apply of this spec, and of the object's labels and owner."""
     metadata = obj["metadata"]
     record = owned_exactly({"metadata": {"labels": metadata["labels"]}, "spec": spec})
     [reference] = metadata["ownerReferences"]
@@ -141,7 +141,7 @@ def applied_record(obj: Object, spec: Object) -> Object:
 BENCHMARKS = (
     Benchmark(
         "apply.compare-created",
-        "a Deployment compared with what is wanted, by the record of a create",
+        "a Deployment compared with the desired one, by the record of a create",
         ready(lambda: comparison(partial(holds, exact=False), owned(), equal=True)),
         against=("apply.compare-naive",),
     ),
@@ -165,7 +165,7 @@ BENCHMARKS = (
         ),
         against=("apply.compare-naive",),
     ),
-    Benchmark("apply.compare-naive", "the same without records: is what is wanted there?", ready(naive)),
+    Benchmark("apply.compare-naive", "the same without records: are the desired values there?", ready(naive)),
     Benchmark(
         "apply.unchanged",
         "a client's apply of a Deployment that is as it should be",

@@ -1,4 +1,4 @@
-"""Decoding: a watch into events, metadata, whole objects into models; next to what others decode with."""
+"""Decoding of watches, metadata and whole objects, next to other libraries' decoders."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CHUNK = 64 * 1024
 
 
 def chunks() -> Sequence[bytes]:
-    """A watch of whole pods as it arrives."""
+    """Return a watch of whole pods in the chunks in which it arrives."""
     stream = b"".join(b'{"type":"ADDED","object":%b}\n' % pod(index) for index in range(EVENTS))
     return [stream[start : start + CHUNK] for start in range(0, len(stream), CHUNK)]
 
@@ -82,12 +82,12 @@ def model(kind: type[Resource], raw: bytes) -> Work:
 
 
 def into_dict(raw: bytes) -> Work:
-    """As an informer of dicts has it to begin with: with all managedFields."""
+    """Decode into a dict with all managedFields, the first step of an informer of dicts."""
     return partial(orjson.loads, raw)
 
 
 def copied(raw: bytes) -> Work:
-    """What a read costs that hands out objects which the cache holds decoded."""
+    """Copy an object, the cost of a read from a cache of decoded objects."""
     document = orjson.loads(raw)
     del document["metadata"]["managedFields"]
     return partial(copy.deepcopy, document)
@@ -95,7 +95,7 @@ def copied(raw: bytes) -> Work:
 
 @contextlib.asynccontextmanager
 async def generated(kind: str, raw: bytes) -> AsyncIterator[Work]:
-    """The models that kubernetes-asyncio generates, as its own client decodes them."""
+    """Decode into the models that kubernetes-asyncio generates, with its client."""
     # Imported when it is measured: it takes a second and tens of megabytes.
     from kubernetes_asyncio.client import ApiClient, Configuration  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Kubernetes Events: recording one, which happens inside a reconcile."""
+"""Kubernetes Events: recording one within a reconcile."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def objects(count: int) -> list[Memcached]:
 
 
 def first() -> Work:
-    """Each about another object, as after a cold start."""
+    """Record an Event about another object each time, as after a cold start."""
     events, about = World().manager.events, itertools.cycle(objects(OBJECTS))
     return lambda: events.event(next(about), "Normal", "Created", "Created Deployment sample with 3 replicas")
 
 
 def repeated() -> Work:
-    """The same again, about the same object."""
+    """Record a repeated Event about the same object."""
     events, [about] = World().manager.events, objects(1)
     return lambda: events.event(about, "Warning", "Failed", "the store cannot be reached")
 
 
 def naive() -> Work:
-    """An Event as a dict, which goes into a list."""
+    """Append an Event as a dict to a list."""
     about, rng = itertools.cycle(objects(OBJECTS)), random.Random(1)
     waiting: list[dict[str, object]] = []
 

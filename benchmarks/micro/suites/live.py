@@ -1,7 +1,8 @@
-"""The live path: the Memcached operator in a manager that works, next to a server that answers at once.
+"""The live path: the Memcached operator in a running manager, next to a server that answers at once.
 
-From the bytes of a watch event to the last answer: all that the process does for an object but sockets and
-encryption. To find what has become dearer, count instructions rather than time (docs/benchmarks/profiles.md).
+The work is everything that the process does for an object, from the bytes of a watch event to the last
+response, except for sockets and encryption. To find the cause of a slowdown, count instructions instead of
+time (docs/benchmarks/profiles.md).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 OBJECTS = 40
-"""As many are new, or change, in one call of the work."""
+"""The number of objects that are new, or change, in one call of the work."""
 
 MEMCACHEDS = "/apis/cache.example.com/v1/memcacheds"
 DEPLOYMENTS = "/apis/apps/v1/deployments"
@@ -40,7 +41,7 @@ SIZES = (3, 4)
 
 
 def _kinds() -> dict[str, bytes]:
-    """What discovery answers."""
+    """Return the discovery responses by path."""
     found = {
         "/apis/cache.example.com/v1": ("memcacheds", "Memcached"),
         "/apis/apps/v1": ("deployments", "Deployment"),
@@ -56,26 +57,26 @@ class Answer:
     """An exchange, and its answer. Implements `manager.kube.wire.WireResponse`."""
 
     status = 200
-    headers: dict[str, str] = {}  # noqa: RUF012 - nobody changes it
+    headers: dict[str, str] = {}  # noqa: RUF012 - constant
 
     def __init__(self, body: bytes, arriving: asyncio.Queue[bytes] | None = None) -> None:
         self._body = body
         self._arriving = arriving
 
     async def __aenter__(self) -> WireResponse:
-        """The answer comes with the next turn of the loop."""
+        """Return the response with the next turn of the loop."""
         await asyncio.sleep(0)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """There is nothing to give back."""
+        """Do nothing: there is no connection to release."""
 
     async def read(self, limit: int = 0) -> bytes:  # noqa: ARG002 -- the name is the protocol's
-        """All of it is there."""
+        """Return the whole body."""
         return self._body
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """What a watch brings, for as long as it is followed."""
+        """Yield the events of a watch, for as long as it is open."""
         yield self._body
         assert self._arriving is not None
         while True:
@@ -83,7 +84,7 @@ class Answer:
 
 
 class Server:
-    """Implements `manager.kube.wire.Wire`. It knows nothing but what this operator sends."""
+    """A fake of `manager.kube.wire.Wire` that knows only this operator's requests."""
 
     host = "at-once"
 
@@ -129,13 +130,13 @@ class Server:
         return Answer(self._apply(name, orjson.loads(request.body)))
 
     def abort(self) -> None:
-        """There is no connection to break."""
+        """Do nothing: there is no connection to break."""
 
     async def aclose(self) -> None:
-        """There is no connection to close."""
+        """Do nothing: there is no connection to close."""
 
     def tell(self, kind: str, path: str, obj: Object) -> bytes:
-        """An object is as it is now: it has a new version, and a watch tells of it."""
+        """Give the object a new version, and send a watch event with it."""
         obj["metadata"]["resourceVersion"] = str(next(self._versions))
         raw = orjson.dumps(obj)
         self._watches[path].put_nowait(b'{"type":"%b","object":%b}\n' % (kind.encode(), raw))
@@ -178,7 +179,7 @@ def _uid(kind: str, number: str) -> bytes:
 
 
 def _sampled(kind: str, number: str) -> Object:
-    """The sampled object with another name and UID."""
+    """Return the sampled object with another name and UID."""
     raw = sample(kind)
     for each in ("memcached", "deployment"):
         raw = raw.replace(orjson.loads(sample(each))["metadata"]["uid"].encode(), _uid(each, number))
@@ -188,7 +189,7 @@ def _sampled(kind: str, number: str) -> Object:
 
 @contextlib.asynccontextmanager
 async def working(server: Server) -> AsyncIterator[World]:
-    """The operator in a manager that runs, with the log of the benchmarks' managers."""
+    """Run the operator in a manager with the log settings of the benchmarks."""
     with open(os.devnull, "wb") as null, configured(level="warn", log_format="json", fd=null.fileno()):  # noqa: ASYNC230, PTH123 -- takes no time
         async with _running(World(server)) as world:
             yield world
@@ -201,7 +202,7 @@ async def _running(world: World) -> AsyncIterator[World]:
     stop = asyncio.Event()
     running = asyncio.create_task(world.manager.run(stop))
     try:
-        while controller.state.value != "running":  # noqa: ASYNC110 -- it tells nobody
+        while controller.state.value != "running":  # noqa: ASYNC110 -- no event reports the state
             await asyncio.sleep(0)
         yield world
     finally:
@@ -210,14 +211,14 @@ async def _running(world: World) -> AsyncIterator[World]:
 
 
 class _Written:
-    """Waits until so many objects have had their status written so often."""
+    """A waiter for status writes: a number of objects, each a number of times."""
 
     def __init__(self, server: Server) -> None:
         server.status_written = self._note
         self._left = 0
         self._all = asyncio.Event()
         self.then: Callable[[str], bool] = lambda _: True
-        """Says of an object whose status was written whether that was the last time."""
+        """Returns whether a status write of the object was the last one expected."""
 
     def _note(self, name: str) -> None:
         if self.then(name):
@@ -229,13 +230,13 @@ class _Written:
         self._left = count
         self._all.clear()
         await self._all.wait()
-        for _ in range(4):  # what comes back of the last one
+        for _ in range(4):  # enough turns for the events of the last write
             await asyncio.sleep(0)
 
 
 @contextlib.asynccontextmanager
 async def new_objects() -> AsyncIterator[Work]:
-    """Each is created, which the watch tells one by one."""
+    """Create the objects; the watch reports each one by one."""
     server, numbers = Server(), itertools.count(1)
     template = _sampled("memcached", "0")
     template.pop("status")
@@ -258,7 +259,7 @@ async def new_objects() -> AsyncIterator[Work]:
 
 @contextlib.asynccontextmanager
 async def changes() -> AsyncIterator[Work]:
-    """The size of each changes; then its Deployment is rolled out, of which the watch tells."""
+    """Change each object's size, and roll out its Deployment, with watch events for the progress."""
     server = Server()
     async with working(server) as world:
         written, sizes, steps = _Written(server), itertools.cycle(SIZES), defaultdict[str, int](int)
@@ -300,7 +301,7 @@ async def changes() -> AsyncIterator[Work]:
 
 
 def _apply_once(world: World, deployment: Object) -> None:
-    """Have it booked as it is after it was changed once, and not only created."""
+    """Record the Deployment's fields as after an update, not only as after its creation."""
     wanted = world.operator.deployment(Memcached.decode(sample("memcached"))).to_wire()
     entry = deployment["metadata"]["managedFields"][0]
     entry |= {"manager": world.operator.client.field_manager, "operation": "Apply"}

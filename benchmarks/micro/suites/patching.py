@@ -1,4 +1,4 @@
-"""Finding out what has changed in an object that was read."""
+"""Finding the changes of an object since it was read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def documents(*, equal: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A Deployment before and after its image was changed, or not."""
+    """Return a Deployment before and after a change of its image, or two equal ones."""
     before = orjson.loads(sample("deployment"))
     after = copy.deepcopy(before)
     if not equal:
@@ -40,7 +40,7 @@ def make_patch(*, equal: bool) -> Work:
 
 
 def status_unchanged() -> Work:
-    """The end of most reconciles: the status is as it was."""
+    """Patch an unchanged status, the end of most reconciles."""
     world = World()
     obj = Memcached.decode(sample("memcached"))
 

@@ -1,4 +1,4 @@
-"""The work queue: what a key costs on its way through, and whether that grows with the number of keys."""
+"""The work queue: the cost of a key, and whether it grows with the number of keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SIZES = (1, 1_000, 100_000)
 MIDDLE = 1_000
 AT_WORK = 8
-"""As many keys as a controller has workers by default."""
+"""The default number of a controller's workers."""
 
 
 class NaiveQueue:
@@ -41,7 +41,7 @@ class NaiveQueue:
             self._filled.set()
 
     async def get(self) -> Request:
-        """The next key, waiting for one."""
+        """Wait for the next key."""
         while not self._ready:
             self._filled.clear()
             await self._filled.wait()
@@ -51,7 +51,7 @@ class NaiveQueue:
         return key
 
     def done(self, key: Request) -> None:
-        """The work on `key` is over."""
+        """End the work on `key`."""
         self._at_work.discard(key)
         if key in self._dirty:
             self._ready.append(key)
@@ -67,7 +67,7 @@ def keys(count: int) -> list[Request]:
 
 
 def through(count: int) -> Work:
-    """All are added, then each is taken and done."""
+    """Add all keys, then take and finish each."""
     queue, all_keys = make_queue(), keys(count)
 
     async def work() -> None:
@@ -95,7 +95,7 @@ def through_naive(count: int) -> Work:
 
 
 def through_with_priorities(count: int) -> Work:
-    """Added low, half of them raised before it is their turn."""
+    """Add keys with low priority, and raise half of them before their turn."""
     queue, all_keys = make_queue(), keys(count)
 
     async def work() -> None:
@@ -112,7 +112,7 @@ def through_with_priorities(count: int) -> Work:
 
 
 def through_heap(count: int) -> Work:
-    """The naive way to have priorities: a heap, in which a raised key leaves a dead entry behind."""
+    """Use a heap for priorities, the naive way, where a raised key leaves a dead entry."""
     all_keys = keys(count)
     heap: list[tuple[int, int, Request]] = []
     wanted: dict[Request, int] = {}
@@ -133,7 +133,7 @@ def through_heap(count: int) -> Work:
 
 
 def with_backoff(count: int) -> Work:
-    """Each fails once, waits, is asked for by a change meanwhile, and succeeds."""
+    """Fail each key once; it waits, a change adds it again, and it succeeds."""
     queue, all_keys = make_queue(), keys(count)
 
     async def work() -> None:
@@ -151,7 +151,7 @@ def with_backoff(count: int) -> Work:
 
 
 def asked_again(count: int) -> Work:
-    """Added while it waits already: what most events of a busy object are."""
+    """Add keys that are waiting already, as most events of a busy object do."""
     queue, all_keys = make_queue(), keys(count)
     for key in all_keys:
         queue.add(key)
@@ -164,7 +164,7 @@ def asked_again(count: int) -> Work:
 
 
 def while_many_wait(waiting: int) -> Work:
-    """A few keys at normal priority, while many of low priority wait behind them."""
+    """Process a few keys at normal priority, while many of low priority wait."""
     queue, urgent = make_queue(), keys(AT_WORK)
     for index in range(waiting):
         queue.add(Request("backlog", f"object-{index}"), priority=Priority.LOW)

@@ -1,4 +1,4 @@
-"""A reconcile: what the runner adds to the call, and an operator's whole pass that finds nothing to do."""
+"""A reconcile: the runner's overhead, and the whole pass of an operator that finds nothing to do."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Nothing:
     """A reconciler that does nothing."""
 
     async def reconcile(self, request: Request) -> None:
-        """It is as it should be."""
+        """Do nothing."""
 
 
 def called() -> Work:
@@ -50,7 +50,7 @@ def called() -> Work:
 
 
 def run() -> Work:
-    """Within its time limit, with its logger, counted."""
+    """Run a reconcile with its time limit, logger and metrics."""
     metrics = Metrics()
     workers = Workers(
         Nothing(),
@@ -89,7 +89,7 @@ RUNNING = {
 
 
 def pods() -> list[bytes]:
-    """The pods of the sampled Memcached, as far as they are kept."""
+    """Return the pods of the sampled Memcached, reduced to the cached fields."""
     names = orjson.loads(sample("memcached"))["status"]["nodes"]
     labels = {"app": "memcached", "memcached_cr": KEY.name}
     return [
@@ -112,7 +112,7 @@ def pods() -> list[bytes]:
 
 
 def memcached() -> Work:
-    """The Memcached operator's pass over an object that is as it should be."""
+    """Reconcile a Memcached that needs no change."""
     world = World()
     world.hold(Memcached, sample("memcached"))
     world.hold(Deployment, sample("deployment"))
@@ -122,7 +122,7 @@ def memcached() -> Work:
 
 
 def naive_memcached() -> Work:
-    """The same with dicts: decode, compare the Deployment, list the pods, compare the status."""
+    """Do the same with dicts: decode, compare the Deployment, list the pods, compare the status."""
     own, deployment, expected = sample("memcached"), sample("deployment"), wanted()
     index = {KEY.name: [orjson.loads(pod) for pod in pods()]}
 

@@ -1,4 +1,4 @@
-"""Telling what happens: metrics and log lines, of which each reconcile and each request has some."""
+"""Metrics and log lines, which each reconcile and each request produces."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def request_recorded() -> Work:
 
 
 def naive_request_recorded() -> Work:
-    """A counter and a histogram in plain Python, without locks."""
+    """Record a request with a counter and a histogram in plain Python, without locks."""
     counters: dict[tuple[str, int], int] = {}
     buckets = [0] * (len(REQUEST_BUCKETS) + 1)
     total = [0.0]
@@ -52,7 +52,7 @@ def naive_request_recorded() -> Work:
 
 
 def reconcile_recorded() -> Work:
-    """Everything that the queue and the runner record of one reconcile that goes well."""
+    """Record a successful reconcile, as the queue and the runner do."""
     metrics = Metrics()
     queue = QueueMetrics(metrics, "bench")
     controller = ControllerMetrics(metrics, "bench", workers=1, active=lambda: 0.0)
@@ -74,7 +74,7 @@ def reconcile_recorded() -> Work:
 
 @contextlib.asynccontextmanager
 async def lines(level: Literal["info", "warn"]) -> AsyncIterator[Work]:
-    """Lines of info, with as many fields as those of a reconcile have; with `warn`, they are not written."""
+    """Log lines of level info, with the fields of a reconcile; with `warn` they are discarded."""
     null = os.open(os.devnull, os.O_WRONLY)
     try:
         with configured(level=level, log_format="json", fd=null) as writer:
@@ -95,7 +95,7 @@ class JsonFormatter(logging.Formatter):
     """The usual few lines."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """As JSON."""
+        """Format a record as JSON."""
         when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         fields = {"ts": f"{when}.{record.msecs:03.0f}Z", "level": record.levelname, "logger": record.name}
         return json.dumps({**fields, "msg": record.getMessage(), **getattr(record, "fields", {})})
@@ -103,7 +103,7 @@ class JsonFormatter(logging.Formatter):
 
 @contextlib.asynccontextmanager
 async def standard_lines(level: int) -> AsyncIterator[Work]:
-    """The same with the standard library, written at once."""
+    """Log the same with the standard library, unbuffered."""
     log = logging.Logger("reconcile", level)  # noqa: LOG001 -- not one of the process's own
     with contextlib.closing(open(os.devnull, "w")) as null:  # noqa: ASYNC230, PTH123 -- takes no time
         handler = logging.StreamHandler(null)
@@ -119,7 +119,7 @@ async def standard_lines(level: int) -> AsyncIterator[Work]:
 
 
 def bound() -> Work:
-    """The logger of one reconcile, made for it."""
+    """Create the logger of a reconcile."""
     log = get_logger("controller").bind(controller="memcached")
     rng = random.Random(1)
     return lambda: log.bind(namespace="default", name="sample", reconcile_id=f"{rng.getrandbits(64):016x}")

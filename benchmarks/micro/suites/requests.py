@@ -1,4 +1,4 @@
-"""A request: what the transport adds to the HTTP client that it stands on."""
+"""Requests: the transport's overhead over its HTTP client."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ PATH = "/apis/cache.example.com/v1/namespaces/default/memcacheds/memcached-sampl
 QUERY = {"fieldManager": "operator-manager-memcached", "fieldValidation": "Strict"}
 REQUESTS = 20
 TOKEN = "x" * 900
-"""As long as that of a service account."""
+"""A token as long as a ServiceAccount's."""
 
 
 @contextlib.asynccontextmanager
 async def server() -> AsyncIterator[str]:
-    """The URL of a server that answers with a Memcached."""
+    """Run a server that answers with a Memcached; yield its URL."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "benchmarks.micro.loopback"),
@@ -73,7 +73,7 @@ async def through_transport(method: str) -> AsyncIterator[Work]:
 
 @contextlib.asynccontextmanager
 async def through_aiohttp(method: str) -> AsyncIterator[Work]:
-    """As in the bare loop."""
+    """Send a request with aiohttp, as the bare loop does."""
     headers = {
         "Authorization": f"Bearer {TOKEN}",
         "Accept": "application/json",
@@ -93,8 +93,8 @@ async def through_aiohttp(method: str) -> AsyncIterator[Work]:
 
 
 def _several(request: Callable[[], Awaitable[object]]) -> Work:
-    # One after the other: with more at once, how many answers one wake-up of the loop brings, and so what an
-    # answer costs, depends on how busy the machine is.
+    # The requests are sequential. Concurrent responses would share wake-ups of the loop, so that the cost of
+    # each would depend on the load of the machine.
     async def work() -> None:
         for _ in range(REQUESTS):
             await request()

@@ -1,4 +1,4 @@
-"""The cache's store: an event in, a list out, and whether that grows with what is held."""
+"""The cache's store: an event, a list, and whether their cost grows with the number of objects."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _filled: WeakValueDictionary[int, Store] = WeakValueDictionary()
 
 
 def small(index: int) -> bytes:
-    """A pod's metadata without what costs memory here and tells nothing: pods of an owner share a label."""
+    """Return a pod's metadata without large fields that do not matter here; an owner's pods share a label."""
     owner = f"sample-{index // PER_OWNER}"
     metadata = {
         "name": f"{owner}-7cf59d949b-{index}",
@@ -53,7 +53,7 @@ def small(index: int) -> bytes:
 
 
 def filled(count: int) -> Store:
-    """A store of `count` small pods, whose indexes by namespace, label and owner have been asked for."""
+    """Return a store of `count` small pods, with its indexes by namespace, label and owner built."""
     store = _filled.get(count)
     if store is not None:
         return store
@@ -67,18 +67,18 @@ def filled(count: int) -> Store:
 
 
 def select(store: Store) -> Sequence[object]:
-    """As the Memcached operator asks for its pods."""
+    """Select pods as the Memcached operator does."""
     return store.select(namespace="default", labels={"app": "memcached", "memcached_cr": "sample-7"})
 
 
 def event_among(count: int) -> Work:
-    """One of the small pods changes."""
+    """Change one of many small pods."""
     sink = Sink(filled(count), _decoder(metadata_only=True), "", publish=_nobody)
     return _changing(sink, small(count // 2))
 
 
 def event(raw: bytes, *, metadata_only: bool) -> Work:
-    """One pod changes, and nothing else is there."""
+    """Change a pod that is alone in its store."""
     store = Store()
     sink = Sink(store, _decoder(metadata_only=metadata_only), "", publish=_nobody)
     work = _changing(sink, raw)
@@ -89,7 +89,7 @@ def event(raw: bytes, *, metadata_only: bool) -> Work:
 
 
 def naive_event(raw: bytes) -> Work:
-    """What a cache of decoded objects does: decode, forget managedFields, keep, index by label and owner."""
+    """Do what a cache of decoded objects does: decode, drop managedFields, index by label and owner."""
     before, after = template(raw)
     versions = itertools.count(FIRST_NEW_VERSION)
     held: dict[ObjectKey, dict[str, Any]] = {}
@@ -129,7 +129,7 @@ def list_by_owner(count: int) -> Work:
 
 
 def naive_list() -> Work:
-    """A dict of what has the label, and one of objects."""
+    """Select from a dict by label and a dict of objects."""
     store = filled(SMALLEST)
     held = {record.key: record for record in store}
     index: dict[str, set[ObjectKey]] = {}

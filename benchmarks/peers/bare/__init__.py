@@ -17,7 +17,7 @@ NO_OPERATOR = "it has no watches"
 
 
 def bare_loop(name: str = NAME) -> Program:
-    """One pass over the Memcacheds."""
+    """Return a program that makes one pass over the Memcacheds."""
     command = [sys.executable, "-m", "benchmarks.peers.bare", "--kubeconfig={kubeconfig}"]
     return Program(name, [*command, "--concurrency={concurrency}"])
 

@@ -34,7 +34,7 @@ class BareMemcacheds(BareLoop):
 
 
 def deployment(memcached: dict[str, Any]) -> dict[str, Any]:
-    """The same Deployment that the operator wants."""
+    """Build the same Deployment as the operator."""
     metadata = memcached["metadata"]
     labels = {"app": "memcached", "memcached_cr": metadata["name"]}
     shown = {
@@ -85,7 +85,7 @@ def deployment(memcached: dict[str, Any]) -> dict[str, Any]:
 
 
 def observed(memcached: dict[str, Any]) -> dict[str, Any]:
-    """A status of the size that the operator writes."""
+    """Build a status of the operator's size."""
     generation = memcached["metadata"]["generation"]
     conditions = [
         {

@@ -34,7 +34,7 @@ def _make(name: str, *flags: str, concurrency: int | None = None) -> Callable[[]
 
 
 def _compile(go: str, folder: Path) -> None:
-    # As kubebuilder's Dockerfile builds; where the sources lie is nobody's business in the program.
+    # These are the flags of kubebuilder's Dockerfile; -trimpath keeps the sources' path out of the program.
     command = [go, "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o", str(folder / NAME), "."]
     run(command, folder=SOURCES, environ={**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"})
 

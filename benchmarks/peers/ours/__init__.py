@@ -22,12 +22,12 @@ NAME = "operator-manager"
 ALL_FIVE = "five"
 # The manager's own packages.
 PACKAGES = tuple(ROOT / name for name in ("apis", "controllers", "manager", "manager_tools", "petstore"))
-# What another interpreter is measured in.
+# The parts that are measured with other interpreters.
 COMPARED = ("cold", "change")
 
 
 def manager(name: str = NAME, program: Path = PROGRAM) -> Program:
-    """`operator-manager run` with the Memcached operator; other workloads have a program of their own."""
+    """Return `operator-manager run` with the Memcached operator, or another program for other workloads."""
     five = [
         *(str(program), "run", "--kubeconfig={kubeconfig}", "--metrics-bind-address={metrics}"),
         *("--health-probe-bind-address={health}", "--webhook-bind-address=0", "--console-bind-address=0"),

@@ -22,7 +22,7 @@ class PodsOperator(Operator[Pod]):
     name = "pods"
 
     def setup(self) -> None:
-        """Have them cached."""
+        """Cache whole pods."""
         self.manager.cache.informer(Pod)
 
 
@@ -32,7 +32,7 @@ class PodsMetadataOperator(Operator[Pod]):
     name = "pods-metadata"
 
     def setup(self) -> None:
-        """Have them cached."""
+        """Cache the metadata of pods."""
         self.manager.cache.informer(Pod, metadata_only=True)
 
 
@@ -42,7 +42,7 @@ class DeploymentsOperator(Operator[Deployment]):
     name = "deployments"
 
     def setup(self) -> None:
-        """Have them cached."""
+        """Cache whole Deployments."""
         self.manager.cache.informer(Deployment)
 
 
@@ -52,12 +52,12 @@ class DeploymentsMetadataOperator(Operator[Deployment]):
     name = "deployments-metadata"
 
     def setup(self) -> None:
-        """Have them cached."""
+        """Cache the metadata of Deployments."""
         self.manager.cache.informer(Deployment, metadata_only=True)
 
 
 class Looking(Operator[Memcached]):
-    """One of ten controllers on one kind, which each look at their object and do nothing."""
+    """A controller, one of ten of a kind, that reads its object and does nothing."""
 
     async def reconcile_key(self, key: ObjectKey) -> Result | None:
         """Read the object from the cache; nothing is made of it."""

@@ -1,4 +1,4 @@
-"""Deployments: a ReplicaSet for each revision of the pod template, and the way from one to the next."""
+"""Deployments: a ReplicaSet for each revision of the pod template, and the rollout between revisions."""
 
 from __future__ import annotations
 

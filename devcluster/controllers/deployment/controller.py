@@ -22,13 +22,13 @@ UNLIMITED = 2147483647
 
 
 class DeploymentController(Controller):
-    """Keeps the ReplicaSets of Deployments, one for each revision, and moves pods to the newest."""
+    """The Deployment controller, which keeps a ReplicaSet per revision, and moves pods to the newest."""
 
     name = "deployment-controller"
     batch_period = 0.002
 
     def routes(self) -> Routes:
-        """Its own kind, ReplicaSets, and pods that go, for which Recreate waits."""
+        """Return the handlers of changes of Deployments and ReplicaSets, and of pods, for Recreate."""
         return {
             DEPLOYMENTS: self.enqueue,
             REPLICA_SETS: self._on_replica_set,
@@ -36,7 +36,7 @@ class DeploymentController(Controller):
         }
 
     async def sync(self, key: Name) -> None:
-        """One Deployment."""
+        """Reconcile one Deployment."""
         deployment = self.view.get(DEPLOYMENTS, *key)
         if deployment is None:
             return
@@ -63,7 +63,7 @@ class DeploymentController(Controller):
 
 
 class _Rollout:
-    """One Deployment on one visit: as last written, with its ReplicaSets."""
+    """A reconcile of a Deployment: the object as last written, with its ReplicaSets."""
 
     def __init__(self, controller: DeploymentController, deployment: Object) -> None:
         self._client = controller.client
@@ -308,7 +308,7 @@ class _Rollout:
     # The status.
 
     async def _check_paused(self) -> None:
-        """Pausing is not standing still: the deadline must not run meanwhile."""
+        """Update the Progressing condition of a paused Deployment, whose deadline must not run."""
         if not status.has_deadline(self.deployment):
             return
         current = self.deployment.get("status") or {}

@@ -1,4 +1,4 @@
-"""Revisions of a Deployment: which ReplicaSet is which, and what their annotations say."""
+"""Revisions of a Deployment: their ReplicaSets and annotations."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ NOT_COPIED = {
 
 
 def by_creation(replica_sets: Sequence[Object]) -> list[Object]:
-    """Oldest first."""
+    """Sort ReplicaSets, the oldest first."""
     return sorted(
         replica_sets, key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["name"])
     )
 
 
 def revision_of(replica_set: Object) -> int:
-    """Its number; 0 when it has none."""
+    """Return the ReplicaSet's revision, or 0."""
     text = (replica_set["metadata"].get("annotations") or {}).get(REVISION, "")
     return int(text) if text.isdigit() else 0
 
 
 def current(deployment: Object, replica_sets: Sequence[Object]) -> Object | None:
-    """The ReplicaSet of the Deployment's template."""
+    """Return the ReplicaSet of the Deployment's template, or None."""
     wanted = _plain(deployment["spec"]["template"])
     for each in by_creation(replica_sets):
         if _plain(each["spec"]["template"]) == wanted:
@@ -51,7 +51,7 @@ def current(deployment: Object, replica_sets: Sequence[Object]) -> Object | None
 
 
 def new_replica_set(deployment: Object, old: Sequence[Object], revision: int) -> Object:
-    """The ReplicaSet that the Deployment's template lacks."""
+    """Build the ReplicaSet for the Deployment's template."""
     metadata, spec = deployment["metadata"], deployment["spec"]
     digest = template_hash(spec["template"], (deployment.get("status") or {}).get("collisionCount"))
     template = copy.deepcopy(spec["template"])

@@ -1,4 +1,4 @@
-"""How many pods a Deployment and its ReplicaSets may have: arithmetic only."""
+"""Arithmetic for the sizes of a Deployment and its ReplicaSets."""
 
 from __future__ import annotations
 
@@ -28,39 +28,39 @@ MAXIMUM = "deployment.kubernetes.io/max-replicas"
 
 
 def replicas(deployment: Object) -> int:
-    """How many pods are wanted."""
+    """Return the desired number of pods."""
     value: int = deployment["spec"].get("replicas", 1)
     return value
 
 
 def size(*replica_sets: Object | None) -> int:
-    """How many pods ReplicaSets shall have together."""
+    """Return the desired number of pods of all these ReplicaSets."""
     return sum(each["spec"].get("replicas", 1) for each in replica_sets if each is not None)
 
 
 def status_sum(field: str, *replica_sets: Object | None) -> int:
-    """A count of their status, together."""
+    """Return the sum of a count in the status of all ReplicaSets."""
     return sum((each.get("status") or {}).get(field, 0) for each in replica_sets if each is not None)
 
 
 def available(*replica_sets: Object | None) -> int:
-    """How many pods are available."""
+    """Return the number of available pods."""
     return status_sum("availableReplicas", *replica_sets)
 
 
 def active(replica_sets: Sequence[Object | None]) -> list[Object]:
-    """Those that shall have pods."""
+    """Return the ReplicaSets with a desired size above 0."""
     return [each for each in replica_sets if each is not None and size(each) > 0]
 
 
 def is_rolling(deployment: Object) -> bool:
-    """Whether it goes from one revision to the next pod by pod."""
+    """Return whether the Deployment uses rolling updates."""
     strategy = deployment["spec"].get("strategy") or {}
     return bool(strategy.get("type", "RollingUpdate") == "RollingUpdate")
 
 
 def scaled(value: int | str, total: int, *, up: bool) -> int:
-    """A number, or a percentage of `total`, rounded up or down."""
+    """Resolve a number or a percentage of `total`, rounded up or down."""
     if isinstance(value, int):
         return value
     part = int(value.removesuffix("%")) * total / 100
@@ -68,12 +68,12 @@ def scaled(value: int | str, total: int, *, up: bool) -> int:
 
 
 def max_surge(deployment: Object) -> int:
-    """How many pods there may be beyond those wanted."""
+    """Return the maximum of pods above the desired number."""
     return _fence(deployment)[0] if is_rolling(deployment) else 0
 
 
 def max_unavailable(deployment: Object) -> int:
-    """How many of those wanted may be missing."""
+    """Return the maximum of missing pods."""
     wanted = replicas(deployment)
     if not is_rolling(deployment) or not wanted:
         return 0
@@ -81,7 +81,7 @@ def max_unavailable(deployment: Object) -> int:
 
 
 def new_size(deployment: Object, replica_sets: Sequence[Object | None], current: int) -> int:
-    """What the newest ReplicaSet, which shall have `current` pods and is among the others, may grow to."""
+    """Return the size that the newest ReplicaSet, now `current`, may grow to; it is among `replica_sets`."""
     wanted = replicas(deployment)
     if not is_rolling(deployment):
         return wanted
@@ -93,8 +93,9 @@ def new_size(deployment: Object, replica_sets: Sequence[Object | None], current:
 
 
 def proportions(deployment: Object, replica_sets: Sequence[Object]) -> list[tuple[Object, int]]:
-    """New sizes for all when a Deployment is scaled in the middle of a rollout: each its share, the first
-    what is left over.
+    """Return the new sizes when a Deployment is scaled during a rollout.
+
+    Each ReplicaSet gets its share of the change, the first one the remainder too.
     """
     wanted = replicas(deployment)
     allowed = wanted + max_surge(deployment) if wanted else 0

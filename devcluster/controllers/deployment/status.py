@@ -1,4 +1,4 @@
-"""The status of a Deployment: its counts, and what its conditions say of a rollout."""
+"""The status of a Deployment: its counts, and conditions about its rollout."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ __all__ = [
 ]
 
 NO_DEADLINE = 2147483647
-"""What progressDeadlineSeconds says for none."""
+"""The progressDeadlineSeconds that means no deadline."""
 
 
 def has_deadline(deployment: Object) -> bool:
-    """Whether progress is watched at all."""
+    """Return whether the Deployment has a progress deadline."""
     return deployment["spec"].get("progressDeadlineSeconds") not in {None, NO_DEADLINE}
 
 
 def progressing(status: str, reason: str, message: str, now: str) -> Object:
-    """A condition of type Progressing."""
+    """Build a Progressing condition."""
     return _condition("Progressing", status, reason, message, now)
 
 
 def counted(
     deployment: Object, new: Object | None, replica_sets: Sequence[Object | None], now: str
 ) -> Object:
-    """What the ReplicaSets say together, with the Available condition and the others as they were."""
+    """Return the Deployment's status: its ReplicaSets' counts, Available, and the former conditions."""
     former = deployment.get("status") or {}
     available = sizes.available(*replica_sets)
     counts = {
@@ -92,7 +92,7 @@ def progress(
         moved = progressing("True", "ReplicaSetUpdated", f"{subject} is progressing.", text)
         if condition is not None and condition["status"] == "True":
             moved["lastTransitionTime"] = condition["lastTransitionTime"]
-        # Also with the same reason: the time of the last progress is what the deadline counts from.
+        # The condition is replaced even if it has the same reason, because the deadline counts from its time.
         status["conditions"] = conditions.replaced(status["conditions"], moved)
     elif _timed_out(deployment, status, now):
         status["conditions"] = conditions.set_condition(
@@ -120,7 +120,7 @@ def with_failures(status: Object, new: Object | None, replica_sets: Sequence[Obj
 
 
 def is_complete(deployment: Object, status: Object) -> bool:
-    """Whether all pods, and no others, are of the newest revision and available."""
+    """Return whether all pods have the newest revision and are available."""
     wanted = sizes.replicas(deployment)
     return all(
         status.get(field, 0) == wanted for field in ("updatedReplicas", "replicas", "availableReplicas")
@@ -128,7 +128,7 @@ def is_complete(deployment: Object, status: Object) -> bool:
 
 
 def seconds_until_deadline(deployment: Object, now: datetime.datetime) -> float | None:
-    """How long a rollout that stands still has left; None when there is nothing to wait for."""
+    """Return the seconds until the deadline of a rollout without progress; None without a deadline."""
     status = deployment.get("status") or {}
     condition = conditions.find(status.get("conditions") or (), "Progressing")
     if not has_deadline(deployment) or condition is None:

@@ -1,4 +1,4 @@
-"""Functions of lists and sets: of Kubernetes, and the extensions that it turns on."""
+"""Functions of lists and sets: Kubernetes' own, and the extensions that it enables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the tree of an expression to a Python function, with the types checked on the way."""
+"""The compiler of an expression's tree to a Python function, with type checking."""
 
 from __future__ import annotations
 
@@ -86,17 +86,17 @@ def compile_expression(
 
 
 class Compiler:
-    """Compiles one expression; the issues found are collected, so that all are reported."""
+    """The compiler of one expression; it collects all issues before it reports them."""
 
     def __init__(self, source: str, variables: Mapping[str, Type]) -> None:
         self.source = source
         self.scope: dict[str, Type] = dict(variables)
         self.issues: list[tuple[int, str]] = []
         self.late_issues: list[tuple[int, str]] = []
-        """What is only looked for in an expression that is right otherwise."""
+        """Errors that are reported only for an otherwise valid expression."""
         self.used: set[str] = set()
         self.mixed = False
-        """Whether lists may hold what they like: the arguments of `format`."""
+        """Whether lists may have items of different types, as the arguments of `format` do."""
         self.checked = Checked()
         self.constant_issue: str | None = None
         """Why the first constant that cannot be converted cannot."""
@@ -183,7 +183,7 @@ class Compiler:
         return Typed(optional_of(result) if optional or chained else result, run)
 
     def field_of(self, kind: Type, name: str, at: int) -> tuple[str, Type]:
-        """The key under which the field `name` of a `kind` is, and its type."""
+        """Return the key and the type of the field `name` in a value of type `kind`."""
         if kind.name == "object":
             # After a dot, a reserved word may also stand as it is.
             found = kind.fields.get(name) or (name in RESERVED and kind.fields.get(f"__{name}__")) or None

@@ -1,13 +1,13 @@
-"""How much an expression may cost at most, before any value is known: the server's static estimate.
+"""The maximum cost of an expression before any value is known: the server's static estimate.
 
-The server counts in units of about 50 ns. A definition is refused for what this estimate says, so the sums
-follow the server's to the last unit, with its oddities:
+The server counts in units of about 50 ns, and refuses definitions by this estimate. So the sums are exactly
+the server's, including its oddities:
 
-- A size is looked up under the path that leads to a value. The first step of a path is not looked at, so
-  whatever has a path of one step (an item of a list that the expression made, a type's name) has the size of
-  the node that the rule is at.
-- Two paths with the same beginning may share their memory. Then what is added to one replaces what was added
-  to the other.
+- A size is looked up under the path that leads to a value. The lookup skips the path's first step, so a value
+  with a path of one step (an item of a list that the expression made, a type's name) has the size of the
+  rule's node.
+- Two paths with the same beginning may share their memory. Then an addition to one replaces the addition to
+  the other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from devcluster.schema.cel.types import BYTES, CIDR, DYN, FORMAT, IP, QUANTITY, 
 __all__ = ["UNLIMITED", "Checked", "estimate_cost"]
 
 UNLIMITED: Final = 2**64 - 1
-"""What cannot be bounded costs this much; sums and products stay at it."""
+"""The cost of an unbounded expression; sums and products saturate here."""
 
 _TEXT: Final = 0.1
 """Cost of each character that is looked at."""
@@ -33,7 +33,7 @@ _REGEX: Final = 0.25
 _NEW_LIST, _NEW_MAP = 10, 30
 _FORMAT_TEXT, _FORMAT_REGEX = 64, 128
 _ADDRESS = 16
-"""Bytes of the longest IP address."""
+"""The bytes of the longest IP address."""
 
 _SCALARS = frozenset({"bool", "double", "duration", "int", "timestamp", "uint"})
 _SELECTABLE = frozenset({"map", "object"})
@@ -51,7 +51,7 @@ _PARSED = frozenset({"cidr", "isIP", "isCIDR", "ip", "quantity", "isQuantity", "
 
 
 class Size(NamedTuple):
-    """How long a text or how large a list may be."""
+    """The bounds of a text's length or of a list's size."""
 
     least: int
     most: int
@@ -66,7 +66,7 @@ _ONE: Final = Size(1, 1)
 
 
 class _Entries(NamedTuple):
-    """How large what is in a list or map may be, where the expression has made it."""
+    """The bounds of the content of a list or map that the expression has made."""
 
     kind: str
     key: Size
@@ -115,7 +115,7 @@ class _Value(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class Checked:
-    """Findings of the compiler, by the identity of the nodes."""
+    """The compiler's findings, by the identity of the nodes."""
 
     types: dict[int, Type] = dataclasses.field(default_factory=dict)
     overloads: dict[int, list[Overload]] = dataclasses.field(default_factory=dict)
@@ -183,7 +183,7 @@ class _Coster:
             case _:
                 raise AssertionError(node)
 
-    # -- what is known of a node
+    # -- the known facts about a node
 
     def _variable(self, name: str) -> _Variable | None:
         stack = self._variables.get(name)
@@ -490,14 +490,14 @@ def _is_scalar(kind: Type) -> bool:
 
 
 class _Macro(NamedTuple):
-    """A macro that goes round: what it collects, what a turn costs, and what it costs beside."""
+    """A macro with a loop: the type it collects, the cost of a turn, and its other cost."""
 
     result: str
     cost: Callable[[list[int]], tuple[int, int]]
     two: bool = False
-    """Whether it always has two variables."""
+    """Whether the macro always has two variables."""
     most_of_one: int = 2
-    """With more arguments than this it has two."""
+    """The number of arguments above which the macro has two variables."""
 
 
 def _collect(costs: list[int], put: int) -> int:

@@ -1,4 +1,4 @@
-"""What can go wrong with an expression: when it is read, and when it runs."""
+"""Errors of expressions, at compile time and at run time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class CelError(Exception):
 
 
 class CompileError(Exception):
-    """An expression that is wrong whatever the values; `str` is what the server's answer quotes."""
+    """The expression is wrong for all values; `str` is the text that the server's error quotes."""
 
     def __init__(self, source: str, issues: list[tuple[int, str]]) -> None:
-        """`issues` are offsets into `source` with what is wrong there."""
+        """Set up the error; `issues` are offsets into `source`, each with a message."""
         super().__init__("\n".join(_shown(source, at, text) for at, text in sorted(issues)))
 
 
@@ -25,7 +25,7 @@ class InstantiationError(CompileError):
 
 
 def no_such_overload() -> CelError:
-    """Values that an operator or a function is not made for."""
+    """Build the error for values that an operator or function does not support."""
     return CelError("no such overload")
 
 

@@ -1,4 +1,4 @@
-"""How a function is declared."""
+"""Declarations of functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Overload", "Table", "function", "method"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Overload:
-    """One form of a function: for values of these types, the receiver first when it is a `member`."""
+    """An overload of a function, by its parameter types; a `member` has the receiver first."""
 
     params: tuple[Type, ...]
     result: Type
@@ -25,10 +25,10 @@ Table = dict[str, list[Overload]]
 
 
 def function(params: tuple[Type, ...], result: Type, call: Callable[..., Any]) -> Overload:
-    """`name(…)`."""
+    """Declare `name(…)`."""
     return Overload(params, result, call, member=False)
 
 
 def method(params: tuple[Type, ...], result: Type, call: Callable[..., Any]) -> Overload:
-    """`receiver.name(…)`."""
+    """Declare `receiver.name(…)`."""
     return Overload(params, result, call, member=True)

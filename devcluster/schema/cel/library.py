@@ -8,7 +8,7 @@ from devcluster.schema.cel.functions import Overload, Table
 __all__ = ["FUNCTIONS", "NAMESPACES", "Overload"]
 
 NAMESPACES = frozenset({"format", "ip", "lists", "optional", "sets", "strings"})
-"""What may stand before a dot without being a variable."""
+"""Names that may stand before a dot without being a variable."""
 
 FUNCTIONS: Table = {}
 for _table in (

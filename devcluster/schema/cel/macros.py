@@ -1,4 +1,4 @@
-"""Macros: calls whose arguments are evaluated otherwise than once, before the call."""
+"""Macros: calls whose arguments are not evaluated exactly once before the call."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _bound(env: Env, names: tuple[str, ...], pairs: Any) -> Any:
 
 
 class Build:
-    """What becomes of the turns of a comprehension."""
+    """The loop and the result type of a comprehension macro."""
 
     def __init__(
         self,

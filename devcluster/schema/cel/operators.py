@@ -1,4 +1,4 @@
-"""What the operators do."""
+"""The operators of expressions."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ Run = Callable[[dict[str, Any]], Any]
 
 
 def evaluate_and(left: Run, right: Run) -> Run:
-    """`&&`: false wins over an error on the other side."""
+    """Evaluate `&&`: false wins over an error on the other side."""
     return _connect(left, right, decisive=False)
 
 
 def evaluate_or(left: Run, right: Run) -> Run:
-    """`||`: true wins over an error on the other side."""
+    """Evaluate `||`: true wins over an error on the other side."""
     return _connect(left, right, decisive=True)
 
 
@@ -72,10 +72,10 @@ def _connect(left: Run, right: Run, *, decisive: bool) -> Run:
 
 
 def get_item(value: Any, key: Any) -> Any:
-    """`value[key]`.
+    """Evaluate `value[key]`.
 
     Raises:
-        CelError: there is no such item.
+        CelError: the item does not exist.
     """
     if type(value) is dict:
         if type(key) is float and key.is_integer():

@@ -27,12 +27,12 @@ class Program:
 
     type: Type
     run: Run
-    """Evaluates it, given the variables.
+    """Evaluates the expression with the variables.
 
     Raises:
-        CelError: it cannot be, with these values.
+        CelError: the evaluation fails with these values.
     """
     uses: frozenset[str]
     """The variables it refers to."""
     cost: int = 0
-    """What one evaluation costs at most, in the server's units; 0 where nobody asked."""
+    """The maximum cost of one evaluation, in the server's units; 0 if not estimated."""

@@ -1,4 +1,4 @@
-"""From the text of an expression to its tree."""
+"""The parser of expressions."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class _Token(NamedTuple):
 
 
 def parse(source: str) -> Expr:
-    """The tree of `source`.
+    """Parse an expression into its tree.
 
     Raises:
         CompileError: a syntax error.

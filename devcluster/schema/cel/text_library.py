@@ -1,4 +1,4 @@
-"""Functions of strings: the standard ones, the extensions Kubernetes turns on, and its own for patterns."""
+"""Functions of strings: standard ones, extensions that Kubernetes enables, and its own for patterns."""
 
 from __future__ import annotations
 

@@ -55,12 +55,12 @@ class Type:
     params: tuple[Type, ...] = ()
     fields: Mapping[str, Field] = dataclasses.field(default_factory=dict, compare=False)
     identity: int = 0
-    """Tells two objects' types apart, whatever their fields."""
+    """A number that distinguishes object types with equal fields."""
     variable: bool = False
     max_elements: int = dataclasses.field(default=0, compare=False)
-    """As the schema bounds it: bytes of a text, items of a list, entries of a map."""
+    """The schema's bound: bytes of a string, items of a list, entries of a map."""
     min_size: int = dataclasses.field(default=2, compare=False)
-    """Bytes of the shortest JSON of a value."""
+    """The bytes of the shortest JSON of a value."""
 
     def __str__(self) -> str:
         if not self.params:
@@ -70,7 +70,7 @@ class Type:
 
 DYN = Type("dyn")
 ERROR = Type("!error!")
-"""Of an expression that is wrong: it goes with everything, so that one mistake is not reported twice."""
+"""The type of a wrong expression; it is assignable to every type, so that an error is reported once."""
 NULL = Type("null")
 BOOL = Type("bool")
 INT = Type("int")
@@ -98,32 +98,32 @@ Bindings = dict[str, Type]
 
 
 def list_of(item: Type) -> Type:
-    """`list(item)`."""
+    """Return the type `list(item)`."""
     return Type("list", (item,))
 
 
 def map_of(key: Type, value: Type) -> Type:
-    """`map(key, value)`."""
+    """Return the type `map(key, value)`."""
     return Type("map", (key, value))
 
 
 def optional_of(value: Type) -> Type:
-    """`optional_type(value)`."""
+    """Return the type `optional_type(value)`."""
     return Type("optional_type", (value,))
 
 
 def type_of(value: Type) -> Type:
-    """`type(value)`."""
+    """Return the type `type(value)`."""
     return Type("type", (value,))
 
 
 def object_of(fields: Mapping[str, Field], min_size: int = 2) -> Type:
-    """A type of its own, with these fields."""
+    """Return a new object type with these fields."""
     return Type("object", fields=fields, identity=id(fields), min_size=min_size)
 
 
 def assignable(wanted: Type, given: Type, bindings: Bindings) -> bool:  # noqa: PLR0911 -- a return for each case
-    """Whether a `given` can be passed where a `wanted` is; type variables are bound on the way."""
+    """Return whether `given` can be passed for `wanted`; binds type variables on the way."""
     if wanted.variable:
         bound = bindings.get(wanted.name)
         if bound is None or bound == DYN:
@@ -153,7 +153,7 @@ def assignable(wanted: Type, given: Type, bindings: Bindings) -> bool:  # noqa: 
 
 
 def substitute(template: Type, bindings: Bindings) -> Type:
-    """`template` with its variables replaced; an unbound one is `dyn`."""
+    """Replace the variables of `template`; an unbound one becomes `dyn`."""
     if template.variable:
         found = bindings.get(template.name, DYN)
         return DYN if found.variable else found
@@ -163,7 +163,7 @@ def substitute(template: Type, bindings: Bindings) -> Type:
 
 
 def join(one: Type, other: Type) -> Type:
-    """The type of what may be either."""
+    """Return the type of a value that has either type."""
     if one == other or assignable(one, other, {}):
         return DYN if other == DYN else one
     if assignable(other, one, {}):

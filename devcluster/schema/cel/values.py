@@ -1,4 +1,4 @@
-"""Values that JSON has not, and how values compare, add up and print."""
+"""Values that JSON lacks, and the comparison, arithmetic and formatting of all values."""
 
 from __future__ import annotations
 
@@ -78,18 +78,18 @@ class MapList(list[Any]):
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
-    """Nanoseconds since the epoch."""
+    """A time as nanoseconds since the epoch."""
 
     nanoseconds: int
 
     def at(self, zone: datetime.tzinfo) -> datetime.datetime:
-        """The same as a date and a time of day there."""
+        """Return the time as date and time of day in a zone."""
         return (_EPOCH + datetime.timedelta(microseconds=self.nanoseconds // 1000)).astimezone(zone)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
 class Duration:
-    """Nanoseconds between two moments."""
+    """A duration in nanoseconds."""
 
     nanoseconds: int
 
@@ -106,7 +106,7 @@ NONE: Final = Optional(present=False)
 
 
 def to_timestamp(text: str) -> Timestamp | None:
-    """The moment that an RFC 3339 text names; None when it is none."""
+    """Parse an RFC 3339 time; None for other text."""
     matched = _TIMESTAMP.fullmatch(text)
     if matched is None:
         return None
@@ -123,20 +123,20 @@ def to_timestamp(text: str) -> Timestamp | None:
 
 
 def to_duration(text: str) -> Duration | None:
-    """The duration that a text like `1h30m` names; None when it is none."""
+    """Parse a duration such as `1h30m`; None for other text."""
     nanoseconds = parse_duration(text)
     return None if nanoseconds is None else Duration(nanoseconds)
 
 
 def show_timestamp(value: Timestamp) -> str:
-    """RFC 3339, with as many digits of the second as there are."""
+    """Format a time by RFC 3339, with as many digits of the second as needed."""
     seconds, rest = divmod(value.nanoseconds, _SECOND)
     text = (_EPOCH + datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text}.{rest:09d}".rstrip("0") + "Z" if rest else f"{text}Z"
 
 
 def show_duration(value: Duration) -> str:
-    """Seconds: `5400s`, `0.5s`."""
+    """Format a duration in seconds: `5400s`, `0.5s`."""
     sign = "-" if value.nanoseconds < 0 else ""
     seconds, rest = divmod(abs(value.nanoseconds), _SECOND)
     fraction = f".{rest:09d}".rstrip("0") if rest else ""
@@ -144,10 +144,10 @@ def show_duration(value: Duration) -> str:
 
 
 def checked(value: int) -> int:
-    """`value`, if it fits an int.
+    """Return `value` if it fits into an int.
 
     Raises:
-        CelError: it does not.
+        CelError: it does not fit.
     """
     if -_INT_LIMIT <= value < _INT_LIMIT:
         return value
@@ -155,7 +155,7 @@ def checked(value: int) -> int:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Equality as CEL has it: of numbers across their types, and of nothing else across types."""
+    """Compare for equality as CEL does: across types only for numbers."""
     kind, wanted = type(one), type(other)
     if kind is wanted and kind not in {dict, list, SetList, MapList, Optional}:
         return bool(one == other)
@@ -195,10 +195,10 @@ def _key_of(item: Any, keys: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 def compare(one: Any, other: Any) -> int:
-    """-1, 0 or 1; NaN compares as neither and gives 2.
+    """Compare: -1, 0 or 1, and 2 with NaN.
 
     Raises:
-        CelError: there is no order among such values.
+        CelError: the values have no order.
     """
     kind, wanted = type(one), type(other)
     numbers = (
@@ -226,10 +226,10 @@ _SHOW: dict[type, Callable[[Any], str]] = {
 
 
 def to_string(value: Any) -> str:
-    """What `string(value)` gives.
+    """Convert a value as `string(value)` does.
 
     Raises:
-        CelError: there is no such conversion.
+        CelError: the value has no string conversion.
     """
     show = _SHOW.get(type(value))
     if show is not None:
@@ -262,6 +262,6 @@ _TYPES: dict[type, Type] = {
 
 
 def type_of_value(value: Any) -> Type:
-    """What `type(value)` gives."""
+    """Return the type as `type(value)` does."""
     found = _TYPES.get(type(value))
     return found if found is not None else Type(getattr(value, "type_name", "dyn"))

@@ -60,7 +60,7 @@ def _configure(registry: kopf.OperatorRegistry, api: Api, concurrency: int) -> N
     @kopf.on.startup(registry=registry)
     def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
         settings.posting.enabled = False
-        # Where the definition has no field for kopf, the API server would drop what it keeps in the status.
+        # The CRD has no field for kopf's progress, so the API server would drop it from the status.
         settings.persistence.progress_storage = kopf.AnnotationsProgressStorage()
         settings.watching.chunk_size = PAGE
 

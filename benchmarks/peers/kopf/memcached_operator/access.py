@@ -15,7 +15,7 @@ WATCHES = 8
 
 
 class Api:
-    """What the handlers ask of the API server: kopf is no client library, and says so."""
+    """The handlers' requests to the API server; kopf has no client, by its own documentation."""
 
     def __init__(self) -> None:
         self._server = ""
@@ -37,7 +37,7 @@ class Api:
         return kopf.AiohttpSession(aiohttp_session=self._session, server=credentials.server)
 
     async def create(self, path: str, obj: dict[str, Any]) -> dict[str, Any] | None:
-        """The new object, or None if the name is taken."""
+        """Create an object; return it, or None if the name is taken."""
         assert self._session is not None, "log_in() comes first"
         async with self._session.post(self._server + path, json=obj) as answer:
             if answer.status == HTTPStatus.CONFLICT:
@@ -46,7 +46,7 @@ class Api:
             return await answer.json()
 
     async def patch(self, path: str, patch: dict[str, Any], kind: str) -> dict[str, Any]:
-        """The patched object."""
+        """Patch an object, and return it."""
         assert self._session is not None, "log_in() comes first"
         headers = {"Content-Type": kind}
         async with self._session.patch(self._server + path, json=patch, headers=headers) as answer:

@@ -1,4 +1,4 @@
-"""What a Memcached asks for: its Deployment, and the status that tells how far it is."""
+"""The desired Deployment of a Memcached, and the status that reports its progress."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def labels_of(memcached: kopf.Body) -> dict[str, str]:
 
 
 def deployment(memcached: kopf.Body) -> Object:
-    """The wanted Deployment: only the fields that are ours."""
+    """Build the desired Deployment, with the fields that the operator owns."""
     labels = labels_of(memcached)
     shown = {
         **labels,
@@ -69,7 +69,7 @@ def deployment(memcached: kopf.Body) -> Object:
 
 
 def agrees(found: Mapping[str, Any], wanted: Object) -> bool:
-    """Whether `found` has what `wanted` says of size and image."""
+    """Return whether `found` has the size and the image of `wanted`."""
     return _essence(found) == _essence(wanted)
 
 
@@ -79,7 +79,7 @@ def _essence(obj: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def status(memcached: kopf.Body, found: Mapping[str, Any], nodes: Collection[str]) -> Object:
-    """The status that follows from the Deployment and the names of the pods."""
+    """Build the status from the Deployment and the names of the pods."""
     observed = found.get("status") or {}
     before = {each["type"]: each for each in memcached.status.get("conditions") or ()}
     conditions = [
@@ -120,7 +120,7 @@ def _observations(memcached: kopf.Body, found: Mapping[str, Any]) -> Iterator[tu
 def _condition(
     memcached: kopf.Body, before: Object | None, kind: str, holds: bool, reason: str, message: str
 ) -> Object:
-    """One condition; its time changes only when its status does."""
+    """Build a condition; its time changes only with its status."""
     value = "True" if holds else "False"
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {

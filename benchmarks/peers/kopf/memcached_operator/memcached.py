@@ -1,8 +1,8 @@
 """The Memcached operator.
 
-A Memcached has handlers of causes, which kopf retries and keeps count of by an annotation: one more write for
-each object. Low-level event handlers need none, and a fifth less of CPU here, but what fails in them is lost;
-for the events of children there are no others.
+A Memcached has handlers of causes, which kopf retries. It counts the attempts in an annotation, which takes
+one more write per object. Low-level event handlers need no such write and a fifth less CPU, but kopf does not
+retry them. Events of children have low-level handlers only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DEPLOYMENTS = ("apps", "v1", "deployments")
 PODS = ("", "v1", "pods")
 OWNED = {CR_LABEL: kopf.PRESENT}
 
-# Nobody else waits for a lock that is collected.
+# A lock is collected only when no other task waits for it.
 _locks: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = weakref.WeakValueDictionary()
 
 
