@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from manager.util.version import KUBERNETES_VERSIONS
+from manager.util.version import KUBERNETES_VERSIONS, VERSION
 from tests.support import ROOT
 from tests.support.makefile import make
+from tests.support.manager_process import PROGRAM
 
 ASSETS = 'echo "/assets/${1:-new}"'
 ASKED = 'echo "on $$KUBEBUILDER_ASSETS and $$KUBEBUILDER_ASSETS_OLDEST"'
@@ -230,11 +231,25 @@ def test_workflow_tests_dependencies_at_both_ends_once_a_week():
     )
 
 
+def test_release_workflow_tests_the_tag_before_it_publishes_what_make_builds():
+    steps = WORKFLOWS["release"]["jobs"]["release"]["steps"]
+    commands = [each["run"] for each in steps if "run" in each]
+    expected = (".ci/run", "make docker-buildx", "make release")
+    assert [each for each in commands if each in expected] == list(expected)
+    assert commands[-1].startswith("gh release create ")
+    (check,) = [each["run"] for each in steps if each.get("name") == "the tag is the version"]
+    check = check.replace(".venv/bin/operator-manager", str(PROGRAM))
+    environ = {**os.environ, "GITHUB_REF_NAME": f"v{VERSION}"}
+    told = subprocess.run(["bash", "-c", check], env=environ, cwd=ROOT, timeout=60, check=False)
+    assert told.returncode == 0
+
+
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_workflow_uses_few_actions_by_their_commits_and_may_only_read(name: str):
     jobs = WORKFLOWS[name]["jobs"].values()
     assert WORKFLOWS[name]["permissions"] == {"contents": "read"}
-    assert not [job for job in jobs if "permissions" in job]
+    allowed = [job["permissions"] for job in jobs if "permissions" in job]
+    assert allowed == ([{"contents": "write"}] if name == "release" else [])
     used = {step["uses"] for job in jobs for step in job["steps"] if "uses" in step}
     assert {each.partition("@")[0] for each in used} <= {"actions/checkout", "actions/setup-python"}
     assert all(re.fullmatch(r"\S+@[0-9a-f]{40}", each) for each in used)
