@@ -89,7 +89,7 @@ def test_definitions_are_established_and_their_names_accepted(plane: ControlPlan
 def test_explain_says_what_the_docstrings_say(plane: ControlPlane, memcacheds: str):
     text = " ".join(plane.kubectl("explain", "memcached.spec").stdout.split())
     assert "The desired servers." in text
-    assert "size <integer> -required- How many memcached servers to run, 0 for none." in text
+    assert "size <integer> -required- The number of memcached servers, 0 for none." in text
     assert "image <string> Container image of the servers." in text
 
 
