@@ -13,7 +13,7 @@ from manager.shards.balance import balance
 from tests.support import ROOT
 
 PAGE = (ROOT / "docs" / "sharding.md").read_text()
-WHOLE, METADATA, IDLE = (405 - 58.7) / 50_000, (126 - 58.7) / 50_000, 58.7
+WHOLE, METADATA, IDLE = (384 - 59.3) / 50_000, (123 - 59.3) / 50_000, 59.3
 """MB."""
 EVENT = 865
 ROWS = re.findall(r"^\| (\d+), (\d+) \| (.+) \|$", PAGE, re.MULTILINE)
