@@ -132,7 +132,7 @@ _NARROWER: dict[str, dict[str, Any]] = {
     "replicas": {"type": "integer", "minimum": 0},
     "shards": {"enum": [0, *(1 << power for power in range(1, LABEL_PARTS.bit_length()))]},
     "pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
-    # They are put together between quotes.
+    # Both are concatenated between quotes.
     "repository": {"type": "string", "pattern": f"^{NAME}$"},
     "tag": {"type": "string", "pattern": f"^({TAG})?$"},
     "digest": {"type": "string", "pattern": f"^({DIGEST})?$"},
@@ -153,7 +153,7 @@ _NARROWER: dict[str, dict[str, Any]] = {
     "nodeSelector": _TEXTS,
     "annotations": _TEXTS,
     "podAnnotations": _TEXTS,
-    # Those by which pods are found are not to be changed.
+    # Labels that select the pods must not be changed.
     "podLabels": {
         **_TEXTS,
         "properties": {"app.kubernetes.io/name": False, "control-plane": False},
@@ -179,7 +179,7 @@ def _line(value: object) -> str:
 def schema_text(values: str) -> str:
     """Return the text of values.schema.json; a value without a line in `values` is an error."""
     schema = _schema("", yaml.safe_load(values))
-    # Helm gives these to every chart that is part of another one.
+    # Helm adds this value to every subchart.
     schema["properties"]["global"] = {"type": "object"}
     return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **schema}, indent=2) + "\n"
 
