@@ -154,7 +154,7 @@ def test_new_operator_takes_over_as_the_page_says(
         }
 
         planned = web("plan", "--all", *flags)
-        assert planned.returncode == 2, planned.stderr
+        assert planned.returncode == 3, planned.stderr
         assert "-        - name: OLD" in planned.stdout
         assert f"-  - {finalizer}" in planned.stdout
         assert "+  replicas:" not in planned.stdout

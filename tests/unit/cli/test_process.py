@@ -121,8 +121,8 @@ def test_program_keeps_its_exit_code_when_standard_files_are_closed(
 
 STUCK = """
 import asyncio, time
-from manager.logs import configured
-from manager.watchdog import Watchdog
+from manager.telemetry.logs import configured
+from manager.telemetry.watchdog import Watchdog
 
 async def main():
     time.sleep(60)

@@ -27,7 +27,7 @@ WAIT = 30.0
 
 LOCK_HELD = """
 import re, time
-from manager.watchdog import Watchdog
+from manager.telemetry.watchdog import Watchdog
 
 with Watchdog() as watchdog:
     now = time.monotonic()
