@@ -4,5 +4,5 @@ from __future__ import annotations
 
 import os
 
-# Where it is set, every start compiles everything again: no user has it so.
+# With this variable every start would compile everything again, unlike on users' machines.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

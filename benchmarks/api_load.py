@@ -93,7 +93,7 @@ class Connection(asyncio.Protocol):
             return
         now = time.monotonic_ns()
         for line in part.splitlines():
-            # The writer has put the moment of the write into the object.
+            # The writer has stored the time of the write in the object.
             _, found, sent = line.partition(b'"sent":"')
             if found:
                 self.delays.append((now - int(sent[: sent.index(b'"')])) / 1e6)

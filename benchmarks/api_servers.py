@@ -104,7 +104,7 @@ def echo(folder: Path) -> Iterator[Served]:
 def start_seconds(data: Path | None = None, *, environ: Mapping[str, str] | None = None) -> float:
     """Return the seconds from the start of `devcluster up` until its first response."""
     command = [str(PROGRAM), "up", *([f"--data={data}"] if data else [])]
-    # Whether it is the right one is not the question, and to load a store of certificates takes time.
+    # The client skips verification, because loading a certificate store takes time.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     started = time.monotonic()

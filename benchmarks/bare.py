@@ -60,7 +60,7 @@ def run(loop: type[BareLoop], kubeconfig: Path, concurrency: int) -> None:
     """Do one pass, then wait to be ended, so that the process's memory and CPU can be read."""
     loop_factory = None
     with contextlib.suppress(ImportError):
-        from uvloop import new_event_loop as loop_factory  # noqa: PLC0415 -- it does not exist on every system
+        from uvloop import new_event_loop as loop_factory  # noqa: PLC0415 -- not available on every system
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(_run(loop, kubeconfig, concurrency))
 

@@ -82,7 +82,7 @@ def measure(checkouts: dict[str, Path], objects: int, rounds: int) -> dict[str, 
                 each.process.check()
                 if number:
                     each.process.freeze()
-                # Names differ between namespaces too: the watch tells objects apart by them.
+                # Names differ between namespaces too, because the watch identifies objects by name.
                 names = (f"{each.namespace}-{number}-{index}" for index in range(count))
                 plane.api.create_many(memcached_path(each.namespace), map(memcached, names))
             before = [each.process.cpu_seconds() for each in managed]

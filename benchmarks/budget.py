@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Budget"]
 
-# A machine that has been slower than usual so far may be slower still.
+# A slow machine may become slower.
 RESERVE = 1.1
 
 

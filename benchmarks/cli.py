@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks"
-# What may quote figures.
+# The documents that may quote figures.
 QUOTING = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), PAGE / "profiles.md")
 KEPT = ROOT / ".local" / "benchmarks"
 ROUNDS = 3
-# A run for the page measures these as well, where the machine has them.
+# A run for the page also measures these interpreters, if the machine has them.
 INTERPRETERS = ("3.11", "3.14")
 # The budget of fifty minutes, less the overrun of the last step.
 MINUTES = 48

@@ -59,7 +59,7 @@ def start(_: argparse.Namespace) -> list[list[object]]:
     with tempfile.TemporaryDirectory() as folder:
         warm = {"PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
         start_seconds(environ=warm)
-        # Libraries are compiled as they are installed.
+        # Libraries are compiled at their installation.
         shutil.rmtree(folder + str(ROOT / "devcluster"))
         first = start_seconds(environ=warm)
         following = statistics.median(start_seconds(environ=warm) for _ in range(STARTS))
@@ -127,7 +127,7 @@ def data(options: argparse.Namespace) -> list[list[object]]:
         with devcluster(path, persistent=True) as served:
             rate = _load(served, "create ConfigMap", count)
             _load(served, "create ConfigMap", HELD - count, first=count)
-            # It leaves nothing behind, so the file is taken while it is there.
+            # The process is killed, because a clean stop would delete the data file.
             served.processes[0].kill()
             for file in path.glob("data*"):
                 file.rename(file.with_name("kept" + file.name.removeprefix("data")))

@@ -8,7 +8,7 @@ from typing import Any, Self
 __all__ = ["IMPORTS", "LONG", "PARTS", "WORKED", "Figure", "Group", "Part", "Sizes"]
 
 
-# New objects a second that every program keeps up with; latency is measured for longer.
+# Rates of new objects per second that every program keeps up with; latency is measured for longer.
 LONG = (50, 100)
 
 # Figures of the part `startup`: "imports.pydantic", the milliseconds that a package's modules took to import.

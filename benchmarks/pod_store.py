@@ -191,7 +191,7 @@ def _deployment_name(index: int) -> str:
 
 def _deployment(index: int) -> dict[str, Any]:
     pod = _pod(index)
-    # The scheduler's and the kubelet's are not asked for.
+    # No program needs the fields of the scheduler and the kubelet.
     given = {
         name: pod["spec"][name]
         for name in ("containers", "volumes", "restartPolicy", "terminationGracePeriodSeconds", "dnsPolicy")

@@ -159,7 +159,7 @@ class Recorder:
         """Record the figures of a round."""
         if part not in self._parts:
             return
-        # Where it makes no difference, others may be measured at the same time, and would notice.
+        # Figures that do not depend on the pace skip this: the work would disturb simultaneous measurements.
         if self._pace and any(map(pace_of, figures)):
             figures = {**figures, PACE: self._pace()}
         with self._lock:

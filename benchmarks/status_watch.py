@@ -116,12 +116,12 @@ class StatusWatch:
         answer = self._connection.getresponse()
         if answer.status != http.HTTPStatus.OK:
             text = answer.read().decode(errors="replace")
-            # One that has just started has not filled its caches yet.
+            # A server that has just started has not filled its caches.
             if answer.status not in {http.HTTPStatus.TOO_MANY_REQUESTS, http.HTTPStatus.SERVICE_UNAVAILABLE}:
                 raise OSError(f"the watch on {self._path} was refused: {text}")
             time.sleep(AGAIN)
             return
-        # The response's own readline costs more than all the rest here, and we share the machine's cores.
+        # The response's own readline costs more CPU than all the rest here, on shared cores.
         rest = b""
         while chunk := answer.read1(CHUNK):
             *lines, rest = (rest + chunk).split(b"\n")

@@ -30,7 +30,7 @@ __all__ = ["Suite", "Taking"]
 
 # A peer with so many failures is not tried in further rounds.
 CHANCES = 2
-# Rounds that are worth having, where the time does not allow all of them.
+# The minimum of useful rounds, if the time is not enough for all.
 ENOUGH = 2
 
 
@@ -154,7 +154,7 @@ class Suite:
 
     def _busy_parts(self, peer: str) -> set[str]:
         parts = self._of(peer, busy.PARTS)
-        # The rest of memory has a control plane of its own.
+        # The other part of memory has its own control plane.
         return parts - {"memory"} if set(WORKED) <= set(self._peers[peer].lacks) else parts
 
     def _sizes_of(self, peer: str) -> Sizes:

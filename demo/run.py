@@ -30,7 +30,7 @@ __all__ = ["Demo"]
 
 READY_WITHIN = 60.0
 REFRESH = 0.2
-# A terminal that is closed hangs up.
+# A closed terminal sends SIGHUP.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

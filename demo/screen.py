@@ -125,10 +125,10 @@ class View(Screen):
 
     def refresh(self, board: Board, hints: str) -> None:
         self._board = board
-        # The last line is the cursor's.
+        # The last line is for the cursor.
         height = self._console.height - 1
         if self._hinting:
-            # A line that is too long is left to the terminal, which knows that it is one when it is copied.
+            # The terminal breaks long lines, so that copying one gives a single line.
             drawn = f"{hints}\n\n{BACK}\n"
         else:
             with self._console.capture() as capture:

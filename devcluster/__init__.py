@@ -17,7 +17,7 @@ __all__ = ["DevCluster"]
 
 
 def __getattr__(name: str) -> Any:
-    # Who wants a part only, such as the command line to say that a flag is wrong, need not load the whole.
+    # A program that needs a part only, such as the command line for a wrong flag, loads that part only.
     if name == "DevCluster":
         from devcluster.cluster import DevCluster  # noqa: PLC0415
 

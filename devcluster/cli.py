@@ -194,7 +194,7 @@ async def _up(options: Mapping[str, Any]) -> None:
     from devcluster.cluster import DevCluster  # noqa: PLC0415 -- the bulk of the start
 
     async with DevCluster(**options) as cluster:
-        # Whatever the start has made is there to stay, and need not be looked through again.
+        # Objects from the start live for ever, so the garbage collector need not visit them.
         gc.freeze()
         gc.set_threshold(*_COLLECT_AFTER)
         gc.enable()

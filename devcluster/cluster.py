@@ -123,7 +123,7 @@ class DevCluster:
         limits = {} if history is None else {"history": history}
         self.store = Store(self._journal, **limits)
         self.registry = Registry([*resources(clock=self.clock, rng=self.rng), definitions_resource()])
-        read_recorded()  # here, where it may block
+        read_recorded()  # blocking is allowed here
         self.authorizer = RbacAuthorizer(self.store)
         key_file = None if self._data is None else signing_key_file(self._data)
         tokens = ServiceAccountTokens(self.store, self.clock, self.rng, key_file)
@@ -242,7 +242,7 @@ class DevCluster:
             return
         port = self.port or _API_PORT
         objects = initial_objects(self.clock.timestamp(), port=port, rng=self.rng)
-        # A process that was killed meanwhile does the rest when it comes back.
+        # After a kill in the middle, the next start creates the remaining objects.
         for obj in sorted(objects, key=lambda obj: (obj["kind"], obj["metadata"]["name"]) == _LAST):
             group, _, version = obj["apiVersion"].rpartition("/")
             resource = self.registry.of_kind(group, version, obj["kind"])

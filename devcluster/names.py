@@ -248,7 +248,7 @@ def port_number(port: int) -> list[str]:
 
 
 def _masked(name: str) -> str:
-    # As the server does it: the two last characters make room for one that is allowed anywhere.
+    # Like the server, this replaces the last two characters by one that is valid everywhere.
     return f"{name[:-2]}a" if len(name) > 1 and name.endswith("-") else name
 
 

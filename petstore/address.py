@@ -40,7 +40,7 @@ class BindAddress(address.BindAddress):
                 both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
                 socket.create_server(where[:2], family=family, dualstack_ipv6=both).close()
         except OSError as error:
-            # `socket.create_server` says more, and the same again.
+            # `socket.create_server` adds text that repeats the address.
             return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
         return ""
 

@@ -55,21 +55,21 @@ __all__ = [
 ]
 
 _OPTIONS: Final = (
-    # gRPC would wait up to two minutes before it tries a store again that has been down for a while.
+    # gRPC would wait up to two minutes before it retries a store that has been down for a while.
     ("grpc.initial_reconnect_backoff_ms", 200),
-    # So long a connection may take until it is made: a store may be busy, or far away.
+    # The timeout of a connection attempt: a store may be busy, or far away.
     ("grpc.min_reconnect_backoff_ms", 3_000),
     ("grpc.max_reconnect_backoff_ms", 5_000),
-    # gRPC quotes a part of the proxy's password where that is in no form that it knows.
+    # gRPC's message quotes a part of the proxy's password if the proxy's address is invalid.
     ("grpc.enable_http_proxy", 0),
     # Callers repeat calls, since only they know whether that is safe.
     ("grpc.enable_retries", 0),
-    # A connection on which nothing comes back is found out while a call waits on it.
+    # Pings detect a dead connection while a call waits on it.
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 5_000),
-    # Clients of one process that ask for the same address do not share their fate.
+    # Clients of one process with the same address have separate connections.
     ("grpc.use_local_subchannel_pool", 1),
-    # A record has a few hundred bytes, and is held as often as there are Pets.
+    # A record has a few hundred bytes; the operator may hold one for every Pet at a time.
     ("grpc.max_receive_message_length", 1024 * 1024),
 )
 
@@ -97,7 +97,7 @@ def _is_id(text: str) -> bool:
 
 _ERRORS: Final = {
     grpc.StatusCode.UNAVAILABLE: Unreachable,
-    grpc.StatusCode.CANCELLED: Unreachable,  # by a server that stops, before it has looked at the call
+    grpc.StatusCode.CANCELLED: Unreachable,  # from a stopping server, before it has processed the call
     grpc.StatusCode.DEADLINE_EXCEEDED: DeadlinePassed,
     grpc.StatusCode.INVALID_ARGUMENT: InvalidPet,
     grpc.StatusCode.NOT_FOUND: UnknownPet,
@@ -186,7 +186,7 @@ class PetStoreClient:
             self._looked = now
             if await asyncio.to_thread(self._tls.look):
                 self._connect()
-                # The one before may still have calls under way; of those before that, all are long over.
+                # The previous channel may have running calls; older ones have none.
                 for channel in self._channels[:-2]:
                     await channel.close()
                 del self._channels[:-2]
@@ -276,7 +276,7 @@ class PetStoreClient:
                             continue
                         raise UnexpectedAnswer(_NO_MESSAGE)
                     if wanted and message.idempotency_key not in wanted:
-                        # It does not know the filter, and so would send all that it has.
+                        # The store does not know the filter, and would send all its pets.
                         self.knows_keys = False
                         return
                     if message.idempotency_key:
@@ -315,7 +315,7 @@ class PetStoreClient:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            # gRPC says so when the channel is closed under a call.
+            # gRPC reports this when the channel is closed during a call.
             raise Unreachable("the client was closed") from None
         finally:
             if self._handled is not None:

@@ -18,7 +18,7 @@ __all__ = ["CallMetrics", "ServerMetrics", "code_name"]
 
 _LABELS = ("grpc_type", "grpc_service", "grpc_method")
 _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-# As Go writes them, because alerts compare with that: Canceled has one l, and OK stays in capitals.
+# Go's spelling, which alerts compare with: Canceled has one l, and OK is in capitals.
 _CODE_NAMES: Final = {
     code: {"OK": "OK", "CANCELLED": "Canceled"}.get(code.name, code.name.title().replace("_", ""))
     for code in grpc.StatusCode
@@ -34,7 +34,7 @@ class ServerMetrics:
     """The families of one server, and those of its process, in a registry of their own."""
 
     def __init__(self) -> None:
-        # A process-wide switch of prometheus_client; `_created` series are twice the page.
+        # A process-wide switch of prometheus_client; `_created` series would double the page.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves it without hints
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)

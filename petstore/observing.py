@@ -48,7 +48,7 @@ class ObservingInterceptor(grpc.aio.ServerInterceptor):
         behaviour: Any = handler.unary_stream if handler.response_streaming else handler.unary_unary
 
         def read(data: bytes) -> Any:
-            # gRPC's own way would write a traceback for each request that is no message.
+            # gRPC itself would log a traceback for each invalid request.
             try:
                 return handler.request_deserializer(data) if handler.request_deserializer else data
             except DecodeError:
@@ -80,7 +80,7 @@ class ObservingInterceptor(grpc.aio.ServerInterceptor):
                         metrics.sent.inc()
                         yield each
 
-        # A stream may also be a coroutine that writes into the context, as Health.Watch is.
+        # A stream may also be a coroutine that writes to the context, like Health.Watch.
         as_generator = inspect.isasyncgenfunction(behaviour)
         make = (
             grpc.unary_stream_rpc_method_handler

@@ -30,7 +30,7 @@ class Sampler:
             case pb.STAlways:
                 self.rate = 1.0
             case pb.STFloat:
-                # Written so that NaN is refused too.
+                # This form of the comparison also refuses NaN.
                 if not 0 < message.float_value <= 1:
                     raise Malformed(
                         f"sampler.float_value: above 0 and at most 1 is expected, not {message.float_value:g}"

@@ -33,13 +33,13 @@ _OPTIONS: Final = (
     # Another process must not be able to share the port.
     ("grpc.so_reuseport", 0),
     ("grpc.max_connection_idle_ms", 300_000),
-    # So a client shows its certificate again some time.
+    # Clients must present their certificate again from time to time.
     ("grpc.max_connection_age_ms", 300_000),
     ("grpc.max_connection_age_grace_ms", 300_000),
-    # A client that is gone without a word.
+    # Pings detect clients that left without closing the connection.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
-    # Clients may look every ten seconds whether an idle connection still lives.
+    # Clients may send pings on idle connections every ten seconds.
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
 )
@@ -114,7 +114,7 @@ class PetStoreServer:
     async def __aenter__(self) -> Self:
         tls = await asyncio.to_thread(ServerTls.of_server, self._options.tls)
         async with AsyncExitStack() as stack:
-            _GRPCS_LOG.addFilter(_is_news)  # which is there once, however many servers there are
+            _GRPCS_LOG.addFilter(_is_news)  # the logger is shared by all servers of the process
             storage = await stack.enter_async_context(Storage(self._options.data, self._options.capacity))
             await self._serve_metrics(stack)
             await self._serve_calls(stack, storage, tls)
@@ -159,7 +159,7 @@ class PetStoreServer:
         checks = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(checks, server)
         reflection.enable_server_reflection((_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-        # gRPC writes its own log line, which lists each address that it has tried.
+        # gRPC logs its own line with each address that it has tried.
         if reason := await asyncio.to_thread(address.why_not):
             raise CannotListen(address, reason)
         try:
@@ -176,7 +176,7 @@ class PetStoreServer:
         await server.start()
 
         async def stop() -> None:
-            # A client that watches the health goes elsewhere before calls are refused.
+            # Clients that watch the health switch to another server before calls are refused.
             await checks.enter_graceful_shutdown()
             await server.stop(options.grace)
 

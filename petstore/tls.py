@@ -63,7 +63,7 @@ class TlsFiles:
                 private = load_pem_private_key(key, None)
             except TypeError:
                 raise TlsUnusable("key_file", f"{self.key_file}: the key is encrypted") from None
-            except Exception:  # noqa: BLE001 -- of several libraries, for all that may be in a file
+            except Exception:  # noqa: BLE001 -- several libraries raise different errors for invalid files
                 raise TlsUnusable("key_file", f"{self.key_file}: there is no private key in PEM") from None
             if not _is_known(private):
                 raise TlsUnusable("key_file", f"{self.key_file}: {_KNOWN_KEYS} is expected")

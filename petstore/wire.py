@@ -72,7 +72,7 @@ def read_pet(message: pb.Pet) -> Pet:
     """
     if not message.name or message.name.isspace():
         raise Malformed("name: must not be blank")
-    # Text that ends at a NUL for one program, and goes on for another, would be two names.
+    # A text with a NUL would be two different names, as some programs end it there.
     for field, text in (("name", message.name), ("idempotency_key", message.idempotency_key)):
         if "\0" in text:
             raise Malformed(f"{field}: must not contain NUL")

@@ -93,7 +93,7 @@ def chart_files(
         ".helmignore": "*.tgz\n",
     }
     for manifest in manifests:
-        if manifest["kind"] != "Namespace":  # helm makes it, or it is there
+        if manifest["kind"] != "Namespace":  # helm creates the namespace, or it exists
             folder, condition = _place(manifest)
             files[_path(folder, manifest)] = _template(manifest, condition)
     for folder, condition, group in (
@@ -212,7 +212,7 @@ def _marked(manifest: Manifest) -> Manifest:
             condition["expression"] = whose
     elif _is(marked, "NetworkPolicy", _WEBHOOK_POLICY):
         (rule,) = marked["spec"]["ingress"]
-        # The sources first, as one line that a marker can be.
+        # The sources come first, as one line that a marker can replace.
         marked["spec"]["ingress"] = [
             {"from": "@apiServers@", "ports": [{**each, "port": "@webhookPort@"} for each in rule["ports"]]}
         ]
@@ -233,7 +233,7 @@ def _mark_configuration(configuration: Manifest) -> None:
     configuration["metadata"]["annotations"] = {"@trust@": ""}
     for webhook in configuration["webhooks"]:
         for each in webhook.get("namespaceSelector", {}).get("matchExpressions", ()):
-            if each["key"] == "app.kubernetes.io/name":  # the chart makes no namespace
+            if each["key"] == "app.kubernetes.io/name":  # the chart creates no namespace
                 each.update(key="kubernetes.io/metadata.name", values=[PLACE.text])
 
 
@@ -272,7 +272,7 @@ def _renamed(value: Any) -> Any:
     if value == NAMESPACE:
         return PLACE.text
     if isinstance(value, str) and value.startswith(PREFIX):
-        # Of a DNS name the second part is the namespace.
+        # The second part of a DNS name is the namespace.
         rest = value.removeprefix(PREFIX).replace(f".{NAMESPACE}.", f".{PLACE.text}.")
         return f"{RELEASE.text}-{rest}"
     return value

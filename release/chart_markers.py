@@ -124,7 +124,7 @@ def _image(program: str) -> tuple[Marker, Marker]:
     )
 
 
-# By the fields of a pod: the value that is one, if it is not empty; {} is the program.
+# Values by the pod field that they set if not empty; {} is the program.
 POD_FIELDS = {
     "imagePullSecrets": "imagePullSecrets",
     "nodeSelector": "{}.nodeSelector",
@@ -139,7 +139,7 @@ def _of_program(program: str) -> tuple[Marker, ...]:
     return (
         *_image(program),
         Marker(f"'@{program}.resources@'", f"{{{{- toYaml .Values.{program}.resources | nindent 12 }}}}"),
-        # Of the store's pods there are no other annotations.
+        # The store's pods have no other annotations.
         _metadata("annotations", f"{program}.podAnnotations", "      ", alone=program == "petstore"),
         _metadata("labels", f"{program}.podLabels", "      "),
         *(_pod_field(field, value.format(program)) for field, value in POD_FIELDS.items()),

@@ -20,17 +20,17 @@ _VALUES = """\
 imagePullSecrets: []
 
 manager:
-  # More than one is safe: only the one that holds the lease reconciles, or each has its part (shards).
+  # More than one is safe: only the replica with the lease reconciles, or each reconciles its shards.
   replicas: 1
-  # Into how many parts the objects are divided, which the replicas share: a power of two, some times the
-  # number of replicas (16 is good for up to five), and 0 for none. Each part and each replica has a lease,
-  # so the manager gets the right to all leases of its namespace.
+  # Number of shards of the objects, which the replicas share: a power of two, several times the number of
+  # replicas (16 is good for up to five); 0 turns sharding off. Each shard and each replica has a lease, so
+  # the manager gets the right to all leases of its namespace.
   shards: 0
   image:
     repository: %(manager.repository)s
-    # By default the version of the chart.
+    # The default is the chart's version.
     tag: %(manager.tag)s
-    # sha256:... pins an image whatever its tag says.
+    # sha256:... pins an image and overrides its tag.
     digest: %(manager.digest)s
     pullPolicy: IfNotPresent
   # Further flags, such as --namespaces=a,b or --concurrency=memcached=2 (operator-manager run --help).
@@ -38,19 +38,19 @@ manager:
   # Further environment variables, as in a container.
   extraEnv: []
   resources: %(manager.resources)s
-  # Where its pods may run, as in a pod.
+  # Scheduling of its pods; fields as in a pod.
   nodeSelector: %(manager.nodeSelector)s
   tolerations: []
   affinity: {}
   topologySpreadConstraints: %(manager.topologySpreadConstraints)s
   priorityClassName: ""
-  # In addition to those that its pods have.
+  # Additional annotations and labels of its pods.
   podAnnotations: {}
   podLabels: {}
   serviceAccount:
     # For a cloud's workload identity, for example.
     annotations: {}
-  # How many pods a drain of nodes may evict at a time: a number, or "50%%".
+  # Pods that a drain of nodes may evict at a time: a number, or "50%%".
   podDisruptionBudget:
     enable: true
     maxUnavailable: %(budget.maxUnavailable)s
@@ -58,7 +58,7 @@ manager:
 crd:
   # Whether the custom resource definitions are part of the release.
   enable: true
-  # Whether to keep them, and so every object of their kinds, when the release is uninstalled.
+  # Whether an uninstallation keeps them, and with them every object of their kinds.
   keep: true
 
 rbac:
@@ -72,22 +72,22 @@ rbac:
 
 admissionPolicy:
   # A ValidatingAdmissionPolicy that limits what the manager may create beyond RBAC. Without it, the
-  # manager's rights are worth those of an administrator.
+  # manager's rights amount to an administrator's.
   enable: true
 
 webhook:
   # Whether API servers call the manager's webhooks. Without them, rules beyond the schema are not
   # checked, and objects can be used only in the version in which they are stored.
   enable: true
-  # The port of its pods, behind a Service. Some clouds let API servers reach only few ports.
+  # The port of its pods, behind a Service. In some clouds API servers can reach only few ports.
   port: 9443
 
 certManager:
-  # Whether cert-manager makes the certificate of the webhooks instead of the manager. It has to be installed.
+  # Whether cert-manager, which must be installed, makes the webhooks' certificate instead of the manager.
   enable: false
 
 petstore:
-  # If false, set the address of another store.
+  # If false, set `address` to another store.
   enable: true
   # HOST:PORT of a store; by default the chart's own.
   address: ""
@@ -111,7 +111,7 @@ prometheus:
 
 networkPolicy:
   # Only namespaces labelled `metrics: enabled` reach the metrics, and only the manager reaches the store.
-  # Of the manager's other ports, only that of the webhooks is open.
+  # Only the webhook port of the manager's other ports is open.
   enable: true
   # The addresses of API servers, as CIDR blocks; all by default. Usually those that
   # `kubectl -n default get endpointslices kubernetes` shows.
@@ -132,7 +132,7 @@ _NARROWER: dict[str, dict[str, Any]] = {
     "replicas": {"type": "integer", "minimum": 0},
     "shards": {"enum": [0, *(1 << power for power in range(1, LABEL_PARTS.bit_length()))]},
     "pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
-    # They are put together between quotes.
+    # Both are concatenated between quotes.
     "repository": {"type": "string", "pattern": f"^{NAME}$"},
     "tag": {"type": "string", "pattern": f"^({TAG})?$"},
     "digest": {"type": "string", "pattern": f"^({DIGEST})?$"},
@@ -153,7 +153,7 @@ _NARROWER: dict[str, dict[str, Any]] = {
     "nodeSelector": _TEXTS,
     "annotations": _TEXTS,
     "podAnnotations": _TEXTS,
-    # Those by which pods are found are not to be changed.
+    # Labels that select the pods must not be changed.
     "podLabels": {
         **_TEXTS,
         "properties": {"app.kubernetes.io/name": False, "control-plane": False},
@@ -179,7 +179,7 @@ def _line(value: object) -> str:
 def schema_text(values: str) -> str:
     """Return the text of values.schema.json; a value without a line in `values` is an error."""
     schema = _schema("", yaml.safe_load(values))
-    # Helm gives these to every chart that is part of another one.
+    # Helm adds this value to every subchart.
     schema["properties"]["global"] = {"type": "object"}
     return json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **schema}, indent=2) + "\n"
 

@@ -150,7 +150,7 @@ def _image(text: str) -> Image:
 
 
 def _generate(options: argparse.Namespace) -> int:
-    # They take a second to import, and the other commands need them not.
+    # The import takes a second, and the other commands do not need it.
     from controllers.main import OPERATORS, PROGRAM  # noqa: PLC0415
     from release.configuration import with_tables  # noqa: PLC0415
 
@@ -245,7 +245,7 @@ def _everything(options: argparse.Namespace) -> int:
 
 def _bundle_files(options: argparse.Namespace) -> dict[str, str]:
     icon = (ROOT / "config" / "manifests" / "icon.svg").read_bytes()
-    # OpenShift, where OLM is at home, has the admission plugin on.
+    # OpenShift, OLM's main platform, enables this admission plugin.
     manifests = [*yaml_documents(_build(options, "manifests")), *_extra("owner-references")]
     return bundle_files(manifests, icon)
 

@@ -50,7 +50,7 @@ def _tables(operators: Sequence[AnyOperator], program: Program) -> Iterator[str]
 
 def _row(flag: str, default: str, variables: Iterable[str], description: str) -> str:
     cells = (_code(flag), default, ", ".join(map(_code, variables)), description)
-    # What parts the cells would end one, between backticks too.
+    # A character that separates cells would end one, even between backticks.
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |".replace("|  |", "| |")
 
 

@@ -52,7 +52,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel(
                 "Managers",
-                "How many are scraped, and how many of them lead.",
+                "Scraped managers, and leaders among them.",
                 "short",
                 (
                     (f"sum(up{{{_JOB}}})", "running"),
@@ -72,7 +72,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Failures",
-                "Errors, terminal ones, faults of the program, and reconciles that took too long.",
+                "Errors, terminal errors, bugs of the program, and reconciles that timed out.",
                 "ops",
                 (
                     (
@@ -100,13 +100,13 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel(
                 "Failing objects",
-                "Those whose latest reconcile failed; 0 when all is as it should be.",
+                "Objects whose latest reconcile failed; normally 0.",
                 "short",
                 ((f"sum by (controller) (operator_manager_failing_objects{{{_OF}}})", "{{controller}}"),),
             ),
             Panel(
                 "Held back",
-                "Children that are changed too often, and objects whose pods are replaced later.",
+                "Children that another writer changes too often, and objects whose pods are replaced later.",
                 "short",
                 (
                     (
@@ -121,19 +121,19 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Time of a reconcile",
-                "From its start to its end.",
+                "Duration of a reconcile.",
                 "s",
                 _quantiles("controller_runtime_reconcile_time_seconds", "controller"),
             ),
             Panel(
                 "From event to reconcile",
-                "From the arrival of a watch event to the start of the reconcile it caused.",
+                "Time from a watch event to the start of its reconcile.",
                 "s",
                 _quantiles("operator_manager_event_to_reconcile_seconds", "controller"),
             ),
             Panel(
                 "Workers",
-                "How many reconciles run, and how many may.",
+                "Running reconciles, and their maximum.",
                 "short",
                 (
                     (
@@ -159,13 +159,13 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Wait in the queue",
-                "How long an object waits for a worker.",
+                "Time that an object waits for a worker.",
                 "s",
                 _quantiles("workqueue_queue_duration_seconds", "controller"),
             ),
             Panel(
                 "Additions and retries",
-                "What comes into the queue; retries are part of it.",
+                "Additions to the queue, and retries among them.",
                 "ops",
                 (
                     (_rate("workqueue_adds_total", "controller"), "{{controller}} added"),
@@ -174,13 +174,13 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Work on one object",
-                "How long a worker is busy with it.",
+                "Time that a worker needs for an object.",
                 "s",
                 _quantiles("workqueue_work_duration_seconds", "controller"),
             ),
             Panel(
                 "Oldest work in progress",
-                "What only grows is stuck.",
+                "A value that only grows means a stuck worker.",
                 "s",
                 (
                     (
@@ -200,7 +200,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel(
                 "Ranges",
-                "How many each replica has, and how many are to be its own.",
+                "Shards that each replica owns, and its desired number.",
                 "short",
                 (
                     (f"sum by (pod) (leader_election_master_status{{{_JOB}}})", "{{pod}} has"),
@@ -209,7 +209,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Handovers",
-                "Leases that replicas take and give back, and the objects of these ranges.",
+                "Leases that replicas acquire and release, and the objects of these shards.",
                 "ops",
                 (
                     (
@@ -241,13 +241,13 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Time of a request",
-                "From sending it to its answer.",
+                "Time from a request to its response.",
                 "s",
                 _quantiles("rest_client_request_duration_seconds", "verb", _JOB),
             ),
             Panel(
                 "Watch restarts",
-                "Watches that ended and were opened again.",
+                "Watches that were reopened.",
                 "ops",
                 (
                     (
@@ -258,19 +258,19 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Cached objects",
-                "Per kind.",
+                "Objects in the cache, by kind.",
                 "short",
                 ((f"max by (kind) (operator_manager_cache_objects{{{_JOB}}})", "{{kind}}"),),
             ),
             Panel(
                 "Cached bytes",
-                "Per kind, as JSON.",
+                "Size of the cached JSON, by kind.",
                 "bytes",
                 ((f"max by (kind) (operator_manager_cache_bytes{{{_JOB}}})", "{{kind}}"),),
             ),
             Panel(
                 "Events sent",
-                "Kubernetes Events by what became of them.",
+                "Kubernetes Events by result.",
                 "ops",
                 ((_rate("operator_manager_events_total", "result", _JOB), "{{result}}"),),
             ),
@@ -281,25 +281,25 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel(
                 "Processor time",
-                "One core is all that a manager can use.",
+                "CPU usage; a manager uses at most one core.",
                 "percentunit",
                 ((_rate("process_cpu_seconds_total", "pod", _JOB), "{{pod}}"),),
             ),
             Panel(
                 "Memory",
-                "Resident.",
+                "Resident memory.",
                 "bytes",
                 ((f"sum by (pod) (process_resident_memory_bytes{{{_JOB}}})", "{{pod}}"),),
             ),
             Panel(
                 "Event loop lag",
-                "What everything in the process had to wait.",
+                "Delay of all work in the process.",
                 "s",
                 _quantiles("operator_manager_event_loop_lag_seconds", "pod", _JOB),
             ),
             Panel(
                 "Tasks",
-                "More and more of them are a leak.",
+                "Running tasks; a constant increase is a leak.",
                 "short",
                 ((f"sum by (pod) (operator_manager_event_loop_tasks{{{_JOB}}})", "{{pod}}"),),
             ),
@@ -310,7 +310,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         (
             Panel(
                 "Calls by code",
-                "As the store answers them.",
+                "Calls of the store by status code.",
                 "reqps",
                 (
                     (
@@ -321,7 +321,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Time of a call",
-                "From its arrival to its end.",
+                "Duration of a call in the store.",
                 "s",
                 _quantiles("grpc_server_handling_seconds", "grpc_method", _STORE),
             ),

@@ -138,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
 def _writable(text: str) -> Path:
     path = Path(text)
     try:
-        path.touch()  # not after a minute of measuring
+        path.touch()  # fail here, and not after a minute of measuring
     except OSError as error:
         raise argparse.ArgumentTypeError(f"{path}: {error.strerror}") from error
     return path

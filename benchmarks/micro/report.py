@@ -27,7 +27,7 @@ def figure_table(benchmarks: Sequence[Benchmark], found: Mapping[str, Samples]) 
         for other in benchmark.against:
             times = ratio(samples, found[other])
             lines.append((name, each, f"{times.value:.2f}", f"±{times.spread:.0%}", other))
-            name = each = ""  # said above
+            name = each = ""  # shown in the first line only
     return table(["", "µs each", "times", "spread", "as much as"], lines)
 
 

@@ -50,7 +50,7 @@ async def measure(benchmarks: Sequence[Benchmark], rounds: int) -> dict[str, Sam
         try:
             for number in range(rounds):
                 before = _time_reference()
-                # To and fro, so that none always follows the same one.
+                # The order alternates, so that no benchmark always follows the same one.
                 for benchmark, work in ready if number % 2 == 0 else reversed(ready):
                     seconds = await _time(work, calls[benchmark.name])
                     after = _time_reference()

@@ -31,7 +31,7 @@ REACHED, NOT_REACHED, UNCERTAIN, NOT_MEASURED = "reached", "not reached", "uncer
 LAG_MS = 50.0
 # The noise between two rounds.
 NOISE = 1.05
-# Metadata of all, and a hundredth of them whole.
+# The metadata of all objects, and a hundredth of the objects whole.
 AND_OURS = 1.1
 
 

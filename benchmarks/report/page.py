@@ -50,7 +50,7 @@ def _lines(results: Results, *, has_profiles: bool) -> Iterator[str]:
     yield "<!-- made by `.venv/bin/python -m benchmarks`; do not edit -->"
     yield INTRODUCTION
     if results.runs:
-        # The run with most parts of the page.
+        # The run that most parts of the page are from.
         of = list(results.of_run.values())
         main = max(results.runs.values(), key=lambda run: (of.count(run.date), run.date))
         yield from _aims(results, has_profiles=has_profiles)

@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape, quoteattr
 __all__ = ["SERIES", "Drawing"]
 
 FONT = "ui-sans-serif, system-ui, 'Segoe UI', Helvetica, Arial, sans-serif"
-# Apart for eyes that see fewer colours too; the second of each is for a dark page.
+# The colours differ for colour-blind readers too; the second of each pair is for a dark page.
 SERIES = (
     ("#0969da", "#58a6ff"),
     ("#9a6700", "#d9a53f"),

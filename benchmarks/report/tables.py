@@ -30,7 +30,7 @@ __all__ = [
     "why_empty",
 ]
 
-# Between the ends of a range, and where there is nothing.
+# The sign between the ends of a range, and for missing figures.
 DASH = "–"
 NOTHING = DASH
 FAILED = "failed"
@@ -88,7 +88,7 @@ def left_out(run: Run) -> Iterator[str]:
         for reason in dict.fromkeys(lacks.values()):
             partly.setdefault(reason, []).append(peer)
     for reason, peers in partly.items():
-        if len(peers) < len(run.versions) - 1:  # else the part is ours alone
+        if len(peers) < len(run.versions) - 1:  # otherwise only our program has figures
             yield f"not in every part: {', '.join(peers)} ({reason})"
     yield from run.cut
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.support.envtest import EnvtestControlPlane
 
 SAMPLES = ROOT / "config" / "samples"
-# Seconds that a round usually takes, and the control plane with the store.
+# The usual seconds of a round, and of the control plane with the store.
 EACH, PLANE = 6.0, 9.0
 WITHIN = 30.0
 

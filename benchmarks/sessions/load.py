@@ -62,5 +62,5 @@ async def _create(
     behind = len(encoded) - (finished() - before)
     for connection in connections:
         await connection.close()
-    # The last is sent at the beginning of its interval.
+    # The last object is sent at the beginning of its interval.
     return Load(len(encoded) / max(taken, len(encoded) / rate), behind)

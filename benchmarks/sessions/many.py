@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tests.support.daemon import Daemon
 
 PARTS = ("others", "done", "backlog")
-# What is read of `others`: the operator itself, and programs that only cache the same Deployments.
+# The workloads of `others`: the operator, and programs that only cache the same Deployments.
 WORKLOADS = (MEMCACHED, "deployments-metadata", "deployments")
 # Rounds of steps that take minutes: two for CPU, one for memory, which hardly varies.
 ROUNDS, OTHERS_ROUNDS = 2, 1
@@ -50,11 +50,11 @@ WATCHED = (MEMCACHEDS, "/apis/apps/v1/deployments", "/api/v1/pods")
 LAG = "operator_manager_event_loop_lag_seconds_bucket"
 RESTARTS = "operator_manager_watch_restarts_total"
 DEPTH = "workqueue_depth"
-# Seconds between two live changes, and between two looks at how much is left.
+# Seconds between two live changes, and between two checks of the remaining work.
 PAUSE, LOOK = 0.5, 2.0
 # Foreign writes, which make the versions that a program has seen too old.
 FOREIGN_WRITES = 10
-# Seconds that it usually takes: a stand; to store, to sync and to change one object.
+# The usual seconds of a stand, and of storing, syncing and changing one object.
 STAND, STORE_OWN, STORE_OTHERS, SYNC, CHANGE = 10.0, 0.0012, 0.0004, 0.0002, 0.013
 
 
@@ -236,7 +236,7 @@ class Live:
 
     def _change(self, turn: int) -> float:
         """Change one object, another each time; return the seconds until its status is for the new spec."""
-        # Any of them, but not the first ones: a backlog is worked off from some end.
+        # Any object except the first ones, because a backlog may be processed in order.
         name = name_of((turn * 7919 + self._stand.objects // 2) % self._stand.objects)
         api, path = self._stand.plane.api, memcached_path("default", name)
         size = 7 - api.get(path)["spec"]["size"]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NAMESPACE = "default"
 GROUP = "cache.example.com"
-# Of one length, so that every object has the same size.
+# Names have the same length, so that all objects have the same size.
 NAME = "object-{:06d}"
 WRITERS = 4
 MEMCACHED_KEY = f"/registry/{GROUP}/memcacheds/{{}}/"
@@ -111,7 +111,7 @@ def _copies(
         for prefix, source in texts:
             text = source.replace(name, name_of(index))
             text = text.replace(f'"namespace":"{NAMESPACE}"', f'"namespace":"{namespace}"')
-            # A Deployment has the label of its owner's range.
+            # A Deployment has a label with its owner's shard.
             label, other = (label_of(uid) for uid in (uids[0], _copy_of(uids[0], index)))
             text = text.replace(f'/shard":"{label}"', f'/shard":"{other}"')
             for uid in uids:

@@ -24,7 +24,7 @@ SYNC_WITHIN = 90.0
 SHOWN_WITHIN = 90.0
 # Seconds until the sync's temporary memory is released.
 SETTLE = 2.0
-# Seconds that it usually takes to store one, and to sync one.
+# The usual seconds to store one pod, and to sync one.
 STORE = 0.0002
 SYNC = 0.00015
 

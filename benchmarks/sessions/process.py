@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MB = 1 << 20
 POLL = 0.01
 READY_WITHIN = 60.0
-# So little CPU in so many seconds means that there is nothing left to do.
+# A program is idle if it uses at most this share of CPU for this many seconds.
 QUIET, QUIET_SHARE = 0.5, 0.04
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from benchmarks.progress import Progress
 
 PARTS = ("takeover", "change", "steady", "ten")
-# Seconds that it usually takes, a round of takeovers with both ends.
+# The usual seconds of a control plane, and of a round of takeovers with both kinds of ends.
 PLANE, TAKEOVER = 9.0, 26.0
 
 

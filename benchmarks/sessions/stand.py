@@ -97,7 +97,7 @@ class Stand:
         self._size = 7 - self._size
         delays = []
         for index in range(count):
-            # Spread over all that are there.
+            # The changed objects are spread over all objects.
             name = name_of(index * self.objects // count)
             began = time.monotonic()
             changed = self.plane.api.patch(memcached_path("default", name), {"spec": {"size": self._size}})
@@ -108,7 +108,7 @@ class Stand:
         figures = {
             "ms": sorted(delays)[len(delays) // 2] * 1000,
             "cpu_ms": (self.process.cpu_seconds() - cpu) / count * 1000,
-            "requests": sum(requests.values()) / count - 1,  # one is our own
+            "requests": sum(requests.values()) / count - 1,  # one request is the suite's
         }
         by_group = {f"{group}: {name}": count for name, count in requests.items()}
         self.recorder.record("change", number, figures, group=group, requests=by_group)

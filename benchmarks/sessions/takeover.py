@@ -20,7 +20,7 @@ START_WITHIN = 60.0
 STOP_WITHIN = 30.0
 TAKEOVER_WITHIN = 60.0
 POLL = 0.02
-# So long the leader renews its lease before it ends, so that the end comes at any moment of a period.
+# Seconds that the leader renews its Lease before it ends: a random moment of a renewal period.
 LEADS = (1.0, 3.0)
 HOW = {"sigterm": signal.SIGTERM, "sigkill": signal.SIGKILL}
 
@@ -34,7 +34,7 @@ def take_over(stand: Stand, rounds: int) -> None:
         for process, _ in replicas:
             stack.callback(process.kill)
         for process, address in replicas:
-            # The first leads before the second comes.
+            # The first replica leads before the second one starts.
             process.start()
             wait_ready(process, address, START_WITHIN)
             generation = stand.resize()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from benchmarks.program import Program
     from tests.support.envtest import EnvtestControlPlane
 
-# Seconds that one program usually takes.
+# The usual seconds of one program.
 EACH = 2.0
 READY_WITHIN = 20.0
 # For programs that cannot say when they are ready.

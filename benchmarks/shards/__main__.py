@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 OBJECTS, FEWEST = 20_000, 200
-# One of so many objects is changed.
+# The ratio of all objects to changed ones.
 CHANGED = 20
 PAGES = ROOT / "docs" / "benchmarks"
 

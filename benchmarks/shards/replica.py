@@ -49,7 +49,7 @@ class Replica:
             *("--webhook-bind-address=0", "--console-bind-address=0", "--log-level=warn"),
             *(f"--shards={RANGES}", "--leader-election-namespace=default"),
         ]
-        # From its file, as a user starts it.
+        # The program is started from its file, as users do.
         environ = {**os.environ, "PYTHONPATH": str(ROOT)}
         log = self._plane.folder / f"{self.name}.log"
         self.process = Daemon(self.name, command, log=log, environ=environ)

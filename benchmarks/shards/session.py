@@ -73,7 +73,7 @@ class Session:
         self._finish_one()
         store_copies(plane, 1, figures.objects, of=0, namespaces=NAMESPACES)
         self._names: dict[int, list[str]] = {number: [] for number in range(RANGES)}
-        # A server refuses lists for as long as its cache has not heard of all that was stored.
+        # The API server refuses lists until its cache has all stored objects.
         some = partial(plane.api.request, "GET", MEMCACHEDS, query={"limit": "1"}, accept=METADATA)
         eventually(some, within=WITHIN)
         for metadata in self._listed():

@@ -70,7 +70,7 @@ class Signer:
             return None
         try:
             key = load_pem_private_key(self._file.read_bytes(), None)
-        except ValueError:  # damaged: tokens from before are no good any more
+        except ValueError:  # a damaged key file: existing tokens become invalid
             return None
         return key if isinstance(key, ec.EllipticCurvePrivateKey) else None
 

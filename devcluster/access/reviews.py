@@ -172,7 +172,7 @@ def _check_attributes(spec: Object) -> list[FieldError]:
 
 
 def _invalid(errors: list[FieldError]) -> Exception:
-    # The real server leaves the kind out, too.
+    # The real server omits the kind too.
     return invalid(_GROUP, "", "", errors)
 
 

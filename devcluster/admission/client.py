@@ -154,7 +154,7 @@ class WebhookClient:
             try:
                 authorities = base64.b64decode(bundle).decode("ascii")
                 context = ssl.create_default_context(cadata=authorities or None)
-                # Go trusts any authority of a bundle, also one that RFC 5280 finds fault with.
+                # Go trusts any authority of a bundle, even one that violates RFC 5280.
                 context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
                 context.verify_flags &= ~ssl.VERIFY_X509_STRICT
             except (binascii.Error, UnicodeDecodeError, ssl.SSLError) as error:
@@ -178,7 +178,7 @@ def _decoded(status: int, body: bytes, *, is_text: bool) -> Object:
     try:
         answer = orjson.loads(body)
     except orjson.JSONDecodeError:
-        # As YAML, which is tried next, most texts are strings.
+        # The next attempt is YAML, where most texts are strings.
         answer = ""
     if not isinstance(answer, dict):
         found = {list: "array", str: "string", bool: "bool"}.get(type(answer), "number")

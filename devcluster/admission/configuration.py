@@ -123,7 +123,7 @@ class Configuration:
         if not hook.objects.empty and not any(
             hook.objects.matches(obj["metadata"].get("labels") or {})
             for obj in (info.obj, info.old)
-            if obj is not None and "metadata" in obj  # options of a connection have none
+            if obj is not None and "metadata" in obj  # the options of a connection have no metadata
         ):
             return None
         kind = info.kind

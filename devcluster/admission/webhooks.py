@@ -93,8 +93,8 @@ class Webhooks:
         try:
             invocation.obj = await _converted(info.obj, info.resource, invocation.resource)
             invocation.old = await _converted(info.old, info.resource, invocation.resource)
-        except StatusError as error:  # whatever the failure policy says
-            # The real server says of mutating ones twice that it is an error of its own.
+        except StatusError as error:  # regardless of the failure policy
+            # For mutating webhooks the real server's message says twice that it is an internal error.
             text = internal_error(error.message).message if mutating else error.message
             raise internal_error(text) from error
         if hook.conditions:

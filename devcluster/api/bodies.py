@@ -117,11 +117,11 @@ def typed(document: Object, resource: Resource, raw: bytes | None = None) -> tup
     metadata = obj.pop("metadata", None)
     obj.pop("kind", None)
     obj.pop("apiVersion", None)
-    # In this order lists can cut the first two off without reading the object.
+    # This order lets lists cut off the first two fields without decoding the object.
     head: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata or {}}
     given = document.get("metadata")
     if isinstance(given, dict) and given.get("managedFields") == []:
-        head["metadata"]["managedFields"] = []  # it asks for them to be forgotten
+        head["metadata"]["managedFields"] = []  # a reset of the managers
     head.update(obj)
     return head, problems
 

@@ -153,7 +153,7 @@ class Discovery:
         entries = [entry for resource in served for entry in self._entries(resource)]
         group_version = f"{group}/{version}" if group else version
         head = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version}
-        if not group:  # the oldest document of all has never said its own version
+        if not group:  # the oldest document has never had an apiVersion
             del head["apiVersion"]
         return {**head, "resources": entries}
 

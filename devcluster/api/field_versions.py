@@ -67,6 +67,6 @@ async def with_versions(resource: Resource, step: Callable[[Convert], Result]) -
                 versions.prune(converted)
             known[wanted.key] = converted
         except (Untypable, StatusError):
-            if failure is not None:  # all that went wrong is that the webhook did not answer
+            if failure is not None:  # the webhook's failure is the real error
                 raise failure from None
             raise

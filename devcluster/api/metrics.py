@@ -213,7 +213,7 @@ class Metrics:
         self, call: Call, series: Series, answer: ApiResponse, stream: AsyncIterator[bytes], since: float
     ) -> AsyncIterator[bytes]:
         """Pass the stream on, and count it as open until it ends or is closed."""
-        # A watch of one object is known as such here, though not where the requests are counted.
+        # The real server also counts a watch of one name in this scope here, but not in the request counters.
         scope = "resource" if _ONE_NAME.search(call.request.option("fieldSelector")) else series.scope
         where = (series.verb, series.group, series.version, series.resource, series.subresource, scope)
         what = (series.group, series.version, series.resource)

@@ -99,7 +99,7 @@ class _Objects(Collector):
         by_group = GaugeMetricFamily(
             "apiserver_resource_objects", "Objects that are stored.", labels=("group", "resource")
         )
-        # Those that can be asked for only are stored nowhere; Events are in two groups, and stored in one.
+        # Create-only kinds are not stored; Events have two groups, and are stored in one.
         stored = {each.stored for each in self._registry.all() if "list" in each.verbs}
         for group, plural in sorted(stored):
             count = self._store.count(group, plural)

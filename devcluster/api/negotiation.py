@@ -107,7 +107,7 @@ def failure(error: StatusError, accept: str) -> ApiResponse:
 
 
 def _yaml(value: Any) -> bytes:
-    import yaml  # noqa: PLC0415 -- costs start-up time, and few ask for it
+    import yaml  # noqa: PLC0415 -- slow to import, and rarely needed
 
     document = orjson.loads(value) if isinstance(value, bytes) else value
     dumped: str = yaml.dump(document, Dumper=_yaml_dumper(), allow_unicode=True)

@@ -84,7 +84,7 @@ def components(roots: Iterable[str], custom: dict[str, dict[str, Any]]) -> dict[
         if schema is None:
             schema = table.entries().get(name, {}).get("schema")
         if schema is None:
-            continue  # a type that is nowhere published
+            continue  # an unpublished type
         found[name] = schema
         waiting.extend(reference for reference in _references(schema) if reference not in found)
     return dict(sorted(found.items()))

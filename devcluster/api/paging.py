@@ -80,5 +80,5 @@ def expired_continuation(after: tuple[str, str], *, in_namespace: bool) -> Statu
 
 def _bad_byte(token: str) -> int:
     alphabet = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
-    whole = len(token) - (len(token) % 4 == 1)  # one character alone says nothing
+    whole = len(token) - (len(token) % 4 == 1)  # a single last character has no data
     return next((place for place, each in enumerate(token) if each not in alphabet), whole)

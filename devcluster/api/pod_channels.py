@@ -49,7 +49,7 @@ def process_response(request: ApiRequest, run: Run) -> ApiResponse:
 
     async def serve(socket: WebSocket) -> None:
         channels = _Channels(socket, flags=request)
-        await channels.send(channels.lowest, b"")  # as the kubelet says that it has begun
+        await channels.send(channels.lowest, b"")  # the kubelet announces the start like this
         try:
             code = await channels.run_while_listening(run)
         except CannotConnect as error:

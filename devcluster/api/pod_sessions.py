@@ -70,7 +70,7 @@ class PodSessions:
         if command:
             return await (self.exec or _not_found)(process)
         await (self.attach or self._show_output)(process)
-        return 0  # a kubelet tells no client of attach how the process ended
+        return 0  # a kubelet does not report the end of the process to attach
 
     async def connect(self, pod: Object, port: int, session: Session) -> None:
         """Let a client talk to a port.

@@ -178,7 +178,7 @@ class Reader:
             shown = [tables.partial_metadata(each, representation) for each in objects]
         else:
             kind, api_version = resource.list_kind, resource.api_version
-            if resource.custom:  # their lists always have the token, empty at the end
+            if resource.custom:  # custom lists always have the token, empty at the end
                 metadata = {"continue": "", **metadata}
             shown = await self._items(call, items)
         head = f'{{"kind":"{kind}","apiVersion":"{api_version}","metadata":'.encode()

@@ -120,9 +120,9 @@ class ApiServer:
         except (RecursionError, orjson.JSONEncodeError) as error:
             _log.warning("%s %s leads to an object that is too deep: %s", request.method, request.path, error)
             return negotiation.failure(bad_request(TOO_DEEP), request.headers.get("accept", ""))
-        except JournalFailed as error:  # told once by the journal
+        except JournalFailed as error:  # the journal has logged it
             return ApiResponse.failure(internal_error(str(error)))
-        except Exception:  # noqa: BLE001 -- no request may take the server down
+        except Exception:  # noqa: BLE001 -- no request may stop the server
             _log.exception("request failed: %s %s", request.method, request.path)
             return ApiResponse.failure(internal_error("devcluster failed at this request; its log says more"))
 
@@ -205,7 +205,7 @@ class ApiServer:
 
     async def _serve(self, call: Call, target: Target) -> ApiResponse:
         resource, verb = call.resource, target.verb
-        # Below a path of another scope there is nothing; of namespaces, paths say both name and namespace.
+        # Paths of the other scope have no objects; Namespaces have paths with a name and with a namespace.
         other_scope = resource.namespaced is not bool(target.namespace) and resource.name != "namespaces"
         if other_scope and (target.name or target.namespace):
             return self.plain_paths.unknown(target)
@@ -267,7 +267,7 @@ class ApiServer:
             return verb in _NAMED or verb == "watch" or (verb == "create" and resource.custom)
         if verb not in _COLLECTION:
             return False
-        # Above the namespaces a namespaced resource can only be read.
+        # Across namespaces a namespaced resource can only be read.
         return not resource.namespaced or bool(target.namespace) or verb in {"list", "watch"}
 
     def _list_options(self, call: Call) -> ListOptions:
@@ -304,7 +304,7 @@ class ApiServer:
 
         async def change(_: Object | None) -> Object:
             nonlocal given
-            if given is None:  # a second attempt: the first has changed it
+            if given is None:  # a retry: the first attempt has changed it
                 return decode_object(call, self.registry, "Ignore")
             first, given = given, None
             return first

@@ -31,7 +31,7 @@ _FIELDS: Final[dict[str, Callable[[Stored], str]]] = {
 }
 _DIGITS: Final = 16
 _END: Final = "1" + "0" * _DIGITS
-# As the real parser numbers the kinds of expressions.
+# The real parser's numbers of the kinds of expressions.
 _KINDS: Final = {Call: 1, Index: 1, Ident: 3, ListLiteral: 4, Literal: 5, MapLiteral: 6, Select: 7}
 _TYPES: Final = {bool: "bool", int: "int64", UInt: "uint64", float: "float64", bytes: "[]uint8"}
 

@@ -100,7 +100,7 @@ class Watcher:
         elif representation.transform:
             data = tables.partial_metadata(data, representation)
         line = b'{"type":"%b","object":%b}\n' % (event.encode(), data)
-        if shared and representation.transform != "Table":  # ages go stale
+        if shared and representation.transform != "Table":  # tables have ages, which change with time
             self._lines[identity] = line
             if len(self._lines) > _CACHED_LINES:
                 self._lines.popitem(last=False)
@@ -176,7 +176,7 @@ class _Stream:
                     convert = functools.partial(conversion.data_of, self._call.resource, initial)
                     await self._patiently(convert, min(end, loop.time() + _PATIENCE))
                 except StatusError:
-                    # As where a watch cache cannot follow the store.
+                    # The version is one that a watch cache without the latest changes would have.
                     behind = min(each.version for each in initial if not self._is_known(each)) - 1
                     yield _error(future_version(self._seen, behind))
                     return
@@ -259,7 +259,7 @@ class _Stream:
 
     def _initial(self) -> Sequence[Stored]:
         items = self._store.select(*self._call.resource.stored, self._namespace)
-        if self._selection.everything or self._selection.converts:  # the latter is seen to when they are sent
+        if self._selection.everything or self._selection.converts:  # converted when they are sent
             return items
         return [each for each in items if self._selection.matches(each)]
 
@@ -283,7 +283,7 @@ class _Stream:
         elif representation.transform == "Table":
             columns = tables.column_definitions(resource) if self._head else None
             self._head = False
-            # The end of the initial events is seen in the metadata, so they are there even if not asked for.
+            # Their end is marked in the metadata, which is included for that even if not requested.
             include = self._include if self._include == "Object" or not annotations else "Metadata"
             row = tables.table_row(resource, obj, include, representation, self._watcher._clock)  # noqa: SLF001
             obj = tables.table(columns, [row], {"resourceVersion": str(self._seen)}, representation)

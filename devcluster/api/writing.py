@@ -145,7 +145,7 @@ class Writer:
         if version and not options.dry_run and call.request.method not in {"PUT", "PATCH"}:
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         kept = await conversion.to_storage(resource, obj)
-        if (existing := self.store.get(key)) is not None:  # conversion may have taken its time
+        if (existing := self.store.get(key)) is not None:  # the conversion may have taken time
             raise _exists(call, existing, generated=generated)
         strategy.commit(kept, None, context)
         if kept is not obj:
@@ -226,7 +226,7 @@ class Writer:
         metadata, before = obj["metadata"], old["metadata"]
         match_namespace(metadata, call.namespace if resource.namespaced else "")
         check_name(call, obj)
-        if not call.patches:  # the uid of a patch is checked as any immutable field
+        if not call.patches:  # a patch's UID is checked like any immutable field
             self._check_uid(call, metadata, stored)
         self._check_version(call, metadata, stored)
         self._dedup(call, metadata, after=False)
@@ -282,7 +282,7 @@ class Writer:
     def _update_errors(self, call: Call, obj: Object, old: Object, context: Context) -> list[FieldError]:
         resource, metadata, before = call.resource, obj["metadata"], old["metadata"]
         changed = validate_metadata_update(metadata, before)
-        # The real server checks the change in general, and each kind does again: causes come twice.
+        # The real server checks the change in general, and each kind checks again: causes occur twice.
         errors = validate_metadata(
             metadata, namespaced=resource.namespaced, name_rule=path_segment, before=before
         )

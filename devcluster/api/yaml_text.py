@@ -119,9 +119,9 @@ def _yaml_loader() -> Any:
         ]
         for first, resolvers in base.yaml_implicit_resolvers.items()
     }
-    # As Go's library has it, `y` and `n` are booleans too.
+    # Go's library also reads `y` and `n` as booleans.
     loader.add_implicit_resolver(f"{_TAG}bool", re.compile("[yYnN]$"), list("yYnN"))
-    # A float needs neither a point nor a sign: in JSON, which is YAML too, `1e-07` is a number.
+    # A float needs neither a point nor a sign: `1e-07` is a number in JSON, which is a part of YAML.
     loader.add_implicit_resolver(
         f"{_TAG}float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
     )

@@ -114,7 +114,7 @@ def _made(obj: Object, api_version: str, annotations: Object, spec: Object, stat
 
 
 def _annotations(obj: Object) -> Object:
-    # An apply converts parts of an object, too, and those may have no metadata.
+    # An apply also converts parts of objects, which may have no metadata.
     return (obj.get("metadata") or {}).get("annotations") or {}
 
 

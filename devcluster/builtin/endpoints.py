@@ -1,6 +1,6 @@
 """Endpoints and EndpointSlices: the addresses behind services."""
 
-# ruff: noqa: ARG002 -- the signatures are those of every strategy
+# ruff: noqa: ARG002 -- all strategies share these signatures
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _address(address: str, path: str) -> list[FieldError]:
 
 def _reachable(address: str, path: str) -> list[FieldError]:
     parsed = ipaddress.ip_address(address)
-    parsed = getattr(parsed, "ipv4_mapped", None) or parsed  # as Go takes it
+    parsed = getattr(parsed, "ipv4_mapped", None) or parsed  # as Go reads it
     text = ""
     if parsed.is_unspecified:
         text = f"may not be unspecified ({parsed})"

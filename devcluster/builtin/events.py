@@ -1,6 +1,6 @@
 """Events, which two API groups serve in two forms of the same object."""
 
-# ruff: noqa: ARG002 -- the signatures are those of every strategy
+# ruff: noqa: ARG002 -- all strategies share these signatures
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class NewEventStrategy(CoreEventStrategy):
             if name.startswith("deprecated") and any(_values(new.get(name))):
                 wrong.append(field_invalid(old, "", "needs to be unset"))
         if wrong:
-            # The server says it of the core group's kind, whichever was sent.
+            # The real server's error names the core group's kind, even for the other one.
             raise invalid("", "Event", new["metadata"].get("name", ""), wrong)
         return []
 

@@ -1,6 +1,6 @@
 """Nodes."""
 
-# ruff: noqa: ARG002 -- the signatures are those of every strategy
+# ruff: noqa: ARG002 -- all strategies share these signatures
 
 from __future__ import annotations
 

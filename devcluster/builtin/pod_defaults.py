@@ -49,7 +49,7 @@ def default_pod_spec(spec: Object) -> None:
         spec["dnsPolicy"] = "ClusterFirst"
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
-        # The older of the two names is kept in step for the clients that know only it.
+        # The older name has the same value, for clients that know only that one.
         spec["serviceAccountName"] = spec["serviceAccount"] = account
     if spec.get("securityContext") is None:
         spec["securityContext"] = {}

@@ -23,7 +23,7 @@ class _Restarts:
     def add(self, status: Object) -> None:
         self.count += status.get("restartCount", 0)
         ended = ((status.get("lastState") or {}).get("terminated") or {}).get("finishedAt") or ""
-        # Times of one form, in UTC: they sort as text.
+        # All times have the same format, in UTC, so they sort as text.
         self.last = max(self.last, ended)
 
 

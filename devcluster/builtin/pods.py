@@ -186,7 +186,7 @@ def _prioritize(pod: Object, context: Context) -> None:
 
 def _priority_class(name: str | None, context: Context) -> Object | None:
     for stored in context.store.select("scheduling.k8s.io", "priorityclasses"):
-        # Looked for in the bytes: this is done for each pod, and hardly ever is there one.
+        # The search in the bytes is fast: it runs for each pod, and rarely finds a class.
         if stored.key.name == name or (not name and b'"globalDefault":true' in stored.data):
             return stored.decode()
     return None

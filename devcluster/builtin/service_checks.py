@@ -188,7 +188,7 @@ def _same_ports(spec: Object) -> list[FieldError]:
     for index, each in enumerate(ports):
         key = (each["protocol"], each.get("port", 0))
         if key in seen:
-            # Shown as the type that the server has within.
+            # The message shows Go's internal type.
             shown = {
                 "Name": "",
                 "Protocol": key[0],

@@ -1,6 +1,6 @@
 """Services."""
 
-# ruff: noqa: ARG002 -- the signatures are those of every strategy
+# ruff: noqa: ARG002 -- all strategies share these signatures
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class ServiceStrategy(BuiltinStrategy):
             elif (protocol, number) not in own:
                 if number not in NODE_PORTS:
                     if dry_run:
-                        continue  # the server does not look then
+                        continue  # the server does not check this case
                     text = (
                         "provided port is not in the valid range. The range of valid ports is "
                         f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"

@@ -1,6 +1,6 @@
 """PersistentVolumes, the claims to them, and StorageClasses."""
 
-# ruff: noqa: ARG002 -- the signatures are those of every strategy
+# ruff: noqa: ARG002 -- all strategies share these signatures
 
 from __future__ import annotations
 
@@ -313,7 +313,7 @@ def _access_modes(modes: Any) -> list[FieldError]:
 
 
 def _within(spec: Object) -> Object:
-    # In the order and by the names that the server has within, which its messages show.
+    # The fields have the order and Go's internal names that error messages show.
     resources = spec.get("resources") or {}
     return {
         "AccessModes": spec.get("accessModes"),

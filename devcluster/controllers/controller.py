@@ -80,7 +80,7 @@ class Controller:
         finally:
             self.queue.close()
 
-    # For routes.
+    # Handlers for routes.
 
     def enqueue(self, change: Change) -> None:
         """Queue the object that changed."""

@@ -76,7 +76,7 @@ class EventRecorder:
             try:
                 await self._write(subject, event)
             except StatusError as error:
-                # The namespace may be going, and an event is not worth more than one attempt.
+                # The namespace may be terminating, and an Event deserves only one attempt.
                 log.debug("event %s of %s: %s", event["reason"], event["metadata"]["name"], error)
             except Exception:
                 log.exception("event %s of %s", event["reason"], event["metadata"]["name"])
@@ -107,7 +107,7 @@ class EventRecorder:
 
     def _event(self, about: Object, kind: str, reason: str, message: str) -> Object:
         metadata = about["metadata"]
-        # Nanoseconds tell events apart by name; no two may have the same, even when time stands still.
+        # Events' names contain nanoseconds, which must differ even if the clock does not advance.
         self._last = max(self._last + 1, int(self._clock.now().timestamp() * 1_000_000) * 1000)
         involved = {
             "kind": about["kind"],
@@ -144,7 +144,7 @@ class EventRecorder:
             try:
                 await self._client.patch("events", namespace, name, patch)
             except StatusError as error:
-                if error.code != 404:  # noqa: PLR2004 -- not found: it has expired or was deleted, begin anew
+                if error.code != 404:  # noqa: PLR2004 -- not found: expired or deleted
                     raise
             else:
                 self._written[subject] = (name, count + 1)

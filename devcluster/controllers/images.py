@@ -35,7 +35,7 @@ __all__ = [
 
 _HUB = "docker.io"
 _LONGEST_NAME = 255
-# Possessive, since no shorter match of a part could help.
+# Possessive, because a shorter match of a part never helps.
 _PART = r"[a-z0-9]++(?:(?:\.|__?|-++)[a-z0-9]++)*+"
 _REMAINDER = re.compile(
     rf"({_PART}(?:/{_PART})*+)(?::(\w[\w.-]{{0,127}}))?"
@@ -216,7 +216,7 @@ def memcached(start: Start) -> Running | Exited:
     if wrong := _usage_error(memory, options, start.user):
         return Exited(_USAGE, (wrong,))
     if "-d" in options:
-        return Exited(0)  # the process that the container waits for ends
+        return Exited(0)  # the main process of the container ends
     is_local = options.get("-l", "").startswith(("127.", "localhost"))
     ports = {} if is_local else {_atoi(options.get("-p", "11211")): None}
     return Running(ports=ports, memory=max(memory, 0))
@@ -226,7 +226,7 @@ def _usage_error(memory: int, options: Mapping[str, str], user: int | None) -> s
     item = _item_size(options.get("-I", "1m"))
     if item < 1024:  # noqa: PLR2004 -- bytes
         return "Item max size cannot be less than 1024 bytes."
-    if 0 <= memory // 2 < item:  # for the program, a negative limit is a very large one
+    if 0 <= memory // 2 < item:  # memcached reads a negative limit as a very large one
         return "Cannot set item size limit higher than 1/2 of memory max."
     if item > 1024 * _MEGABYTE:
         return "Cannot set item size limit higher than a gigabyte."

@@ -184,7 +184,7 @@ class JobController(PodController):
         passed = (self.clock.now() - parse_time(times[-1])).total_seconds()
         return min(FIRST_BACKOFF * float(2 ** (min(failed, 20) - 1)), LAST_BACKOFF) - passed
 
-    # Counting: first the status says which pods it is about to count, so that none is counted twice.
+    # Counting: the status first names the pods that are about to be counted, so that none is counted twice.
 
     async def _count(self, job: Object, status: Object, tally: Tally, succeeded: int, failed: int) -> Object:
         uncounted: Object = {}
@@ -198,7 +198,7 @@ class JobController(PodController):
         await self._release(tally)
         counts = {"succeeded": succeeded, "failed": failed, "uncountedTerminatedPods": {}}
         if self._ends_now(status, tally):
-            # The last count is written together with the outcome.
+            # The last counts are written together with the outcome.
             return {**job, "status": {**job["status"], **counts}}
         return await self._write(job, {**status, **counts})
 

@@ -149,7 +149,7 @@ class Kubelet(Controller):
             self._addresses.release(change.key)
         elif MARK in change.new.data:
             if change.old is None:
-                # Perhaps there since before a restart.
+                # The pod may be from before a restart.
                 pod = change.new.decode()
                 address = (pod.get("status") or {}).get("podIP")
                 if address and not pod["spec"].get("hostNetwork"):

@@ -91,7 +91,7 @@ def node_object(number: int) -> Object:
 
 def _ready(node: Object, number: int, now: str) -> Object:
     """Build the status that a node's kubelet reports."""
-    # Enough for the pods of any test, which can patch a node to fill it.
+    # This is enough for the pods of any test; a test can patch a node to fill it.
     resources = {"cpu": "1k", "ephemeral-storage": "16Ti", "memory": "16Ti", "pods": "100k"}
     conditions = [
         {
@@ -125,5 +125,5 @@ def _ready(node: Object, number: int, now: str) -> Object:
             "architecture": "amd64",
         },
     }
-    # A node without an agent has these as well, but empty.
+    # A node without a kubelet has these too, but empty.
     return {**(node.get("status") or {}), **status, "conditions": conditions}

@@ -33,7 +33,7 @@ def probe(container: Object, kind: str, running: Running, address: str) -> Probe
         return ProbeResult(True)
     action = asked.get("httpGet") or asked.get("tcpSocket") or asked["grpc"]
     if action.get("host", address) != address:
-        return ProbeResult(True)  # it is another host's matter
+        return ProbeResult(True)  # the probe is for another host
     try:
         if "httpGet" in asked:
             return _judged(_get(container, action, running, address))

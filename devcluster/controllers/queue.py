@@ -57,7 +57,7 @@ class WorkQueue(Generic[KeyT]):
             if earlier <= due:
                 return
             handle.cancel()
-        # The time is kept beside the handle: uvloop's has none when the time has as good as come.
+        # The time is stored with the handle, because uvloop's handle loses it shortly before it is due.
         self._timers[key] = due, loop.call_at(due, self._due, key)
 
     def retry(self, key: KeyT) -> None:

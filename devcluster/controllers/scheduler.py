@@ -98,7 +98,7 @@ class Scheduler(Controller):
         former = conditions.find(known, "PodScheduled")
         if former is not None and former.get("message") == message:
             return
-        # First without the former: its message has changed, though its reason has not.
+        # The former condition is removed first, so that a new message replaces it even with the same reason.
         changed = conditions.set_condition(conditions.without(known, "PodScheduled"), condition)
         await self.client.update(
             "pods",

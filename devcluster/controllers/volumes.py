@@ -250,7 +250,7 @@ class VolumeController(Controller):
         status = volume.get("status") or {}
         if status.get("phase") == phase:
             return volume
-        changed = {"phase": phase}  # whose time the server tells
+        changed = {"phase": phase}  # the server sets the time
         return await self.client.update(
             "persistentvolumes", "", {**volume, "status": {**status, **changed}}, subresource="status"
         )
@@ -262,7 +262,7 @@ class VolumeController(Controller):
             metadata["finalizers"] = [each for each in finalizers if each != finalizer]
             await self.client.update(resource, metadata.get("namespace", ""), obj)
 
-    # What changes.
+    # Handlers of changes.
 
     def _on_claim(self, change: Change) -> None:
         self.enqueue(change)

@@ -121,7 +121,7 @@ def _check(before: Object, after: Any, wanted: str, about: str) -> Object:
         if (metadata.get(key) or "") != (old.get(key) or ""):
             text = f"must have the same {shown}: {old.get(key) or ''} != {metadata.get(key) or ''}"
             raise _failed(f"{about}: {text}")
-    # Of the metadata, a conversion may only change labels and annotations.
+    # A conversion may change only labels and annotations of the metadata.
     kept = {key: value for key, value in old.items() if key not in {"labels", "annotations"}}
     for key in ("labels", "annotations"):
         if metadata.get(key):

@@ -1,6 +1,6 @@
 """The rules of CustomResourceDefinitions themselves."""
 
-# ruff: noqa: ARG002 -- the signatures are those of every strategy
+# ruff: noqa: ARG002 -- all strategies share these signatures
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DEFINITION = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomRe
 
 
 def _check(new: Object, old: Object | None) -> list[FieldError]:
-    # Slow to load, with the rule language and all: most clusters begin without any definition.
+    # The import of the rule language is slow, and most clusters start without definitions.
     from devcluster.crd.definition_checks import check_spec, check_stored_versions  # noqa: PLC0415
 
     return [*check_spec(new, old), *check_stored_versions(new)]

@@ -96,7 +96,7 @@ class Establisher:
         if served is not None:
             self._registry.replace(*served[0], ())
             self._closing.pop(served[0], None)
-        # It has freed its names: others may have waited for them.
+        # The deletion has freed names that other definitions may wait for.
         for stored in self._store.select(GROUP, PLURAL):
             self._later(stored.key.name)
 

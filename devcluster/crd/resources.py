@@ -121,7 +121,7 @@ def _column(column: Object) -> Column:
 
 def _versions(definition: Object) -> CustomVersions:
     spec, metadata = definition["spec"], definition["metadata"]
-    # Its objects were written by the present rules if there were no others, or if it was not touched since.
+    # Without a change of the definition, or if written after the last one, objects have the current schema.
     changed = metadata.get("generation", 1) > 1
     schemas = {
         f"{spec['group']}/{each['name']}": _parsed(orjson.dumps(_source(each))) for each in spec["versions"]

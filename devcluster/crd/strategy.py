@@ -1,6 +1,6 @@
 """The rules of custom objects, drawn from their definition."""
 
-# ruff: noqa: ARG002 -- the signatures are those of every strategy
+# ruff: noqa: ARG002 -- all strategies share these signatures
 
 from __future__ import annotations
 

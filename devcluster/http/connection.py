@@ -98,7 +98,7 @@ class Connection(asyncio.Protocol):
         """Since when it cannot be written to, if it cannot."""
         self._last = time.monotonic()
 
-    # What the event loop calls.
+    # Methods that the event loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Set up the open connection."""
@@ -153,7 +153,7 @@ class Connection(asyncio.Protocol):
         if writable is not None and not writable.done():
             writable.set_result(None)
 
-    # What the parser calls.
+    # Methods that the parser calls.
 
     def on_message_begin(self) -> None:
         """Start a request."""
@@ -205,7 +205,7 @@ class Connection(asyncio.Protocol):
         elif len(self._waiting) == _MOST_WAITING and self._transport is not None:
             self._transport.pause_reading()
 
-    # What the front calls.
+    # Methods that the front calls.
 
     def check(self, now: float) -> None:
         """Close it if nothing has come, or nothing was taken, for too long."""
@@ -239,7 +239,7 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # Answering.
+    # Responses.
 
     async def _work(self) -> None:
         """Answer what waits, and what comes meanwhile."""
@@ -279,7 +279,7 @@ class Connection(asyncio.Protocol):
             answer = ApiResponse.failure(error)
         except ConnectionCut:
             raise
-        except Exception as error:  # noqa: BLE001 -- whatever it is, the client gets an answer
+        except Exception as error:  # noqa: BLE001 -- the client gets a response after any error
             _log.exception("%s %s failed", incoming.method, path)
             answer = ApiResponse.failure(internal_error(f"{type(error).__name__}: {error}"))
         answer.headers.setdefault("Audit-Id", headers.get("audit-id") or str(uuid.uuid4()))
@@ -326,7 +326,7 @@ class Connection(asyncio.Protocol):
         except (ConnectionCut, ConnectionError):
             raise
         except Exception:  # noqa: BLE001 -- the same, of a stream
-            # The status line is out, so all that can still be said is that the answer is not complete.
+            # The status line has been sent, so the server can only leave the response incomplete.
             _log.exception("%r failed in the middle of its stream", incoming.target)
             raise ConnectionCut from None
         finally:
@@ -410,7 +410,7 @@ _dated = (0, "")
 
 def _date() -> str:
     """Return the time for a Date header."""
-    global _dated  # noqa: PLW0603 -- once a second is often enough to spell it out
+    global _dated  # noqa: PLW0603 -- formatted once per second
     now = int(time.time())
     if _dated[0] != now:
         _dated = (now, formatdate(now, usegmt=True))

@@ -27,7 +27,7 @@ def split_target(target: str) -> tuple[str, Mapping[str, list[str]]]:
     """Split a request target into its decoded path and its query, with each parameter's values in order."""
     path, _, text = target.partition("?")
     if not path.startswith("/"):
-        # A whole URL, as it is sent to a proxy.
+        # The target is a whole URL, as for a proxy.
         path = "/" + path.partition("://")[2].partition("/")[2]
     if "%" in path:
         path = unquote(path)

@@ -161,7 +161,7 @@ def validate_metadata_update(new: Metadata, old: Metadata) -> list[FieldError]:
 def field_manager_errors(field: str, manager: str) -> list[FieldError]:
     """Return the errors in a field manager's name."""
     if len(manager) <= MANAGER_MAXIMUM and manager.isascii() and manager.isprintable():
-        return []  # as nearly all of them are
+        return []  # the usual case
     errors = []
     if len(manager.encode()) > MANAGER_MAXIMUM:
         errors.append(field_too_long(field, MANAGER_MAXIMUM))

@@ -160,7 +160,7 @@ def _pair(old: Any, new: Any, shape: Shape) -> tuple[Fields | None, Fields | Non
         if not shape.is_list or shape.atomic_list or not (old or new):
             return LEAF, None
         return _pair_lists(old or [], new or [], shape)
-    # From one type to another: the field has changed, with all that was and is below it.
+    # The type has changed, so the field has changed with everything below it.
     change = _whole(new, shape) if isinstance(new, dict | list) else LEAF
     loss = _whole(old, shape) if isinstance(old, dict | list) else LEAF
     return change, {key: node for key, node in loss.items() if key != MEMBER} or None
@@ -178,10 +178,10 @@ def _pair_lists(old: list[Any], new: list[Any], shape: Shape) -> tuple[Fields | 
         elif len(values) == 1 and len(earlier) == 1:
             if earlier[0] != values[0] or not _same_type(earlier[0], values[0]):
                 _place(key, *_pair(earlier[0], values[0], item), changed, removed)
-        elif len(values) == 1:  # no duplicate any more
+        elif len(values) == 1:  # no longer a duplicate
             changed[key] = _whole(values[0], item)
             removed[key] = LEAF
-        elif len(earlier) == 1:  # a duplicate from now on
+        elif len(earlier) == 1:  # a duplicate now
             changed[key] = LEAF
             removed[key] = _whole(earlier[0], item)
         elif values != earlier:

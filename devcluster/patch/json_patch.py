@@ -60,7 +60,7 @@ def _replace(document: Any, operation: dict[str, Any]) -> Any:
         return value
     container, key = _find(document, path)
     if isinstance(container, dict):
-        container[key] = value  # there or not: the library does not look
+        container[key] = value  # the real server's library does not check whether the key exists
     else:
         container[_index(container, key)] = value
     return document

@@ -93,7 +93,7 @@ def _in_order(live: list[Any], live_keys: list[str], config_keys: list[str]) -> 
             if theirs == len(config_keys) or key == config_keys[theirs]:
                 mine += 1
             elif turn < len(shared) and shared[turn] != key:
-                mine += 1  # its turn comes with the configuration's order
+                mine += 1  # it follows in the configuration's order
                 continue
             elif key in done:
                 mine += 1

@@ -73,7 +73,7 @@ def record_update(
     live = old["metadata"].get("managedFields") if old is not None else None
     entries = _start(given, live, subresource)
     if not entries and old is not None:
-        return  # an object is tracked from its creation, or from the first apply on
+        return  # tracking starts with the creation or with the first apply
     write = Write(schema, api_version, now, _reset_fields(tuple(reset)) if reset else EMPTY, convert)
     try:
         if entries:
@@ -273,7 +273,7 @@ def _reconcile(entries: Entries, live: Object, write: Write) -> Entries:
         at = write.at(live, entry.api_version)
         if at is None:
             continue
-        if entry.in_order and is_builtin(at[1]):  # a type that comes with the server does not change
+        if entry.in_order and is_builtin(at[1]):  # a built-in type does not change
             result[identity] = entry
             continue
         fields = reconciled(entry.fields, root_shape(at[1]))

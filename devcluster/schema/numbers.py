@@ -70,7 +70,7 @@ def _unfit(source: Any, fits: Callable[[float], bool], kind: str) -> list[str]:
         value = source.get(name)
         if value is None:
             continue
-        # It has them as floating-point numbers, so the ends of int64 are out of range.
+        # The server holds limits as floats, so the ends of int64 are out of range.
         value = float(value)
         if not fits(value) or (kind == "integer" and not -(2.0**63) < value < 2.0**63):
             found.append(shown)
@@ -104,7 +104,7 @@ def _bound(spine: Spine, value: float, text: str, bound: float, *, whole: bool) 
 
 
 def _factor(spine: Spine, factor: int) -> Problem:
-    # A whole value is compared with the whole part of the factor, as the real server does it.
+    # Like the real server, this compares an integer with the integer part of the factor.
     name = path_of(spine)
     text = f"factor MultipleOf declared for {name} must be positive: {factor}"
     return Problem(spine, name, lambda field: field_invalid(field, factor, text))

@@ -42,7 +42,8 @@ _POSIX = {
 _CATEGORY_NAMES = """
 C Cc Cf Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs
 """
-# As every supported Kubernetes knows them. The newest also takes other spellings, such as `Letter`.
+# The names that every supported Kubernetes knows. The newest version also accepts other spellings, such as
+# `Letter`.
 _SCRIPT_NAMES = """
 Adlam Ahom Anatolian_Hieroglyphs Arabic Armenian Avestan Balinese Bamum Bassa_Vah Batak Bengali Bhaiksuki
 Bopomofo Brahmi Braille Buginese Buhid Canadian_Aboriginal Carian Caucasian_Albanian Chakma Cham Cherokee

@@ -12,7 +12,7 @@ from devcluster.storage.records import Change
 __all__ = ["History"]
 
 _version = attrgetter("version")
-# Room is made for this share of the limit at a time, so that trimming a list costs little per change.
+# Trimming frees this share of the limit at a time, so that it costs little per change.
 _TRIM = 0.1
 
 

@@ -91,7 +91,7 @@ class Journal:
         if self.version and meta.get("running"):
             self.version += _GAP
             execute(_VERSION, (self.version,))
-        # Writing takes the lock, so that a second process is refused now and not later.
+        # This write takes the lock, so that a second process fails at its start and not later.
         execute("INSERT OR REPLACE INTO meta VALUES ('format', ?), ('running', 1)", (_FORMAT,))
 
     def load(self) -> Iterator[Stored]:
@@ -159,7 +159,7 @@ class Journal:
             else:
                 going_on = False
             if changes and not self._write_all(changes):
-                # What came later must not be in a file that lacks a change.
+                # The file must not have later changes without this one.
                 going_on = False
 
     def _write_all(self, changes: list[Change]) -> bool:
@@ -186,7 +186,7 @@ class Journal:
 
     def _written(self, version: int, failure: JournalFailed | None) -> None:
         if failure is not None:
-            # From here on nothing may be called durable.
+            # No later change is durable.
             _log.error("%s; no write is answered any more as if it would last", failure)
             self._failure = failure
         else:

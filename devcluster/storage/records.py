@@ -42,7 +42,7 @@ class Stored:
         """Set the version of `obj`, and encode it for the store."""
         metadata = obj["metadata"]
         metadata["resourceVersion"] = str(version)
-        # What orjson returns holds on to its buffer of several KiB: a copy has the size of the object.
+        # orjson's result keeps a buffer of several KiB; a copy has the size of the object.
         data = bytes(memoryview(orjson.dumps(obj)))
         return cls(key, version, metadata.get("uid", ""), metadata.get("labels") or {}, data)
 

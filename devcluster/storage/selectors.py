@@ -233,7 +233,7 @@ class _Parser:
 
     def _next(self) -> tuple[str, str]:
         token = self._tokens[self._place]
-        # The end of the text is a token that is never passed.
+        # The end of the text is a token that is never consumed.
         self._place = min(self._place + 1, len(self._tokens) - 1)
         return token
 

@@ -95,7 +95,7 @@ class _Slice:
             converted.append(self._item.zero() if item is None else convert(item, problems))
             for problem in problems[before:]:
                 problem.append(index)
-        return converted or None  # the storage's encoding does not know an empty list from none
+        return converted or None  # the storage encoding has no empty lists
 
     def zero(self) -> None:
         return None
@@ -109,7 +109,7 @@ class _Map:
         self.go = f"map[string]{item.go}"
         self._item = item
         self._strings = item.go == "string"
-        # The storage's encoding does not know missing bytes from none.
+        # The storage encoding does not distinguish empty from missing bytes.
         self._zero = str if item.go == "[]uint8" else item.zero
 
     def convert(self, value: Any, problems: Problems) -> dict[str, Any] | None:

@@ -41,7 +41,7 @@ def with_repeated(raw: bytes | str, document: Any) -> Any | None:
 
     try:
         document = json.loads(raw, object_pairs_hook=build)
-    except ValueError:  # Python does not read whole numbers of thousands of digits
+    except ValueError:  # Python refuses integers with thousands of digits
         document = json.loads(raw, object_pairs_hook=build, parse_int=float)
     return document if found else None
 
@@ -50,7 +50,7 @@ def _is_compact(raw: bytes | str, document: Any) -> bool:
     """Return whether `raw` is orjson's own output, which never repeats a name."""
     try:
         return orjson.dumps(document) == raw.strip()
-    except orjson.JSONEncodeError:  # it goes less deep than others
+    except orjson.JSONEncodeError:  # orjson allows less nesting than others
         return False
 
 

@@ -97,7 +97,7 @@ class _Bytes:
         text = value.replace("\r", "").replace("\n", "")
         try:
             if len(text) % 4 or text.endswith("==="):
-                raise ValueError  # noqa: TRY301 -- Python would pass over too much padding
+                raise ValueError  # noqa: TRY301 -- Python would ignore excess padding
             return base64.b64encode(base64.b64decode(text, validate=True)).decode()
         except (binascii.Error, ValueError):
             raise DecodeError(f"illegal base64 data at input byte {_first_wrong(value)}") from None

@@ -118,7 +118,7 @@ def _moment(text: str, fields: list[int], micros: int, zone: str) -> datetime.da
     try:
         moment = datetime.datetime(year, month, day, hour, minute, second, micros, datetime.UTC)
         return moment - offset
-    except (ValueError, OverflowError):  # the month is shorter; beyond the first or last year
+    except (ValueError, OverflowError):  # the month is shorter, or the year out of range
         raise InvalidTime(f"parsing time {_quoted(text)}: day out of range") from None
 
 

@@ -34,7 +34,7 @@ class CronJobOperator(Operator[CronJob]):
         status.active = [each.metadata.name for each in active]
         times = [*map(time_of, jobs), status.last_schedule_time]
         status.last_schedule_time = max(filter(None, times), default=None)
-        # A run is noted before its Job is deleted: a manager that dies in between would start it again.
+        # The status has the run before its Job is deleted: otherwise a crash in between would start it again.
         await ctx.write_status()
         for outcome, limit in (
             ("Complete", spec.successful_jobs_history_limit),
@@ -52,7 +52,7 @@ class CronJobOperator(Operator[CronJob]):
         except CronSimError as error:
             raise Blocked("InvalidSchedule", f"spec.schedule: {error}") from None
         status.next_schedule_time = following
-        # Also if the Job cannot be started, as another owner has one of that name.
+        # This also happens if another owner's Job has the name.
         ctx.look_again_within((following - now).total_seconds())
         if due is not None and active and spec.concurrency_policy == "Forbid":
             message = f"the run of {due:%F %R} waits for {active[0].metadata.name}"

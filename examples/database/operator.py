@@ -63,7 +63,7 @@ class DatabaseOperator(Operator[Database]):
         if servers is None or servers.status.get("observedGeneration") != servers.metadata.generation:
             return "waits for the StatefulSet"
         wanted, revision = database.spec.replicas, servers.status.get("updateRevision")
-        # The cache may not know yet that a pod is away.
+        # The cache may not have noticed a deleted pod.
         found = await ctx.client.uncached.list(
             Pod, namespace=database.metadata.namespace, labels={LABEL: database.metadata.name}
         )
@@ -96,7 +96,7 @@ class DatabaseOperator(Operator[Database]):
 
 async def job_done(database: Database, ctx: Context, work: str) -> str | None:
     """Run a Job, once per upgrade; return what it waits for, or None when it is done."""
-    # Another upgrade has another generation, and does not take this Job for its own.
+    # Another upgrade has another generation, so it does not reuse this Job.
     name = f"{database.metadata.name}-{work}-{database.status.upgrade.generation}"
     container = {"name": work, "image": f"database:{database.spec.version}", "args": [work]}
     job = await ctx.find(Job, name) or await ctx.apply(

@@ -8,7 +8,7 @@ from datetime import datetime
 
 __all__ = ["LogPosition"]
 
-# As a server writes it at the beginning of each line: 2026-01-31T12:00:00.123456789Z.
+# The server's format at the beginning of each line: 2026-01-31T12:00:00.123456789Z.
 TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d) ")
 
 

@@ -14,9 +14,9 @@ from manager.kube.errors import AlreadyExists, Conflict, ServerError, TooManyReq
 
 __all__ = ["clear_leftovers", "create_namespace", "remove_namespace"]
 
-# A namespace with this label is ours to delete, whichever run of the program made it.
+# A namespace with this label belongs to this program, whichever run created it.
 OURS = ("app.kubernetes.io/managed-by", "operator-manager-workloads-example")
-# Which run made it: so a create whose answer was lost is found to have worked.
+# The run that created the namespace: it identifies a successful create whose response was lost.
 RUN = "examples.operator-manager/run"
 
 LOOK_EVERY = 0.5

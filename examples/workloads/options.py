@@ -11,7 +11,7 @@ from manager.util.duration import parse_duration
 
 __all__ = ["Options", "parse_options"]
 
-# A small nginx that answers every path with a few lines of text, and logs each request.
+# A small nginx that answers every path with a few lines of text and logs each request.
 DEFAULT_IMAGE = "nginxdemos/hello:plain-text"
 DEFAULT_NAMESPACE = "workloads-example"
 

@@ -35,7 +35,7 @@ async def follow_logs(client: Client, namespace: str) -> None:
                         followers[uid] = follower
                         tasks.create_task(follower.run(), name=f"follow {pod.metadata.name}")
     except* BrokenPipeError:
-        pass  # as with `| head`: the reader has seen enough
+        pass  # the reader has gone, as with `| head`
 
 
 def _has_started(pod: Pod) -> bool:

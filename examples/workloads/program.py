@@ -31,7 +31,7 @@ async def run(options: Options) -> int:
                 connecting = stack.enter_async_context(
                     connect("workloads-example", kubeconfig=options.kubeconfig, context=options.context)
                 )
-                # Credentials may come from a program that takes its time, so this may be interrupted too.
+                # A credentials program may be slow, so this may be interrupted too.
                 client = await interruption.unless_asked(connecting)
                 return await _in_own_namespace(client, options, interruption)
         except Interrupted:
@@ -52,7 +52,7 @@ async def _in_own_namespace(client: Client, options: Options, interruption: Inte
     try:
         namespace = await create_namespace(client, name)
     except ApiError:
-        interruption.left_behind = ""  # refused, so there is none
+        interruption.left_behind = ""  # the namespace was not created
         raise
     say(f"created namespace {name}")
     code = OK
@@ -61,7 +61,7 @@ async def _in_own_namespace(client: Client, options: Options, interruption: Inte
     except Interrupted:
         pass
     except (Failure, KubeError) as error:
-        say(f"error: {error}")  # now, because cleaning up takes a while
+        say(f"error: {error}")  # printed now, because the clean-up takes a while
         code = FAILED
     finally:
         say(f"deleting namespace {name} ...")

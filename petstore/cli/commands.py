@@ -79,7 +79,7 @@ def _path(text: str) -> Path:
 
 
 def _day(text: str) -> datetime.date:
-    # The library would take other forms too, such as 2021W137.
+    # The library accepts other forms too, such as 2021W137.
     if not _DAY.match(text):
         raise ValueError("a day such as 2021-04-01 is expected")
     try:

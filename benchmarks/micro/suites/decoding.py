@@ -96,7 +96,7 @@ def copied(raw: bytes) -> Work:
 @contextlib.asynccontextmanager
 async def generated(kind: str, raw: bytes) -> AsyncIterator[Work]:
     """Decode into the models that kubernetes-asyncio generates, with its client."""
-    # Imported when it is measured: it takes a second and tens of megabytes.
+    # The import is delayed: it takes a second and tens of megabytes.
     from kubernetes_asyncio.client import ApiClient, Configuration  # noqa: PLC0415
 
     async with ApiClient(Configuration()) as client:

@@ -169,7 +169,7 @@ class Server:
                 else:
                     memcached["status"] = operation["value"]
         raw = self.tell("MODIFIED", MEMCACHEDS, memcached)
-        if any(operation["op"] != "test" for operation in patch):  # else it is a look
+        if any(operation["op"] != "test" for operation in patch):  # otherwise the patch only tests
             self.status_written(name)
         return raw
 
@@ -285,7 +285,7 @@ async def changes() -> AsyncIterator[Work]:
             memcached = _sampled("memcached", str(number))
             server.memcacheds[memcached["metadata"]["name"]] = memcached
             server.tell("ADDED", MEMCACHEDS, memcached)
-        await written.all(OBJECTS)  # as there are no pods
+        await written.all(OBJECTS)  # there are no pods
         written.then = rolls_out
 
         async def work() -> None:

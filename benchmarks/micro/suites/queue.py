@@ -176,7 +176,7 @@ def while_many_wait(waiting: int) -> Work:
             item = await queue.get()
             assert item is not None
             queue.done(item.key)
-            if item.key.namespace == "backlog":  # it had waited its time out
+            if item.key.namespace == "backlog":  # it has waited for the maximum time
                 queue.add(item.key, priority=Priority.LOW)
 
     return work

@@ -30,7 +30,7 @@ PER_OWNER = 3
 FIRST_NEW_VERSION = 10_000_000
 
 
-# Shared by those that are prepared at the same time: the largest is some 200 MB.
+# Benchmarks that run at the same time share these stores, whose largest has about 200 MB.
 _filled: WeakValueDictionary[int, Store] = WeakValueDictionary()
 
 

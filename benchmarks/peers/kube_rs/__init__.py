@@ -30,7 +30,7 @@ def _make() -> Ready:
 
 
 def _compile(folder: Path) -> None:
-    # In a copy, as cargo writes a Cargo.lock beside the manifest.
+    # The build uses a copy, because cargo writes a Cargo.lock next to the manifest.
     copy = folder / "sources"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("*.py", "__pycache__"))

@@ -45,7 +45,7 @@ class DeploymentController(Controller):
         await rollout.advance()
         remaining = status.seconds_until_deadline(rollout.deployment, self.clock.now())
         if remaining is not None and not deployment["spec"].get("paused"):
-            # A second more, as times in objects have no fraction.
+            # One second is added because times in objects have no fraction.
             self.queue.add_after(key, max(remaining, 0.0) + 1)
 
     def _on_replica_set(self, change: Change) -> None:
@@ -260,7 +260,7 @@ class _Rollout:
     async def _creation_failed(self, name: str, error: StatusError) -> None:
         current = self.deployment.get("status") or {}
         if error.reason == "AlreadyExists":
-            # Something else has the name: the next hash takes the count in.
+            # Another object has the name: the next hash includes the count.
             await self._write({**current, "collisionCount": current.get("collisionCount", 0) + 1})
             return
         message = f'Failed to create new replica set "{name}": {error.message}'

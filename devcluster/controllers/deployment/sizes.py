@@ -125,7 +125,7 @@ def _share(deployment: Object, replica_set: Object, allowed: int) -> int:
     before = before or (deployment.get("status") or {}).get("replicas", 0)
     if not before:
         return 0
-    # Halves away from zero, as Go rounds.
+    # Like Go, this rounds halves away from zero.
     return math.floor(current * allowed / before + 0.5) - current
 
 
@@ -139,5 +139,5 @@ def _fence(deployment: Object) -> tuple[int, int]:
     wanted = replicas(deployment)
     surge = scaled(rolling.get("maxSurge", 0), wanted, up=True)
     unavailable = scaled(rolling.get("maxUnavailable", 0), wanted, up=False)
-    # Both zero would leave no way to go on.
+    # With both at zero the rollout could not proceed.
     return (surge, unavailable) if surge or unavailable else (0, 1)

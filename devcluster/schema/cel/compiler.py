@@ -185,7 +185,7 @@ class Compiler:
     def field_of(self, kind: Type, name: str, at: int) -> tuple[str, Type]:
         """Return the key and the type of the field `name` in a value of type `kind`."""
         if kind.name == "object":
-            # After a dot, a reserved word may also stand as it is.
+            # After a dot, a reserved word is also valid unescaped.
             found = kind.fields.get(name) or (name in RESERVED and kind.fields.get(f"__{name}__")) or None
             if found is not None:
                 return found.key, found.type
@@ -371,7 +371,7 @@ def _result(overload: Overload, types: list[Type]) -> Type:
 
 
 def _dispatch(name: str, overloads: list[Overload]) -> Callable[..., Any]:
-    # Some argument's type is only known now.
+    # The type of an argument is known only at run time.
     def call(*args: Any) -> Any:
         types = [type_of_value(each) for each in args]
         for each in overloads:

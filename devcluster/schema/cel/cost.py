@@ -390,7 +390,7 @@ class _Coster:
         self._variables.setdefault(name, []).append(variable)
 
     def _optional_map(self, node: syntax.Call, target: syntax.Expr) -> int:
-        # The server asks whether there is a value, and evaluates the target again for the body.
+        # The server checks that the value exists, and evaluates the target again for the body.
         asked = _add(self.cost(target), 1)
         value = _add(self.cost(target), 1)
         name, body = node.args
@@ -438,7 +438,7 @@ class _Coster:
         costs = [self.cost(each) for each in bodies]
         last = self._size_or_unknown(bodies[-1])
         if node.function == "filter":
-            # The items of the result are those of the list.
+            # The result has the list's items.
             last = self._filtered(names[0], self._type(target))
         for name in names:
             self._variables[name].pop()

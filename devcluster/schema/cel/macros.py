@@ -149,7 +149,7 @@ def _comprehend(compiler: Compiler, node: syntax.Call, count: int, build: Build)
 
 
 def _bound(env: Env, names: tuple[str, ...], pairs: Any) -> Any:
-    # The same environment each time: nothing keeps it beyond its turn.
+    # All turns share one environment, since nothing keeps it beyond a turn.
     budget = env.get(BUDGET)
     for pair in pairs:
         if budget is not None:

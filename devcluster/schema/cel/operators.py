@@ -135,7 +135,7 @@ def _join(one: list[Any], other: list[Any]) -> list[Any]:
     if type(one) is SetList:
         return SetList([*one, *(each for each in other if not any(equal(each, have) for have in one))])
     if type(one) is MapList:
-        # The right one wins, in the left one's order.
+        # The right list's values win, in the left list's order.
         keys = one.keys
 
         def key_of(item: Any) -> tuple[Any, ...]:

@@ -134,7 +134,7 @@ def _part(read: Callable[[datetime.datetime], int]) -> Callable[..., int]:
         try:
             return read(value.at(datetime.UTC if zone == "UTC" else _zone(zone)))
         except OverflowError:
-            raise CelError("timestamp out of range") from None  # the real server goes on for a year or two
+            raise CelError("timestamp out of range") from None  # the real server accepts a year or two more
 
     return part
 

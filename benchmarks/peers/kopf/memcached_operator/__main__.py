@@ -23,7 +23,7 @@ LACKS = {
 NO_ELECTION = (
     "kopf has no leader election: its peering pauses replicas by their priorities, and not those of equal one"
 )
-# Of a list: by default it is fetched in one piece.
+# Objects per page of a list; by default kopf fetches a list in one piece.
 PAGE = 500
 
 

@@ -10,7 +10,7 @@ import kopf
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
-# Those that kopf's watches hold, of resources, namespaces and definitions.
+# Connections of kopf's own watches: resources, namespaces and definitions.
 WATCHES = 8
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
 IMAGE = "memcached:1.6.39-alpine"
-# The label that ties a Deployment and a pod to their Memcached.
+# The label of Deployments and pods with their Memcached's name.
 CR_LABEL = "memcached_cr"
 
 # A probe of a server.

@@ -42,7 +42,7 @@ def register(registry: kopf.OperatorRegistry, api: Api) -> None:
 
     @kopf.index(*PODS, id="pods", labels=OWNED, registry=registry)
     def pods(namespace: str, name: str, meta: kopf.Meta, **_: Any) -> dict[Any, Any] | None:
-        # A result of None would leave the old value in the index; an empty one takes it out.
+        # None would leave the old value in the index; an empty result removes it.
         return {} if meta.get("deletionTimestamp") else {(namespace, meta.labels[CR_LABEL]): name}
 
     @kopf.on.resume(*MEMCACHEDS, id="memcached", registry=registry)
@@ -55,7 +55,7 @@ def register(registry: kopf.OperatorRegistry, api: Api) -> None:
 
     @kopf.on.event(*DEPLOYMENTS, id="deployment", labels=OWNED, registry=registry)
     async def deployment(namespace: str, type: str | None, labels: kopf.Labels, **kwargs: Any) -> None:  # noqa: A002 -- kopf's name
-        # A new one is as the answer to its creation said, which its Memcached's handler has.
+        # A new object is as in the response to its creation, which its Memcached's handler has.
         if type not in {None, "ADDED"}:
             await _reconcile(api, (namespace, labels[CR_LABEL]), kwargs)
 
