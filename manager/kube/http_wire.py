@@ -62,11 +62,11 @@ class HttpWire:
     """Implements `manager.kube.wire.Wire` over HTTP/1.1 with keep-alive."""
 
     def __init__(self, config: ClusterConfig, *, connections: int = CONNECTIONS) -> None:
-        """A wire to the configured API server; connects when it is first used.
+        """Create a wire to the configured API server; it connects at its first use.
 
         Args:
-            config: where the server is and who to be there.
-            connections: how many requests may be under way at once, streams aside; more wait.
+            config: the server's address and this client's identity.
+            connections: maximum of concurrent requests, without streams; further requests wait.
         """
         self._config = config
         self._limit = connections
@@ -189,7 +189,7 @@ class HttpWire:
 
 
 class _Exchange:
-    """One request and its answer; holds one of the free connections unless it is a stream."""
+    """Request with its response; it holds one of the free connections unless it is a stream."""
 
     __slots__ = ("_config", "_connection", "_pool", "_request", "_wire")
 
@@ -286,7 +286,7 @@ class ConnectionPool:
             self.waiting -= 1
 
     def take_idle(self, context: ssl.SSLContext | None) -> Connection | None:
-        """A connection that was made with this TLS context and is idle; to be given back in any case.
+        """Return an idle connection with this TLS context, or None; the caller must give it back.
 
         Raises:
             ConnectionLost: connections were reset.
@@ -302,7 +302,7 @@ class ConnectionPool:
         return None
 
     async def open(self, context: ssl.SSLContext | None) -> Connection:
-        """A new connection with this TLS context; to be given back in any case.
+        """Open a new connection with this TLS context; the caller must give it back.
 
         Raises:
             Unreachable: none came up.

@@ -17,17 +17,17 @@ LONGEST = 64 * 1024 * 1024
 
 @dataclass(slots=True)
 class WireRequest:
-    """One request, complete: a wire adds credentials and what its protocol needs, nothing else.
+    """Complete request; a wire adds only credentials and what its protocol needs.
 
     Attributes:
         method: the HTTP method in capitals.
         path: absolute path with its query string, percent-encoded, without the server's own prefix.
         headers: shared between requests; a wire must not change it.
         body: the bytes to send, or None.
-        stream: the answer may go on for long; it takes up none of the connections for other requests.
-        permit: to be called when the request is about to leave, after every wait for credentials or a
-            connection, and as late as can be; more than once if there is more than one such moment. What it
-            raises is raised to the caller, and nothing is sent that a server would act on. None permits it.
+        stream: the response may be long-lived; it takes up none of the connections for other requests.
+        permit: called right before the request leaves, after every wait for credentials or a connection;
+            several times if there are several such moments. If it raises, the caller gets the exception, and
+            no request that a server would act on is sent. None permits it.
     """
 
     method: str
@@ -52,14 +52,14 @@ class WireResponse(Protocol):
         ...
 
     async def read(self, limit: int = LONGEST) -> bytes:
-        """The whole body.
+        """Return the whole body.
 
         Raises `ConnectionLost` if it breaks off, and `ProtocolError` as soon as it is longer than `limit`.
         """
         ...
 
     def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body as it arrives, in pieces of any size; raises `ConnectionLost` if it breaks off."""
+        """Yield the body as it arrives, in chunks of any size; raise `ConnectionLost` if it breaks off."""
         ...
 
 

@@ -87,16 +87,16 @@ async def check_object(
 async def work_of(
     content: bytes | bytearray | memoryview, passed_over: memoryview = _NOTHING, *, enough: int
 ) -> int:
-    """What an object costs without the part that is `passed_over`; it is exact up to `enough`."""
+    """Return the cost of an object without the part `passed_over`; it is exact up to `enough`."""
     kept = await _structure(passed_over, len(passed_over) * 2, strings=False)
     length = (len(content) - len(passed_over)) // _BYTES
     return length + await _structure(content, enough - length + kept, strings=False) - kept
 
 
 async def _structure(content: bytes | bytearray | memoryview, enough: int, *, strings: bool) -> int:
-    """The work that commas and brackets stand for, those in strings too or not; no further than `enough`.
+    """Count the cost of commas and brackets, including those in strings if `strings`; stop after `enough`.
 
-    It is exact as far as the text is JSON, and a parser goes no further.
+    The count is exact as far as the text is valid JSON; a parser stops there too.
     """
     count, inside, position = 0, False, 0
     while position < len(content) and count <= enough:
@@ -122,7 +122,7 @@ class Turns:
     """
 
     def __init__(self, *, waits: float = 5.0) -> None:
-        """`waits`: seconds after which a large review is asked to come again."""
+        """Set up the limits; after `waits` seconds, a large review is asked to come again."""
         self._waits = waits
         self._one_at_a_time = asyncio.Lock()
         self._left = SMALL

@@ -150,15 +150,17 @@ class WebhookServer:
         bodies: Bodies | None = None,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Args:
-        address: where it listens.
-        endpoints: what answers, each under its path.
-        certificate: what it presents; another one is taken up without ending a connection.
-        metrics: where requests are counted.
-        limits: of connections and times.
-        bodies: limits of bodies; default `Bodies()`.
-        stopping: whether API servers should go elsewhere, as this one ends soon. They are answered all the
-            same, and told that each answer is the last on its connection.
+        """Create a webhook server.
+
+        Args:
+            address: the address to listen at.
+            endpoints: the endpoints, each with its path.
+            certificate: the served certificate; a new one replaces it without ending a connection.
+            metrics: counts the requests.
+            limits: of connections and times.
+            bodies: limits of bodies; default `Bodies()`.
+            stopping: returns whether this server ends soon. It still answers, but tells clients that each
+                answer is the last on its connection.
         """
         self._address = address
         self._stopping = stopping
