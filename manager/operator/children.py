@@ -183,10 +183,10 @@ _SHOWN = 8
 
 
 def changed_fields(before: Resource, after: Resource, wanted: Resource) -> list[str]:
-    """The paths of what differs, as the server names them: `.spec.replicas`; values may be secret.
+    """Return the paths of the differing fields, as the server names them: `.spec.replicas`.
 
-    The status is left out, and so is what others have set meanwhile and is not `wanted`. Of very many the
-    first are named, and the last entry counts the others.
+    The result omits the values, as they may be secret, the status, and fields that other clients have set and
+    that `wanted` lacks. Of very many paths it names the first, and its last entry counts the others.
     """
     extra = {**(before.model_extra or {}), **(after.model_extra or {})}
     fields = {*type(after).model_fields, *extra} - {"metadata", "status"}

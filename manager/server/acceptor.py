@@ -67,11 +67,13 @@ class Acceptor:
         certificate: ServedCertificate | None = None,
         limits: Limits,
     ) -> None:
-        """Args:
-        listening: where they arrive.
-        protocol: makes what speaks HTTP on one connection.
-        certificate: what is presented to clients; None is no TLS.
-        limits: how many there may be at once, and how long each may take.
+        """Prepare to accept connections.
+
+        Args:
+            listening: the listening socket.
+            protocol: makes the HTTP protocol of one connection.
+            certificate: the certificate for clients; None disables TLS.
+            limits: of the number of connections and their times.
         """
         listening.setblocking(False)
         self._listening = listening

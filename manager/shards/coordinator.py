@@ -63,7 +63,7 @@ class ShardCoordinator:
     """
 
     def __init__(self, config: ElectionConfig, work: ShardWork, *, count: int) -> None:
-        """Raises ValueError unless the work can be divided into `count` shards."""
+        """Create a coordinator; raise ValueError unless the work can be divided into `count` shards."""
         check_count(count)
         self.identity = config.identity
         self._count = count

@@ -1,4 +1,4 @@
-"""How many files and connections the process may have open, and what it does when there can be no more."""
+"""Limit of the process's open files and connections, and its behaviour at the limit."""
 
 from __future__ import annotations
 
