@@ -1,4 +1,4 @@
-"""Ranges of the hash of a UID, which cut all objects into equal parts."""
+"""Shards: equal ranges of the hash of a UID, into which all objects are divided."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def part_of(label: str) -> int | None:
 
 
 def check_count(count: int) -> None:
-    """Raise ValueError unless there can be so many ranges."""
+    """Raise ValueError unless the objects can be divided into `count` shards."""
     if not 1 <= count <= LABEL_PARTS or count & (count - 1):
         raise ValueError(f"must be a power of two from 1 to {LABEL_PARTS}, not {count}")
 
@@ -66,7 +66,7 @@ def parse_count(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """Some of `count` equal ranges, by their numbers: which objects a replica has to do with."""
+    """Selection of `count` equal shards by their numbers, such as the shards of one replica."""
 
     count: int
     numbers: frozenset[int]
@@ -82,7 +82,7 @@ class Ranges:
 
     @property
     def everything(self) -> bool:
-        """Whether each object is in one of them."""
+        """Return whether all shards are selected."""
         return len(self.numbers) == self.count
 
     def number_of(self, uid: str) -> int:
@@ -94,7 +94,7 @@ class Ranges:
         return part * self.count // LABEL_PARTS
 
     def __contains__(self, uid: str) -> bool:
-        """Whether an object is in one of them."""
+        """Return whether an object is in one of the selected shards."""
         return self.everything or self.number_of(uid) in self.numbers
 
     def __and__(self, other: Ranges) -> Ranges:
@@ -121,12 +121,12 @@ class Ranges:
 
     @property
     def others(self) -> Ranges:
-        """All other ranges."""
+        """Return the shards that are not selected."""
         return Ranges(self.count, frozenset(range(self.count)) - self.numbers)
 
     @property
     def labels(self) -> list[str]:
-        """The values of the children's label that stand for these ranges."""
+        """Return the values of the children's label for the selected shards."""
         each = LABEL_PARTS // self.count
         return [
             label_of_part(part)
@@ -135,7 +135,7 @@ class Ranges:
         ]
 
     def _joined(self) -> Iterator[tuple[int, int]]:
-        """First and past the last hash, those that follow one another as one."""
+        """Yield the first hash of each group of consecutive shards, and the hash after its last."""
         size = (1 << HASH_BITS) // self.count
         start = None
         for number in range(self.count + 1):
