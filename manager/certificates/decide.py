@@ -70,7 +70,7 @@ def _known(stored: Stored, sightings: Sequence[Sighting], now: datetime) -> tupl
 
 
 def _is_all_in_use_stored(stored: Stored, now: datetime, lifetimes: Lifetimes) -> bool:
-    """Whether what any replica may serve has been signed by an authority of the stored bundle."""
+    """Return whether what any replica may serve has been signed by an authority of the stored bundle."""
     serving = stored.serving
     return (
         serving is not None
@@ -87,7 +87,7 @@ def _may_sign(
     now: datetime,
     lifetimes: Lifetimes,
 ) -> bool:
-    """Whether no target stops trusting what is served when that is a certificate of this authority."""
+    """Return whether no target stops trusting what is served when that is a certificate of this authority."""
     serving = stored.serving
     if serving is not None and serving.vouched_for_by(signer):
         return True
@@ -101,7 +101,7 @@ def _may_sign(
 def _has_something_to_lose(
     sighting: Sighting, serving: Certificate | None, signer: Certificate, now: datetime
 ) -> bool:
-    """Whether the target trusts what is served now."""
+    """Return whether the target trusts what is served now."""
     trusted = [each for each in sighting.authorities if each.valid_at(now)]
     if serving is not None:
         return serving.valid_at(now) and any(serving.vouched_for_by(each) for each in trusted)
@@ -130,5 +130,5 @@ def _flaw(
 
 
 def _is_old_enough(serving: Certificate | None, now: datetime, lifetimes: Lifetimes) -> bool:
-    """Whether every replica serves it by now."""
+    """Return whether every replica serves it by now."""
     return serving is not None and now >= issued(serving) + lifetimes.retire

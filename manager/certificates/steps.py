@@ -31,7 +31,7 @@ class Sighting:
     """Whether it has just refused to be written."""
 
     def trusts(self, authority: Certificate) -> bool:
-        """Whether each of its webhooks does."""
+        """Return whether each of its webhooks does."""
         bundles = [certificates_in(bundle) for bundle in self.bundles]
         return bool(bundles) and all(authority in bundle for bundle in bundles)
 

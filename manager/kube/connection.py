@@ -205,7 +205,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it is open and the next request can be sent."""
+        """Return whether it is open and the next request can be sent."""
         return self._answer is None and self._transport is not None and not self._transport.is_closing()
 
     async def ask(self, head: bytes, body: bytes, permit: Callable[[], None] | None) -> Answer:
@@ -383,6 +383,6 @@ class Connection(asyncio.Protocol):
 
 
 def _has_no_end(answer: Answer) -> bool:
-    """Whether an answer goes on until the server hangs up."""
+    """Return whether an answer goes on until the server hangs up."""
     framed = "Content-Length" in answer.headers or "Transfer-Encoding" in answer.headers
     return not framed and answer.status not in _WITHOUT_BODY

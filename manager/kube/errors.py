@@ -130,7 +130,7 @@ class ApiError(KubeError):
 
     @property
     def is_namespace_terminating(self) -> bool:
-        """Whether something was not made because its namespace is being deleted."""
+        """Return whether something was not made because its namespace is being deleted."""
         causes = self.details.get("causes")
         if not isinstance(causes, list | tuple):
             return False

@@ -325,7 +325,7 @@ def _line(user: Entry, key: str, value: object) -> str:
 
 
 def _is_encodable(text: str) -> bool:
-    """Whether there are bytes for it, as there are not for half of a surrogate pair."""
+    """Return whether there are bytes for it, as there are not for half of a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError:

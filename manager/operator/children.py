@@ -207,7 +207,7 @@ def changed_fields(before: Resource, after: Resource, wanted: Resource) -> list[
 
 
 def _is_plain(kind: type[Resource], name: str) -> bool:
-    """Whether a field is in JSON what it is in an object that was read."""
+    """Return whether a field is in JSON what it is in an object that was read."""
     field = kind.model_fields.get(name)
     return field is not None and field.annotation == dict[str, Any] and not field.metadata
 

@@ -237,12 +237,12 @@ class Context:
 
     @property
     def has_set_conditions(self) -> bool:
-        """Whether any was set in this reconcile."""
+        """Return whether any was set in this reconcile."""
         return self._before is not None
 
     @property
     def can_set_conditions(self) -> bool:
-        """Whether the object's status has conditions."""
+        """Return whether the object's status has conditions."""
         conditions = self._operator.condition_list
         if conditions is None or not isinstance(self.object, Unstructured):
             return conditions is not None
@@ -334,7 +334,7 @@ class Context:
         self._later.append(call)
 
     def is_observed(self) -> bool:
-        """Whether the status was written for the current spec."""
+        """Return whether the status was written for the current spec."""
         observed = getattr(getattr(self.object, "status", None), "observed_generation", None)
         return bool(self.object.metadata.generation == observed)
 
@@ -908,7 +908,7 @@ class Context:
         self._did(_Told("Normal", *(better or ("Updated", f"Updated {name}"))), **details)
 
     def _was_labelled(self, before: ObjectMeta, after: ObjectMeta) -> bool:
-        """Whether a child has got the label of its range, and nothing else that people are told of."""
+        """Return whether a child has got the label of its range, and nothing else that people are told of."""
         label = self.client.child_label
         return (
             label is not None

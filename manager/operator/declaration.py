@@ -99,7 +99,7 @@ class Watch(_Source):
 
 
 def pod_health_changed(event: CacheEvent) -> bool:
-    """Whether a pod's problem has changed, or whether it counts as a replica (see `PodHealth`)."""
+    """Return whether a pod's problem has changed, or whether it counts as a replica (see `PodHealth`)."""
     if event.old is None or event.new is None:
         return True
     return _reported(event.old) != _reported(event.new)

@@ -164,7 +164,7 @@ class Manager:
 
     @property
     def stopping(self) -> bool:
-        """Whether the stop is under way: not ready any more, and whoever calls should go elsewhere."""
+        """Return whether the stop is under way: not ready any more, and whoever calls should go elsewhere."""
         return self._stopping
 
     def kubernetes_client(self) -> TransportApiClient:

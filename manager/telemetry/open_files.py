@@ -44,7 +44,7 @@ def raised_limit() -> int:
 
 
 def are_scarce() -> bool:
-    """Whether only a quarter is left, which is for our own connections and files.
+    """Return whether only a quarter is left, which is for our own connections and files.
 
     They are counted: the number of a descriptor does not tell, as those below it come free again.
     """

@@ -325,7 +325,7 @@ def trace_from_here(tracer: Tracer) -> Token[Tracer | None]:
 
 
 def is_asked_for(environ: Mapping[str, str]) -> bool:
-    """Whether the standard variables ask for traces."""
+    """Return whether the standard variables ask for traces."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
     if environ.get("OTEL_TRACES_EXPORTER", "").strip().lower() == "none":

@@ -324,7 +324,7 @@ def _frames() -> Mapping[int, FrameType]:
 
 
 def _is_at_work(thread: threading.Thread, frames: Mapping[int, FrameType]) -> bool:
-    """Whether the interpreter would wait for it: not for a daemon, nor a pool's with nothing to do."""
+    """Return whether the interpreter would wait for it: not for a daemon, nor a pool's with nothing to do."""
     frame = frames.get(thread.ident or 0)
     if thread.daemon or frame is None:
         return False

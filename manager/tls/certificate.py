@@ -40,11 +40,11 @@ class Certificate:
     _parsed: x509.Certificate = field(repr=False, compare=False)
 
     def valid_at(self, when: datetime) -> bool:
-        """Whether a clock that shows `when` finds it neither too early nor too late."""
+        """Return whether a clock that shows `when` finds it neither too early nor too late."""
         return self.since <= when <= self.until
 
     def vouched_for_by(self, authority: Certificate) -> bool:
-        """Whether that authority has signed it; how long either is valid is not looked at."""
+        """Return whether that authority has signed it; how long either is valid is not looked at."""
         from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - some megabytes
 
         if not authority.is_authority:

@@ -114,7 +114,7 @@ _log = get_logger("tls")
 
 
 def is_over(shown: Mapping[str, Any] | None) -> bool:
-    """Whether a certificate, as `getpeercert` has it, is valid no more.
+    """Return whether a certificate, as `getpeercert` has it, is valid no more.
 
     OpenSSL itself looks at it in full handshakes only, and not when a session is resumed.
     """

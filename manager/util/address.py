@@ -47,12 +47,12 @@ def split_address(text: str) -> tuple[str, int] | None:
 
 
 def in_pod(environ: Mapping[str, str]) -> bool:
-    """Whether this process runs in a cluster: every pod is told the address of the API server."""
+    """Return whether this process runs in a cluster: every pod is told the address of the API server."""
     return bool(environ.get("KUBERNETES_SERVICE_HOST") and environ.get("KUBERNETES_SERVICE_PORT"))
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches `host`: `localhost`, `127.0.0.1`, `::1`."""
+    """Return whether only this machine reaches `host`: `localhost`, `127.0.0.1`, `::1`."""
     if host == "localhost":
         return True
     try:

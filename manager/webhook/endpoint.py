@@ -33,7 +33,7 @@ class Endpoint(Protocol):
 
     @property
     def identified(self) -> bool:
-        """Whether an API server can be told to show a certificate there."""
+        """Return whether an API server can be told to show a certificate there."""
 
     async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytes | bytearray:
         """Answer the review in `body`, whose sender gives up after `waits` seconds (None: unknown).

@@ -133,7 +133,7 @@ def _common(one: Sequence[Any], other: Sequence[Any]) -> int:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether they are the same JSON, with the members of objects in the same order."""
+    """Return whether they are the same JSON, with the members of objects in the same order."""
     return bool(one == other) and encoded(one) == encoded(other)
 
 

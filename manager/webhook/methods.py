@@ -120,7 +120,7 @@ def webhooks_of(operators: Iterable[Any]) -> Webhooks:
 
 
 def has_webhooks(operator: Any) -> bool:
-    """Whether an operator, or the class of one, answers anything at all."""
+    """Return whether an operator, or the class of one, answers anything at all."""
     cls = operator if isinstance(operator, type) else type(operator)
     members = (member for base in cls.__mro__ for member in vars(base).values())
     return any(isinstance(member, Admission) or any(marks(member)) for member in members)

@@ -263,7 +263,7 @@ def managed_fields(raw: msgspec.Raw) -> memoryview:
 
 
 def _lacks(raw: msgspec.Raw, finalizer: str) -> bool:
-    """Whether an object that is not being deleted is without it."""
+    """Return whether an object that is not being deleted is without it."""
     try:
         metadata = _held.decode(raw).metadata
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

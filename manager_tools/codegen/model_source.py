@@ -631,7 +631,7 @@ def _column(column: Mapping[str, Any]) -> Expression:
 
 
 def _is_condition(node: Schema) -> bool:
-    """Whether its objects are what the model Condition says, whatever the words about it."""
+    """Return whether its objects are what the model Condition says, whatever the words about it."""
     theirs = (node.get("properties") or {}).keys()
     ours = _condition()
     return bool(theirs == ours["properties"].keys() and _wordless(node) == ours)

@@ -16,7 +16,7 @@ _QUOTES = '"""'
 
 
 def is_name(text: str) -> bool:
-    """Whether a class, a module or a field can be called so."""
+    """Return whether a class, a module or a field can be called so."""
     return text.isidentifier() and text.isascii() and not keyword.iskeyword(text)
 
 

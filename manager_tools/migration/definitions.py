@@ -52,7 +52,7 @@ class StoredDefinition:
 
     @property
     def uniform(self) -> bool:
-        """Whether every object is stored in the storage version."""
+        """Return whether every object is stored in the storage version."""
         return set(self.stored) <= {self.storage}
 
     @property

@@ -186,7 +186,7 @@ class WebhookCertificates:
 
 
 def tells_a_key(text: bytes) -> bool:
-    """Whether there is a private key in it."""
+    """Return whether there is a private key in it."""
     return any(each in text for each in _PRIVATE)
 
 

@@ -201,7 +201,7 @@ class ControlPlane:
 
     @property
     def is_up(self) -> bool:
-        """Whether it answers."""
+        """Return whether it answers."""
         return self._up.is_set()
 
     @property

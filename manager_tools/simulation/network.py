@@ -105,7 +105,7 @@ class Sent:
 
     @property
     def is_upkeep(self) -> bool:
-        """Whether it is about leases or Events, and so changes no object of an operator."""
+        """Return whether it is about leases or Events, and so changes no object of an operator."""
         return "/leases" in self.path or "/events" in self.path
 
 

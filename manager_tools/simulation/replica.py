@@ -348,7 +348,7 @@ class Replica:
 
     @property
     def alive(self) -> bool:
-        """Whether it can do anything, now or when it is no longer frozen."""
+        """Return whether it can do anything, now or when it is no longer frozen."""
         return not self.dead and not self.task.done()
 
     def next_due(self) -> list[float]:
