@@ -518,7 +518,7 @@ class _OnEnvtest(_Stage):
 
 
 class _Issued:
-    """Implements `manager.tls.served.CertificateSource` by one certificate."""
+    """`manager.tls.served.CertificateSource` of one certificate."""
 
     def __init__(self, pair: KeyPair) -> None:
         self._pair = pair
@@ -678,7 +678,7 @@ def _recorded(event: Mapping[str, Any]) -> int:
 
 
 class LocalWire:
-    """Carries requests to a control plane of the same process; implements `manager.kube.wire.Wire`."""
+    """`manager.kube.wire.Wire` to a control plane of the same process."""
 
     host = "devcluster"
 
@@ -765,7 +765,7 @@ class LocalWire:
 
 
 class _Socket:
-    """Implements `manager.kube.wire.WebSocket`, and the control plane's side of it."""
+    """`manager.kube.wire.WebSocket` with the control plane's side of it."""
 
     def __init__(self, protocol: str, permit: Callable[[], None], longest: int) -> None:
         self.protocol = protocol
@@ -799,7 +799,7 @@ class _Socket:
                 self._has_ended = True
             finally:
                 self._is_over = True
-                with suppress(asyncio.QueueFull):  # then whoever reads finds out at the last message
+                with suppress(asyncio.QueueFull):  # then the reader notices at the last message
                     self._coming.put_nowait(None)
 
     async def receive(self) -> bytes:
@@ -810,7 +810,7 @@ class _Socket:
 
 
 class _Answer:
-    """Implements `manager.kube.wire.WireResponse`."""
+    """`manager.kube.wire.WireResponse` of a local control plane."""
 
     def __init__(self, answer: ApiResponse, cut: asyncio.Event) -> None:
         self.status = answer.status

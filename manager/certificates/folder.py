@@ -103,7 +103,7 @@ class FolderStore:
 
 
 class FolderCertificate:
-    """Implements `CertificateSource` with the file of a `FolderStore`."""
+    """`CertificateSource` with the file of a `FolderStore`."""
 
     def __init__(self, store: FolderStore) -> None:
         self._store = store

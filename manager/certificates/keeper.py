@@ -45,7 +45,7 @@ class _Watched:
 
 
 class Keeper:
-    """Looks at the store and at all targets, takes the one step that comes next, and looks again.
+    """Control loop that reads the store and all targets, and takes the next step.
 
     It remembers nothing that matters: killed at any point, another one goes on. Two at work at once do no
     harm, as every write is conditional on what it was decided on; they only get in each other's way.

@@ -13,9 +13,9 @@ _RENEWED_AFTER = 2 / 3
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """Durations. What is made lives for so long, and is replaced when two thirds of that are over.
+    """Lifetimes of new authorities and certificates; each is replaced after two thirds of its lifetime.
 
-    So whatever keeps us from renewing (no leader, no API server, no rights) may last for a third.
+    So an obstacle to the renewal (no leader, no API server, missing rights) may last for a third.
     """
 
     authority: timedelta = timedelta(days=365)

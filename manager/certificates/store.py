@@ -62,14 +62,14 @@ class Stored:
 
     @cached_property
     def signers(self) -> tuple[Certificate, ...]:
-        """The authorities that we have the keys of, the newest first."""
+        """Return the authorities with a stored key, the newest first."""
         able = [each for each in self.authorities if each.public_key in self._keys]
         # Of two of the same second, the one that stands first was made later.
         return tuple(sorted(able, key=lambda each: each.since, reverse=True))
 
     @cached_property
     def serving(self) -> Certificate | None:
-        """The certificate that servers present, if its key is with it; valid or not, whoever signed it."""
+        """Return the stored certificate that has its key; it may be invalid, or of any issuer."""
         found = certificates_in(self.material.certificate)
         if not found or public_key_of(self.material.key) != found[0].public_key:
             return None
@@ -81,7 +81,7 @@ class Stored:
 
     @cached_property
     def _keys(self) -> dict[bytes, bytes]:
-        """Private keys by their public part."""
+        """Return private keys by their public key."""
         keys = keys_in(self.material.authority_keys)
         return {public: key for key in keys if (public := public_key_of(key)) is not None}
 
@@ -110,7 +110,7 @@ class Snapshot:
 
 
 class Store(Protocol):
-    """Keeps one material."""
+    """Storage of one material."""
 
     def __str__(self) -> str:
         """Where it is, for messages."""

@@ -279,7 +279,7 @@ class WrittenConfiguration:
             for each in self._wanted["webhooks"]
         ]
         written = {**self._wanted, "webhooks": webhooks}
-        # What others keep in its metadata stays, and with it the version that makes this a precondition.
+        # Other metadata stays, including the resource version, which makes the write conditional.
         metadata = found.body.get("metadata") or self._wanted["metadata"]
         if (mark := self._until_stopped) is not None:
             metadata = {**metadata, "labels": {**(metadata.get("labels") or {}), **mark.labels}}

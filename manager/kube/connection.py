@@ -94,7 +94,7 @@ class _HeadReader:
 
 
 class Answer:
-    """Implements `manager.kube.wire.WireResponse`: its connection fills it in, and the caller reads it.
+    """`manager.kube.wire.WireResponse` that its connection fills in, and the caller reads.
 
     Attributes:
         status: the HTTP status code; 0 until the whole head is there.
@@ -257,7 +257,7 @@ class Connection(asyncio.Protocol):
 
     async def wait_closed(self) -> None:
         """Return once nothing is left of it."""
-        await asyncio.shield(self._lost)  # whoever gives up waiting must not end it for the others
+        await asyncio.shield(self._lost)  # a cancelled waiter must not cancel the others
 
     async def _send_rest(
         self, transport: asyncio.Transport, answer: Answer, body: bytes, permit: Callable[[], None] | None
@@ -275,7 +275,7 @@ class Connection(asyncio.Protocol):
             transport.write(body[start : start + PIECE])
         return True
 
-    # What the event loop calls.
+    # Callbacks of the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the transport; the connection is usable from now on."""
@@ -321,7 +321,7 @@ class Connection(asyncio.Protocol):
         if writable is not None and not writable.done():
             writable.set_result(None)
 
-    # What the parser calls.
+    # Callbacks of the parser
 
     def on_message_begin(self) -> None:
         """Check that a request waits for the response that begins."""

@@ -48,7 +48,7 @@ def one_line(header: str, label: str) -> str:
 
 
 class Credentials(ABC):
-    """Keeps what `obtain` gives for its lifetime; all who need new ones share one call."""
+    """Cache of credentials from `obtain` for their lifetime; concurrent callers share one call."""
 
     REJECTED_INTERVAL = RETRY_INTERVAL
     """Seconds between two calls of `obtain` that the server asks for by its 401."""

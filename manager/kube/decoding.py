@@ -25,7 +25,7 @@ MALFORMED = (msgspec.DecodeError, ValueError, RecursionError)
 
 
 class Decoder(Generic[T]):
-    """Decodes JSON into a type; raises `ProtocolError` for anything else.
+    """Decoder of JSON into a type; raises `ProtocolError` for anything else.
 
     Fields that the type does not name may have any number of levels. Where the interpreter's stack ends, the
     deeper levels are cut off first.

@@ -160,7 +160,7 @@ def _name(config: ClusterConfig) -> str:
 
 
 class _Tunnel(asyncio.Protocol):
-    """Asks an HTTP proxy for a connection to somewhere else (CONNECT)."""
+    """Client of an HTTP proxy that requests a tunnel to the server (CONNECT)."""
 
     def __init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)

@@ -77,7 +77,7 @@ class ProtocolError(KubeError):
 
 
 class Fenced(KubeError):
-    """This process may no longer write (another one may be leading); the request was not sent."""
+    """Write that was not sent because this process may no longer write (another one may be leading)."""
 
 
 class TransportError(KubeError):
@@ -156,7 +156,7 @@ class Forbidden(ApiError):
 
     @property
     def missing_right(self) -> RbacRule | None:
-        """The right that no role grants; None where another than the authorizer has refused."""
+        """Return the permission that no role grants; None if the refusal is not the authorizer's."""
         found = _unauthorized(self.message)
         return None if found is None else RbacRule((found["group"],), (found["resource"],), (found["verb"],))
 

@@ -59,7 +59,7 @@ _is_line = re.compile(r"[^\r\n\0]*").fullmatch
 
 
 class HttpWire:
-    """Implements `manager.kube.wire.Wire` over HTTP/1.1 with keep-alive."""
+    """`manager.kube.wire.Wire` over HTTP/1.1 with keep-alive."""
 
     def __init__(self, config: ClusterConfig, *, connections: int = CONNECTIONS) -> None:
         """Create a wire to the configured API server; it connects at its first use.
@@ -343,7 +343,7 @@ class ConnectionPool:
                 # The event loop finds the connection at its end and closes it, which resets it.
                 each.shutdown(socket.SHUT_RDWR)
         for connection in list(self._open):
-            # That end must not look as if it were the server's, and the end of an answer.
+            # The peer must not take this abort for the regular end of a response.
             connection.abort()
 
     async def aclose(self) -> None:
@@ -372,9 +372,9 @@ class ConnectionPool:
         family, kind, protocol, *_ = address
         opened = socket.socket(family, kind, protocol)
         opened.setblocking(False)
-        # Whoever closes a connection here wants nothing more of it. In good order, the system would go on
-        # delivering a write that was given up, for minutes if the network is down, even for a process
-        # that has died meanwhile.
+        # A caller that closes a connection has given up its request. With a graceful close, the system
+        # would still deliver an abandoned write, for minutes if the network is down, even for a dead
+        # process.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         _notice_death(opened)
         self._sockets.add(opened)

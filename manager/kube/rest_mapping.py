@@ -61,7 +61,7 @@ class RestMapping:
 
 
 class RestMapper:
-    """Resolves kinds by discovery and remembers what it learnt, per group and version.
+    """Resolver of kinds by discovery, with a cache per group and version.
 
     That a kind is not served is never remembered: its CRD may be installed at any time.
     """

@@ -42,10 +42,10 @@ from manager.util.loop import Deadlines
 
 
 class RequestMetrics:
-    """Records requests to one host.
+    """Metrics of the requests to one host.
 
-    The label values are few (methods times status codes), so that each combination's counter is
-    looked up once and kept.
+    The label values are few (methods times status codes), so that each combination's counter is looked up
+    once and kept.
     """
 
     def __init__(self, metrics: Metrics, host: str) -> None:
@@ -79,7 +79,7 @@ _warning = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
 class ServerWarnings:
-    """Logs each warning once: the same request causes the same one every time."""
+    """Log of the server's warnings, each once, as a request causes the same warning every time."""
 
     def __init__(self) -> None:
         self._told: set[str] = set()
@@ -228,12 +228,12 @@ class Transport:
 
     @property
     def writes_in_flight(self) -> int:
-        """How many writes are under way, those that wait to be tried again included."""
+        """Return the number of writes in progress, including those that wait for a retry."""
         return self._writes_in_flight
 
     @property
     def fenced(self) -> str | None:
-        """Why no write may leave any more, or None while writes are allowed."""
+        """Return why writes are forbidden; None while they are allowed."""
         fence = self._fence
         if fence.reason is None and asyncio.get_running_loop().time() >= fence.at:
             return "the right to write was not renewed in time"

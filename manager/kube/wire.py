@@ -64,11 +64,11 @@ class WireResponse(Protocol):
 
 
 class Wire(Protocol):
-    """Carries requests to one API server.
+    """Carrier of requests to one API server.
 
-    A wire sends each request at most once, except that it may repeat one that the server refused
-    with 401 after renewing the credentials. It sets no deadline beyond that for making a
-    connection: a caller that has waited long enough cancels.
+    A wire sends each request at most once, except that it may repeat one that the server refused with 401
+    after renewing the credentials. It sets no deadline beyond that for making a connection: a caller that has
+    waited long enough cancels.
     """
 
     @property

@@ -54,7 +54,7 @@ class _Writes:
 
 
 class ChildWrites:
-    """Counts how often each child is changed, and has it changed less often where that does not end."""
+    """Counts of the changes of each child; a child that changes without end is changed less often."""
 
     def __init__(self, rng: Random, gauge: Callable[[str], Any]) -> None:
         """`gauge` gives the gauge of children that are changed too often, for a reason."""

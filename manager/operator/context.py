@@ -218,7 +218,7 @@ class Context:
 
     @property
     def shard_labels(self) -> dict[str, str]:
-        """The label of the object's children by which replicas share them (`--shards`).
+        """Return the label of the object's children by which replicas divide them (`--shards`).
 
         `apply` sets it. It is for what the operator creates in another way, and for pod templates. For an
         object it is always the same, with `--shards` and without.
@@ -250,7 +250,7 @@ class Context:
 
     @property
     def conditions(self) -> dict[str, Condition]:
-        """The conditions that the object has, by type."""
+        """Return the object's conditions by type."""
         held = self._operator.condition_list
         return {} if held is None else {each.type: each for each in held.read(self.object)}
 
@@ -666,7 +666,7 @@ class Context:
         """
         return self._operator.manager.leadership.held()
 
-    # What the runtime calls
+    # Methods for the runtime
 
     async def finish(self) -> None:
         """Write the status, if it differs, and do what waited for that.
@@ -908,7 +908,7 @@ class Context:
         self._did(_Told("Normal", *(better or ("Updated", f"Updated {name}"))), **details)
 
     def _was_labelled(self, before: ObjectMeta, after: ObjectMeta) -> bool:
-        """Return whether a child has got the label of its range, and nothing else that people are told of."""
+        """Return whether a child's only change is the label of its owner's shard."""
         label = self.client.child_label
         return (
             label is not None
@@ -929,7 +929,7 @@ def _unstable(name: str, applied: Applied[Any], fields: Sequence[str]) -> str:
 
 
 def _who(conflicts: Sequence[FieldConflict], fields: Sequence[str]) -> str:
-    """Say who had changed which fields. Whoever only removes a field leaves no name."""
+    """Describe which clients changed which fields; a removed field names no client."""
     if not conflicts:
         return f"another client had changed {', '.join(fields)}"
     by: dict[str, list[str]] = {}

@@ -126,7 +126,7 @@ class Operator(Generic[T]):
     shared_out: ClassVar[bool] = True
     outside: ClassVar[str] = ""
 
-    # What follows from the above.
+    # Derived attributes
     sources: ClassVar[tuple[Owns | Watch | Reads, ...]] = ()
     finalizers: ClassVar[frozenset[str]] = frozenset()
     declared_settings: ClassVar[tuple[Setting[Any], ...]] = ()
@@ -222,18 +222,18 @@ class Operator(Generic[T]):
 
     @cached_property
     def failure_reports(self) -> FailureReports:
-        """The objects that fail, and their latest reports."""
+        """Return the reports of failing objects."""
         return FailureReports(self)
 
     @cached_property
     def child_writes(self) -> ChildWrites:
-        """How often each child is changed."""
+        """Return the counts of each child's changes."""
         gauge = partial(self.manager.metrics.unstable_children.labels, self.name)
         return ChildWrites(self.manager.rng, gauge)
 
     @cached_property
     def rollouts(self) -> Rollouts:
-        """The objects that replace their pods because of another version."""
+        """Return the objects whose pods are being replaced for another version."""
         gauge = self.manager.metrics.rollouts_waiting.labels(self.name)
         return Rollouts(enqueue=partial(self.enqueue, priority=Priority.LOW), gauge=gauge)
 
@@ -247,7 +247,7 @@ class Operator(Generic[T]):
 
     @cached_property
     def informer(self) -> Informer:
-        """The cache of the objects of its kind; those of this replica alone, where they are shared out."""
+        """Return the cache of the kind's objects; only this replica's objects if the kind is sharded."""
         # An operator that reads other objects of its kind needs all of them in the cache.
         reads_all = any(each.kind is self.kind for each in self.sources)
         filtered = self.options.needs_leader_election and self.shared_out and not reads_all
@@ -255,13 +255,13 @@ class Operator(Generic[T]):
 
     @cached_property
     def pod_reader(self) -> CachedReader:
-        """Reads the pods of its `WatchPods`."""
+        """Return the reader of the pods of `WatchPods`."""
         assert self.pod_watch is not None
         return self.client.within(self.pod_watch.selection)
 
     @cached_property
     def pod_events(self) -> PodEvents:
-        """The Events of pods that do not start."""
+        """Return the reader of Events about pods that do not start."""
         return PodEvents(self.client.uncached)
 
     @classmethod
@@ -432,14 +432,14 @@ class Operator(Generic[T]):
 
     @property
     def settings(self) -> SettingValues:
-        """The values of settings by key; one that is an attribute of the class is its value here."""
+        """Return the values of settings by key; a setting in a class attribute is read as the attribute."""
         return self.manager.settings
 
     def enqueue(self, key: ObjectKey, *, priority: Priority = Priority.NORMAL) -> None:
         """Enqueue an object; returns at once."""
         self.channel.send(key, priority=priority)
 
-    # What the runtime calls
+    # Methods for the runtime
 
     @classmethod
     def counts(cls, event: CacheEvent) -> bool:

@@ -51,7 +51,7 @@ _log = get_logger("manager")
 
 
 class Manager:
-    """Runs controllers on shared caches over one connection to one cluster.
+    """Runtime of controllers on shared caches over one connection to one cluster.
 
     An operator's `setup` builds its controllers from `cache`, `client`, `events`, `health`, `leadership`,
     `metrics`, `program`, `rng` and `settings`. Building a manager starts nothing; `run` does, once.
@@ -154,17 +154,17 @@ class Manager:
 
     @property
     def leader(self) -> str | None:
-        """The identity of the leader, as far as this replica knows; None where no single one leads."""
+        """Return the identity of the leader as this replica knows it; None if no single one leads."""
         return self.coordinator.leader
 
     @property
     def ranges(self) -> str | None:
-        """The number of shards that are this replica's, as in `5 of 16`; None without shards."""
+        """Return the number of this replica's shards, as in `5 of 16`; None without shards."""
         return self.coordinator.owned
 
     @property
     def stopping(self) -> bool:
-        """Return whether the stop is under way: not ready any more, and whoever calls should go elsewhere."""
+        """Return whether the stop is in progress: readiness has ended, and clients should go elsewhere."""
         return self._stopping
 
     def kubernetes_client(self) -> TransportApiClient:

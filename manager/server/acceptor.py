@@ -50,7 +50,7 @@ async def _readable(sock: socket.socket) -> None:
 
 
 class Acceptor:
-    """Accepts connections from a listening socket, and ends some when there are too many.
+    """Acceptor of connections from a listening socket, which ends some when there are too many.
 
     A new connection takes the place of another one of the client with most connections: the one that has
     waited longest for its client. If that client has none such, a connection of any client goes that has made

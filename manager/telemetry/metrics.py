@@ -43,7 +43,7 @@ UNOWNED_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 
 
 
 class Observe(Protocol):
-    """Records a value, and what leads to an example of it."""
+    """Function that records a value, with an exemplar."""
 
     def __call__(self, amount: float, exemplar: dict[str, str] | None = None) -> None:
         """Record it."""

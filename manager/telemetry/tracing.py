@@ -1,4 +1,4 @@
-"""Traces by OpenTelemetry: what is made of reconciles, reviews and calls for whoever collects spans.
+"""Traces by OpenTelemetry of reconciles, reviews and calls.
 
 Nothing of OpenTelemetry is imported unless the standard `OTEL_*` variables ask for traces.
 """
@@ -68,7 +68,7 @@ _ANSWER = 4096
 
 
 class CannotTrace(Exception):
-    """Traces are asked for, and cannot be made: one line that says why."""
+    """Requested traces that cannot be set up; the one-line message gives the reason."""
 
 
 class Tracer:

@@ -53,7 +53,7 @@ class _Limit:
 
 
 class Watchdog:
-    """Ends the process at a time that it was told, whatever the process does then.
+    """Watchdog that ends the process at a set time, whatever the process does then.
 
     A task may swallow its cancellation, a thread cannot be cancelled, and a loop that is blocked runs no
     timer: none of them may keep a process alive that has lost its lease, or that was asked to stop. Times are
@@ -150,9 +150,9 @@ class Watchdog:
 
     @contextmanager
     def on_signals(self, heard: Callable[[int], LastWords | None]) -> Iterator[None]:
-        """While entered, in the main thread, each signal that Python handles is told to `heard`, at once.
+        """Pass each signal that Python handles to `heard` at once, inside the block in the main thread.
 
-        That is called in the watchdog's thread, whatever the main thread does. What it answers, if anything,
+        The watchdog's thread calls `heard`, whatever the main thread does. If it returns a function, that
         is called, and the process ends.
         """
         self._on_signal = heard

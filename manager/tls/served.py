@@ -156,7 +156,7 @@ class ServedCertificate:
 
     @property
     def context(self) -> ssl.SSLContext:
-        """The context for a connection that is made now; there is one while `kept_current` is entered."""
+        """Return the context for new connections; there is one while `kept_current` is entered."""
         assert self._context is not None, "the certificate is not being kept"
         return self._context
 
@@ -166,7 +166,7 @@ class ServedCertificate:
 
     @property
     def problem(self) -> str | None:
-        """Why there is nothing to present yet; None once there is."""
+        """Return why there is no certificate yet; None once there is one."""
         if self._context is not None:
             return None
         return self._complaint or f"no certificate has been looked for in {self.source}"

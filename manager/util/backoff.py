@@ -51,7 +51,7 @@ class Backoff:
 
     @property
     def failures(self) -> int:
-        """How often it failed since the last `reset`."""
+        """Return the number of failures since the last `reset`."""
         return self._failures
 
     def next(self) -> float:

@@ -109,7 +109,7 @@ def _begin_next(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class Portions:
-    """Divides work on what may be many, or large, so that others have their turn after some milliseconds.
+    """Division of long work into portions of some milliseconds, so that other tasks get their turn.
 
     portions = Portions()
     for record in informer.list():
@@ -166,7 +166,7 @@ class WorkThreads(ThreadPoolExecutor):
 
     @property
     def at_work(self) -> int:
-        """How many of them do the controllers' work."""
+        """Return how many threads do the controllers' work."""
         return len(self._busy)
 
     async def wait_idle(self) -> None:

@@ -17,7 +17,7 @@ _SOCKS_PORT = 1080
 
 
 class NotAProxy(ValueError):
-    """This is no address of a proxy: one line without any part of it, as that may be a password."""
+    """Invalid proxy address; the one-line message quotes no part of it, as that may be a password."""
 
 
 def proxy_for(server: URL, environ: Mapping[str, str]) -> URL | None:

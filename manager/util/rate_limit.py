@@ -10,7 +10,7 @@ __all__ = ["Lines", "Repeats", "TokenBucket"]
 
 
 class TokenBucket:
-    """Lets `rate` tokens a second through, and up to `burst` of them at once after a quiet time.
+    """Limiter to `rate` tokens per second, and up to `burst` at once after a quiet time.
 
     Needs no task and no timer of its own: all it keeps is the moment at which the bucket will be full
     again, on the running loop's clock. There may be one per object.
@@ -48,10 +48,10 @@ class TokenBucket:
 
 
 class Repeats:
-    """Something that goes on happening: to be told at once, and then less and less often, with a count.
+    """Counter of a repeated event, which is reported at once, and then less and less often, with a count.
 
-    After the first time it is told again after a minute, then after two, four, eight, and then every quarter
-    of an hour. It starts afresh when nothing has happened for that long.
+    Reports follow after one minute, two, four and eight, and then every quarter of an hour. The counter
+    starts afresh after a quiet time of that length.
     """
 
     __slots__ = ("_interval", "_next", "_untold")

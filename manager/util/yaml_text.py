@@ -163,7 +163,7 @@ _BASE: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class _Dumper(_BASE):  # type: ignore[misc] # whichever there is
-    """Writes text of several lines as a block, and repeats rather than refers."""
+    """YAML dumper that writes multi-line text as a block, and repeats values instead of using aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is PyYAML's
         return True

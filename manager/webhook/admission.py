@@ -38,7 +38,7 @@ class _Verdict:
 
 
 class _Defaulting:
-    """Sets defaults: the verdict is the smallest patch from what came to what the function made of it."""
+    """Defaulting: the verdict is the smallest patch from the received object to the function's result."""
 
     def __init__(self, admission: Admission[Any]) -> None:
         self._default = admission.functions["default"]
@@ -134,7 +134,7 @@ _API_VERSION = "admission.k8s.io/v1"
 
 
 class AdmissionEndpoint:
-    """Answers the reviews that one webhook of a configuration asks for."""
+    """Endpoint for the reviews of one webhook of a configuration."""
 
     identified = True
 

@@ -40,7 +40,7 @@ class Held:
 
 
 class Bodies:
-    """Keeps room for the bodies of all requests and their answers; together they have to fit into memory.
+    """Memory limit for the bodies of all requests and their answers together.
 
     A small body needs none: there are no more of them than connections. A larger one says how long it is,
     and waits until there is room for it and an answer of its length; of those that wait the smallest is

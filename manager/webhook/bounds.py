@@ -77,7 +77,7 @@ async def check_object(
     if len(content) * _MOST_FOR_A_BYTE <= limit:
         return
     allowed = limit - (len(content) - len(passed_over)) // _BYTES
-    # What stands in strings costs nothing, but to leave it out takes longer than to count it.
+    # Text in strings costs nothing, but excluding it takes longer than counting it.
     if await _structure(content, allowed, strings=True) <= allowed:
         return
     if await work_of(content, passed_over, enough=limit) > limit:
@@ -115,7 +115,7 @@ async def _structure(content: bytes | bytearray | memoryview, enough: int, *, st
 
 
 class Turns:
-    """Lets reviews be worked on so that neither the loop nor a small review waits for a large one for long.
+    """Scheduler of reviews, by which neither the loop nor a small review waits long for a large one.
 
     The small ones of many connections may come at once, and each takes its milliseconds: as many as make up
     `SMALL` bytes are begun in one turn of the loop, and at least one.

@@ -122,7 +122,7 @@ def _together(content: JsonObject, managed_fields: bytes) -> bytes:
 
 
 class _Converter:
-    """Knows the way from each version of each kind to each other one: straight, or by the hub."""
+    """Paths between all versions of each kind: direct, or through the hub."""
 
     def __init__(self, conversions: Iterable[Conversion]) -> None:
         self._lines = Lines(per_minute=LINES)
@@ -218,7 +218,7 @@ _LONGEST_WAIT = 30.0
 
 
 class ConversionEndpoint:
-    """Answers the reviews that ask for objects in another version, of all kinds that can be converted."""
+    """Endpoint for conversion reviews of all convertible kinds."""
 
     path = CONVERSION_PATH
 

@@ -21,7 +21,7 @@ cause more; the metrics count all.
 
 
 class Endpoint(Protocol):
-    """Answers reviews, as bytes; it does not know HTTP."""
+    """Endpoint that answers reviews as bytes, independent of HTTP."""
 
     @property
     def path(self) -> str:

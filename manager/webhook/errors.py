@@ -1,4 +1,4 @@
-"""Questions that get no verdict, and how the API server is told so.
+"""Failures to reach a verdict, and the HTTP errors that report them.
 
 Unanswered
 ├── BadReview         400   not the JSON of a review, or not one for this webhook

@@ -137,7 +137,7 @@ LIMITS = Limits(
 
 
 class WebhookServer:
-    """Serves webhooks over HTTPS, as soon as there is a certificate."""
+    """HTTPS server of webhooks, which starts as soon as there is a certificate."""
 
     def __init__(
         self,
@@ -175,12 +175,12 @@ class WebhookServer:
 
     @property
     def bound(self) -> BindAddress | None:
-        """Where it listens, with the port that the system has chosen; None while it does not."""
+        """Return the address that it listens at, with the actual port; None while it does not listen."""
         return self._bound
 
     @property
     def problem(self) -> str | None:
-        """Why requests should go elsewhere; None while they may come."""
+        """Return why requests should go elsewhere; None while they are welcome."""
         if self._stopping():
             return "the manager is stopping"
         if self._bound is not None:

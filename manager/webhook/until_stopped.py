@@ -38,7 +38,7 @@ _log = get_logger("webhook.certificates")
 
 
 class UntilStopped:
-    """Marks the webhook configurations and conversions of a program that are there while it runs."""
+    """Marks on the webhook configurations and conversions that exist only while a program runs."""
 
     def __init__(self, transport: Transport, webhooks: Webhooks, program: Program, prefix: str) -> None:
         """`prefix` is what the names of the configurations begin with."""

@@ -123,7 +123,7 @@ class Migration:
 
 
 class _Walk:
-    """Rewrites every object from a position on, and stores the position in the definition meanwhile.
+    """Walk that rewrites every object from a position on, and saves the position in the definition.
 
     The position never passes an object that was refused, so that the next run comes to it again.
     """

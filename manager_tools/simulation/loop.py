@@ -147,7 +147,7 @@ class NotVirtual(RuntimeError):
 class VirtualLoop(asyncio.SelectorEventLoop):
     """See the top of this file."""
 
-    # What the event loops of the standard library keep, and no stub tells of.
+    # Attributes of the standard library's event loops that no stub declares.
     _ready: Any
     _closed: bool
     _debug: bool
@@ -431,7 +431,7 @@ _thread = threading.local()
 
 
 class ThreadHold:
-    """Keeps threads from ending while time goes on; they call `wait`."""
+    """Hold that keeps threads from ending while time goes on; they call `wait`."""
 
     def __init__(self) -> None:
         self.held: list[Future[Any]] = []

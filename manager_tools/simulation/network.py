@@ -90,7 +90,7 @@ class Weather:
 
 @dataclass(eq=False)
 class Sent:
-    """A request that has left a process, as whoever follows the simulation sees it."""
+    """Request that has left a process, as observers of the simulation see it."""
 
     process: str
     method: str
@@ -120,7 +120,7 @@ Told = Callable[[str, str], None]
 
 
 class Network:
-    """Implements `manager.kube.wire.Wire`."""
+    """`manager.kube.wire.Wire` with faults."""
 
     host = "simulated"
 
@@ -604,7 +604,7 @@ class _Exchange:
 
 
 class _Answer:
-    """Implements `manager.kube.wire.WireResponse`."""
+    """`manager.kube.wire.WireResponse` from the simulated network."""
 
     def __init__(self, answer: ApiResponse, exchange: _Exchange, network: Network) -> None:
         self.status = answer.status

@@ -134,7 +134,7 @@ class Outside:
 
 
 class _Webhooks(WebhookClient):
-    """Calls the webhooks of any replica that is there."""
+    """Client of the webhooks of any running replica."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -265,7 +265,7 @@ class World(Scene):
             found |= roles.of_shards()
         return roles.installed(found, namespace=LEASE_NAMESPACE)
 
-    # What is told
+    # Observations
 
     @property
     def digest(self) -> str:
@@ -381,7 +381,7 @@ class World(Scene):
         found = self.cluster.client.peek("leases.coordination.k8s.io", LEASE_NAMESPACE, name) or {}
         return {"metadata": found.get("metadata") or {}, "spec": found.get("spec") or {}}
 
-    # What happens
+    # Actions
 
     async def run(self) -> None:
         """Run the whole simulation; violations are collected in `violations`."""
@@ -563,7 +563,7 @@ class World(Scene):
         await asyncio.sleep(max(0.0, when - self.now))
         await act(what)
 
-    # What has to hold in the end
+    # Final checks
 
     async def _is_calm(self) -> bool:
         """Wait until nothing is written any more, and see that it stays so."""
@@ -608,7 +608,7 @@ class World(Scene):
 
     @property
     def leader(self) -> Replica | None:
-        """The one that works."""
+        """Return the leading replica."""
         alive = [each for each in self.running if each.alive]
         alone = self.replicas == 1 and not self.shards
         return next((each for each in alive if alone or self.holder() == each.name), None)

@@ -67,7 +67,7 @@ def _visible(line: bytes) -> bytes:
 
 
 class ConsoleLines:
-    """Renders lines for people: time, level, message, logger, then `key=value` pairs."""
+    """Renderer of lines for users: time, level, message, logger, then `key=value` pairs."""
 
     def __init__(self, *, colours: bool) -> None:
         """`colours` adds ANSI colours, which only a terminal understands."""

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 _QUIET = {
     # Debug prints each selector call.
     "asyncio": logging.INFO,
-    # What engine it uses, and each request once more.
+    # gRPC logs its polling engine, and each request once more.
     "_cygrpc": logging.WARNING,
     "grpc": logging.WARNING,
 }
 
 
 class BridgeHandler(logging.Handler):
-    """Hands each record of the standard library to a structured logger, formatted once."""
+    """Handler that passes each record of the standard library to a structured logger, formatted once."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Log the record under its own logger's name and level; never fails."""
