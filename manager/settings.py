@@ -82,7 +82,7 @@ class HasSettings(Protocol):
 
     @property
     def settings(self) -> SettingValues:
-        """Their values."""
+        """Return the values."""
 
 
 class _About(TypedDict, total=False):
@@ -178,12 +178,12 @@ class Setting(Generic[T]):
 
     @property
     def flag(self) -> str:
-        """The flag that sets it: `--petstore-address`. Without the dashes it is the key of a file."""
+        """Return the setting's flag: `--petstore-address`. Without dashes it is the key in a file."""
         return f"--{self.name}"
 
     @property
     def variable(self) -> str:
-        """The environment variable that sets it: `PETSTORE_ADDRESS`."""
+        """Return the setting's environment variable: `PETSTORE_ADDRESS`."""
         return self.name.replace("-", "_").upper()
 
     def variables(self, program: Program) -> tuple[str, ...]:

@@ -82,7 +82,7 @@ class Envtest:
 
     @property
     def kubeconfig_path(self) -> Path:
-        """The administrator's kubeconfig."""
+        """Return the path of the administrator's kubeconfig."""
         return self.folder / "kubeconfig"
 
     def start(self) -> None:

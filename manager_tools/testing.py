@@ -581,7 +581,7 @@ class World:
 
     @property
     def cluster(self) -> DevCluster:
-        """The embedded control plane. Raises NeedsDevcluster on a real API server."""
+        """Return the embedded control plane. Raises NeedsDevcluster on a real API server."""
         if self._stage.cluster is None:
             raise NeedsDevcluster("world.cluster is devcluster: on a real API server, use world.client")
         return self._stage.cluster

@@ -82,7 +82,7 @@ class HttpWire:
 
     @property
     def host(self) -> str:
-        """The API server's host and port."""
+        """Return the API server's host and port."""
         return self._host
 
     def exchange(self, request: WireRequest) -> _Exchange:

@@ -43,12 +43,12 @@ class WireResponse(Protocol):
 
     @property
     def status(self) -> int:
-        """The HTTP status code."""
+        """Return the HTTP status code."""
         ...
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers; a lookup finds one whatever the case of its name."""
+        """Return the headers; look-ups ignore the case of names."""
         ...
 
     async def read(self, limit: int = LONGEST) -> bytes:
@@ -73,7 +73,7 @@ class Wire(Protocol):
 
     @property
     def host(self) -> str:
-        """The API server's host and port, as metrics show it."""
+        """Return the API server's host and port as metrics show them."""
         ...
 
     def exchange(self, request: WireRequest) -> AbstractAsyncContextManager[WireResponse]:
@@ -105,7 +105,7 @@ class WebSocket(Protocol):
 
     @property
     def protocol(self) -> str | None:
-        """The subprotocol that the server chose."""
+        """Return the subprotocol that the server chose."""
         ...
 
     async def send_bytes(self, data: bytes) -> None:

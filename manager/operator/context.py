@@ -208,12 +208,12 @@ class Context:
 
     @property
     def log(self) -> FilteringBoundLogger:
-        """The logger that carries controller, object and reconcile."""
+        """Return the logger that carries controller, object and reconcile."""
         return reconcile_log()
 
     @property
     def program(self) -> str:
-        """The program's name, as the label `app.kubernetes.io/managed-by` says it."""
+        """Return the program's name as the label `app.kubernetes.io/managed-by` has it."""
         return self._operator.manager.program.name
 
     @property
@@ -722,7 +722,7 @@ class Context:
 
     @property
     def set_types(self) -> frozenset[str]:
-        """The types of the conditions that were set in this reconcile."""
+        """Return the types of the conditions that were set in this reconcile."""
         return frozenset(self._set)
 
     def _take_back(self) -> None:

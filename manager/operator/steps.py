@@ -39,7 +39,7 @@ class _Step:
 
     @property
     def title(self) -> str:
-        """The name in CamelCase, as conditions and Events take it for a reason."""
+        """Return the name in CamelCase, for reasons of conditions and Events."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 

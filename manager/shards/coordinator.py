@@ -35,7 +35,7 @@ class ShardWork(Protocol):
 
     @property
     def leadership(self) -> Leadership:
-        """The permission for effects outside of the cluster, in the context of the caller."""
+        """Return the permission for effects outside of the cluster, in the caller's context."""
 
     def attach(self, work: Work) -> None:
         """Start and stop this work."""
@@ -102,12 +102,12 @@ class ShardCoordinator:
 
     @property
     def leadership(self) -> Leadership:
-        """The permission in the shard that the caller works in, and else in the first one."""
+        """Return the permission of the caller's shard, or of the first shard."""
         return self._work.leadership
 
     @property
     def leader(self) -> None:
-        """None: no single replica leads."""
+        """Return None, as no single replica leads."""
 
     @property
     def owned(self) -> str:

@@ -56,7 +56,7 @@ class ReplicaRegistry:
 
     @property
     def members(self) -> frozenset[str]:
-        """The identities of all live replicas, this one among them once the others can know."""
+        """Return the identities of all live replicas, including this one once the others can know it."""
         now = clock.monotonic()
         others = {view.holder for view in self._others(self._kind) if self._gone_at(view) > now}
         return frozenset(others | {self._identity}) if now < self._known_until else frozenset(others)

@@ -25,11 +25,11 @@ class Endpoint(Protocol):
 
     @property
     def path(self) -> str:
-        """Where it is asked."""
+        """Return the URL path of the endpoint."""
 
     @property
     def max_body(self) -> int:
-        """How many bytes a review may have."""
+        """Return the maximum bytes of a review."""
 
     @property
     def identified(self) -> bool:

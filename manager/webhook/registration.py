@@ -172,13 +172,13 @@ class AdmissionWebhook(NamedTuple):
 
     @property
     def name(self) -> str:
-        """`mpet-v1beta1.kb.io`, as kubebuilder names it."""
+        """Return the name in kubebuilder's form: `mpet-v1beta1.kb.io`."""
         prefix, version = "m" if self.mutating else "v", self.admission.kind.gvk.version
         return f"{prefix}{'-'.join(self.admission.called)}-{version}.kb.io"
 
     @property
     def path(self) -> str:
-        """`/mutate-petstore-example-com-v1beta1-pet`, as controller-runtime serves it."""
+        """Return the path in controller-runtime's form: `/mutate-petstore-example-com-v1beta1-pet`."""
         gvk = self.admission.kind.gvk
         verb = "mutate" if self.mutating else "validate"
         return f"/{verb}-{gvk.group.replace('.', '-')}-{gvk.version}-{'-'.join(self.admission.called)}"
@@ -343,7 +343,7 @@ class Conversion:
 
     @property
     def spokes(self) -> tuple[type[Resource], ...]:
-        """The other versions."""
+        """Return the versions other than the hub."""
         return tuple(dict.fromkeys((*self.converters_to_hub, *self.converters_from_hub)))
 
     def check(self) -> None:

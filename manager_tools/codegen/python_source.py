@@ -33,7 +33,7 @@ class Group:
 
     @property
     def closing(self) -> str:
-        """The other bracket."""
+        """Return the closing bracket."""
         return {"(": ")", "[": "]", "{": "}"}[self.opening[-1]]
 
     @property

@@ -57,7 +57,7 @@ class StoredDefinition:
 
     @property
     def version(self) -> str:
-        """The version in which objects are read and written: the storage version, if that is served.
+        """Return the version for reads and writes: the storage version, if it is served.
 
         Else another one, which the server stores in the storage version as well. Raises `IndexError` if no
         version is served.
@@ -66,7 +66,7 @@ class StoredDefinition:
 
     @property
     def subresource(self) -> str:
-        """The subresource that is written: the status if the kind has one, else "" for the object."""
+        """Return the written subresource: "status" if the kind has one, else "" for the object."""
         return "status" if self.version in self.with_status else ""
 
     def collection(self, namespace: str = "") -> str:

@@ -68,7 +68,7 @@ class Tally:
 
     @property
     def all(self) -> int:
-        """How many there were in all."""
+        """Return the number of all objects."""
         return self.rewritten + self.no_need + self.gone + self.refused
 
     def count(self, result: Rewritten) -> None:

@@ -63,7 +63,7 @@ class Names:
 
     @property
     def module(self) -> str:
-        """The kind's name, as modules and variables have it."""
+        """Return the kind's name in the form for modules and variables."""
         return self.kind.lower()
 
     def in_place(self, text: str) -> str:

@@ -85,7 +85,7 @@ class WebhookCertificates:
 
     @property
     def converted(self) -> Sequence[str]:
-        """The names of the definitions whose objects a webhook converts."""
+        """Return the names of the definitions whose objects a webhook converts."""
         return [f"{each.hub.plural}.{each.hub.gvk.group}" for each in self._webhooks.conversions]
 
     def kept_by(self, transport: Transport, webhooks: Webhooks, chance: Chance) -> Certificates:

@@ -206,7 +206,7 @@ class ControlPlane:
 
     @property
     def client(self) -> LocalClient:
-        """The cluster's own; raises StatusError while it is down."""
+        """Return the cluster's own client; raises StatusError while the cluster is down."""
         if not self.is_up:
             code = HTTPStatus.SERVICE_UNAVAILABLE
             raise StatusError(code, "ServiceUnavailable", "the cluster is down")

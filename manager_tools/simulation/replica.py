@@ -206,7 +206,7 @@ class Replica:
 
     @property
     def presented(self) -> bytes | None:
-        """The certificate that its webhooks present; None while it does not listen."""
+        """Return the certificate that the webhooks present; None while they do not listen."""
         if self._served is None or self._served._known is None:
             return None
         return self._served._known[0].certificates

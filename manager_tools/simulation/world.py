@@ -670,7 +670,7 @@ class World(Scene):
 
     @property
     def drawn(self) -> frozenset[str]:
-        """The uids and tokens of all objects that there have been."""
+        """Return the uids and tokens of all objects that ever existed."""
         return self.drawn_before.union(self.born, self.tokens_made)
 
     async def _state(self) -> State:
