@@ -82,7 +82,7 @@ class HasSettings(Protocol):
 
     @property
     def settings(self) -> SettingValues:
-        """Their values."""
+        """Return the values."""
 
 
 class _About(TypedDict, total=False):
@@ -135,22 +135,24 @@ class Setting(Generic[T]):
         default: Any = None,
         **about: Unpack[_About],
     ) -> None:
-        """Args:
-        name: as in the flag: `petstore-address`. All operators of a process share the names, so begin it
-            with its subject.
-        parse: makes the value from what was written; raises ValueError that says what is expected. Default
-            the text itself, unless it is empty. There are `parse_duration` and `parse_address` in the
-            modules of these names, and `parse_bool` here, for which `bool` may stand.
-        default: the value itself, or a text that `parse` reads, as a person would write it; None means that
-            there may be no value.
-        about: `description` is what `--help` says, without the default. `placeholder` stands for the value
-            in `--help`, where the parser does not tell it. `unset` is what stands there for a default that is
-            None or empty, such as `8 each`. `many` takes lists: the flag may be given several times, the file
-            may have a list or a mapping, and `parse` gets what was given joined by commas. `in_pod` is the
-            default in a pod, if it is another one there. A setting of the manager itself has a `group`, the
-            heading that it is shown under, and may have further variables, `also`.
+        """Declare a setting.
 
-        Raises `ValueError` for a name that is none, and for a default that `parse` refuses.
+        Args:
+            name: as in the flag: `petstore-address`. All operators of a process share the names, so begin it
+                with its subject.
+            parse: converts the text of a value; raises ValueError that says what is expected. By default, any
+                text that is not empty is accepted. There are `parse_duration` and `parse_address` in the
+                modules of these names, and `parse_bool` here, for which `bool` may stand.
+            default: the value itself, or a text that `parse` reads, as a user would write it; None allows the
+                setting to have no value.
+            about: `description` is the text in `--help`, without the default. `placeholder` stands for the
+                value in `--help`, where the parser does not define it. `unset` stands there for a default
+                that is None or empty, such as `8 each`. `many` takes lists: the flag may be given several
+                times, the file may have a list or a mapping, and `parse` gets the values joined by commas.
+                `in_pod` is the default in a pod, if it differs there. A setting of the manager itself has a
+                `group`, the heading that it is shown under, and may have further variables, `also`.
+
+        Raises `ValueError` for an invalid name, and for a default that `parse` rejects.
         """
         if "description" not in about:
             raise TypeError(f'the setting {name!r} needs a description, as in description="the image"')
@@ -176,16 +178,16 @@ class Setting(Generic[T]):
 
     @property
     def flag(self) -> str:
-        """The flag that sets it: `--petstore-address`. Without the dashes it is the key of a file."""
+        """Return the setting's flag: `--petstore-address`. Without dashes it is the key in a file."""
         return f"--{self.name}"
 
     @property
     def variable(self) -> str:
-        """The environment variable that sets it: `PETSTORE_ADDRESS`."""
+        """Return the setting's environment variable: `PETSTORE_ADDRESS`."""
         return self.name.replace("-", "_").upper()
 
     def variables(self, program: Program) -> tuple[str, ...]:
-        """The environment variables that set it, the strongest first; of the manager's own: the program's."""
+        """Return the environment variables by precedence; the manager's own have the program's prefix."""
         return ((program.variables if self.group else "") + self.variable, *self._also)
 
     def default_value(self) -> T:
@@ -256,7 +258,7 @@ class SettingValues:
         self._values = dict(values or {})
 
     def __getitem__(self, key: Setting[T]) -> T:
-        """The value. Raises `UndeclaredSetting`."""
+        """Return the value of a setting. Raises `UndeclaredSetting`."""
         if key not in self._values:
             raise UndeclaredSetting(key)
         return cast("T", self._values[key])
@@ -277,7 +279,7 @@ class Sources:
     """The flags, the environment, and the file that one of these names, the strongest first."""
 
     def __init__(self, flags: Mapping[str, str], program: Program, *, file: Setting[str | None]) -> None:
-        """`flags` are by the names of their settings; `file` is the one that names the file."""
+        """Look up the settings file of the setting `file`; `flags` are texts by their settings' names."""
         self._flags = flags
         self._program = program
         self._file = file

@@ -66,7 +66,7 @@ class Envtest:
     """A control plane of the programs in a folder. `start` and `stop` block."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
-        """Raises CannotStart if KUBEBUILDER_ASSETS names no folder with the programs."""
+        """Find the programs; raise CannotStart if KUBEBUILDER_ASSETS names no folder with them."""
         folder = environ.get(VARIABLE)
         if not folder:
             raise CannotStart(f"{VARIABLE} is not set: it names the folder with {' and '.join(_PROGRAMS)}")
@@ -82,7 +82,7 @@ class Envtest:
 
     @property
     def kubeconfig_path(self) -> Path:
-        """The administrator's kubeconfig."""
+        """Return the path of the administrator's kubeconfig."""
         return self.folder / "kubeconfig"
 
     def start(self) -> None:

@@ -72,7 +72,7 @@ def pytest_runtest_call() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def cluster_kubeconfig(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """The administrator's kubeconfig, for the whole session."""
+    """Return the administrator's kubeconfig, for the whole session."""
     plane = request.config.stash[_PLANE]
     if plane is not None:
         plane.start()
@@ -86,7 +86,7 @@ def cluster_kubeconfig(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 @pytest.fixture
 def cluster_namespace(cluster_kubeconfig: Path) -> Iterator[str]:
-    """The name of a namespace that only this test has."""
+    """Yield the name of a namespace of this test's own."""
     administrator, name = _administrator(cluster_kubeconfig), f"test-{secrets.token_hex(4)}"
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     administrator.request("POST", "/api/v1/namespaces", namespace)
@@ -98,7 +98,7 @@ def cluster_namespace(cluster_kubeconfig: Path) -> Iterator[str]:
 def manager_kubeconfig(
     cluster_kubeconfig: Path, cluster_namespace: str, tmp_path: Path
 ) -> Callable[..., Path]:
-    """A function of operators: returns the kubeconfig of an account with the roles that `generate` writes."""
+    """Return a function that installs the operators' roles and returns the account's kubeconfig."""
     administrator = _administrator(cluster_kubeconfig)
 
     def install(*operators: AnyOperator, program: str = "test") -> Path:

@@ -518,7 +518,7 @@ class _OnEnvtest(_Stage):
 
 
 class _Issued:
-    """Implements `manager.tls.served.CertificateSource` by one certificate."""
+    """`manager.tls.served.CertificateSource` of one certificate."""
 
     def __init__(self, pair: KeyPair) -> None:
         self._pair = pair
@@ -545,7 +545,7 @@ async def _on(clock: VirtualClock, services: Mapping[str, Handler]) -> AsyncIter
 
 
 async def _answered(endpoint: Endpoint, review: bytes, seconds: float) -> tuple[int, bytes | bytearray]:
-    """As the server of webhooks answers, without a connection."""
+    """Answer a review like the webhook server, without a connection."""
     try:
         return HTTPStatus.OK, await endpoint.answer(review, waits=seconds)
     except Unanswered as error:
@@ -553,7 +553,7 @@ async def _answered(endpoint: Endpoint, review: bytes, seconds: float) -> tuple[
 
 
 def without_manager(operator: type[O], *, settings: Mapping[Setting[Any], Any] | None = None) -> O:
-    """An operator without a manager, to call its webhook methods directly.
+    """Return an operator without a manager, to call its webhook methods directly.
 
     `settings` are values by key; the others have their defaults.
     """
@@ -564,11 +564,11 @@ def without_manager(operator: type[O], *, settings: Mapping[Setting[Any], Any] |
 
 
 class World:
-    """What a test can see and do.
+    """Test environment.
 
-    Attributes: `namespace` is where objects are by default: `default` on devcluster, on a real API server one
-    that only this test has. `cluster` is devcluster, `manager` runs the operators with the roles that
-    `generate` writes, `client` writes as an administrator would, and reads from the server with
+    Attributes: `namespace` is the default namespace of objects: `default` on devcluster, and on a real API
+    server a namespace of this test's own. `cluster` is devcluster, `manager` runs the operators with the
+    roles that `generate` writes, `client` writes as an administrator would, and reads from the server with
     `client.uncached`.
     """
 
@@ -581,7 +581,7 @@ class World:
 
     @property
     def cluster(self) -> DevCluster:
-        """The embedded control plane. Raises NeedsDevcluster on a real API server."""
+        """Return the embedded control plane. Raises NeedsDevcluster on a real API server."""
         if self._stage.cluster is None:
             raise NeedsDevcluster("world.cluster is devcluster: on a real API server, use world.client")
         return self._stage.cluster
@@ -662,7 +662,7 @@ class World:
             unsubscribe()
 
     async def events(self, obj: Resource) -> list[str]:
-        """The reasons of the Events about an object, in the order in which they were first recorded."""
+        """Return the reasons of the Events about an object, in the order of their first recording."""
         await self.manager.events.flush(1.0)
         path = f"/api/v1/namespaces/{obj.metadata.namespace or _NAMESPACE}/events"
         found = orjson.loads(await self._stage.tester.request("GET", path))["items"]
@@ -678,7 +678,7 @@ def _recorded(event: Mapping[str, Any]) -> int:
 
 
 class LocalWire:
-    """Carries requests to a control plane of the same process; implements `manager.kube.wire.Wire`."""
+    """`manager.kube.wire.Wire` to a control plane of the same process."""
 
     host = "devcluster"
 
@@ -739,7 +739,7 @@ class LocalWire:
                 raise failure  # of the script that a test has set
 
     async def answer(self, request: WireRequest) -> ApiResponse:
-        """What the control plane answers; raises StatusError for what it refuses."""
+        """Return the control plane's response; raise StatusError for a refusal."""
         parts = urlsplit(request.path)
         return await self._cluster.handle(
             ApiRequest(
@@ -765,7 +765,7 @@ class LocalWire:
 
 
 class _Socket:
-    """Implements `manager.kube.wire.WebSocket`, and the control plane's side of it."""
+    """`manager.kube.wire.WebSocket` with the control plane's side of it."""
 
     def __init__(self, protocol: str, permit: Callable[[], None], longest: int) -> None:
         self.protocol = protocol
@@ -799,7 +799,7 @@ class _Socket:
                 self._has_ended = True
             finally:
                 self._is_over = True
-                with suppress(asyncio.QueueFull):  # then whoever reads finds out at the last message
+                with suppress(asyncio.QueueFull):  # then the reader notices at the last message
                     self._coming.put_nowait(None)
 
     async def receive(self) -> bytes:
@@ -810,7 +810,7 @@ class _Socket:
 
 
 class _Answer:
-    """Implements `manager.kube.wire.WireResponse`."""
+    """`manager.kube.wire.WireResponse` of a local control plane."""
 
     def __init__(self, answer: ApiResponse, cut: asyncio.Event) -> None:
         self.status = answer.status
@@ -851,7 +851,7 @@ class _Answer:
             await asyncio.wait(tasks)
 
     async def aclose(self) -> None:
-        """Tell the control plane that nobody reads any more."""
+        """Tell the control plane that the reader is gone."""
         stream = self._answer.stream
         if stream is not None and hasattr(stream, "aclose"):
             await stream.aclose()

@@ -1,12 +1,12 @@
-"""Which step comes next: it follows from what is stored, from what is seen, from the time, and nothing else.
+"""Decision on the next step, from the stored material, the observed targets and the time alone.
 
-So whoever becomes the leader goes on where the last one was killed, and whatever somebody else does to the
-Secret or to a bundle is met by the same rules that make everything in the first place.
+So a new leader continues where the last one was killed. When others change the Secret or a bundle, the same
+rules repair it that create it in the first place.
 
-What holds at every moment, also between any two steps: a certificate that may be served is valid, and every
-bundle that is being used trusts it. The order of the rules is what makes that so. A new authority goes into
-the stored bundle first, then into every target; a certificate of it is served when all of them have been
-seen with it for a while; only long after that does the old authority leave the bundle.
+One invariant holds at every moment, also between two steps: every certificate that may be served is valid,
+and every bundle in use trusts it. The order of the rules ensures this. A new authority goes into the stored
+bundle first, then into every target. Its certificate is served only when all targets have had the authority
+for a while. The old authority leaves the bundle long after that.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ old one may be retired."""
 def next_step(
     stored: Stored, sightings: Sequence[Sighting], names: Sequence[str], now: datetime, lifetimes: Lifetimes
 ) -> Step:
-    """The next step.
+    """Return the next step.
 
     Args:
-        stored: what there is; of an empty material when there is nothing.
-        sightings: the targets that are there, as they are now.
-        names: host names and IP addresses that servers must have a certificate for; not empty.
+        stored: the stored certificates; of an empty material when nothing is stored.
+        sightings: the existing targets in their current state.
+        names: host names and IP addresses that the serving certificate must cover; not empty.
         now: the time.
-        lifetimes: how long what is made lasts.
+        lifetimes: of new authorities and certificates.
     """
     if not stored.signers:
-        # Those who are trusted until now stay so: what they have signed may be served by every replica.
+        # Keep the authorities that are trusted now: any replica may serve a certificate of theirs.
         trusted = _known(stored, sightings, now)
         return Authorize(trusted, () if trusted else tuple(names), "there is no authority that could sign")
     known = _known(stored, sightings, now)
@@ -70,7 +70,7 @@ def _known(stored: Stored, sightings: Sequence[Sighting], now: datetime) -> tupl
 
 
 def _is_all_in_use_stored(stored: Stored, now: datetime, lifetimes: Lifetimes) -> bool:
-    """Whether what any replica may serve has been signed by an authority of the stored bundle."""
+    """Return whether what any replica may serve has been signed by an authority of the stored bundle."""
     serving = stored.serving
     return (
         serving is not None
@@ -87,7 +87,7 @@ def _may_sign(
     now: datetime,
     lifetimes: Lifetimes,
 ) -> bool:
-    """Whether no target stops trusting what is served when that is a certificate of this authority."""
+    """Return whether no target stops trusting what is served when that is a certificate of this authority."""
     serving = stored.serving
     if serving is not None and serving.vouched_for_by(signer):
         return True
@@ -101,7 +101,7 @@ def _may_sign(
 def _has_something_to_lose(
     sighting: Sighting, serving: Certificate | None, signer: Certificate, now: datetime
 ) -> bool:
-    """Whether the target trusts what is served now."""
+    """Return whether the target trusts what is served now."""
     trusted = [each for each in sighting.authorities if each.valid_at(now)]
     if serving is not None:
         return serving.valid_at(now) and any(serving.vouched_for_by(each) for each in trusted)
@@ -130,5 +130,5 @@ def _flaw(
 
 
 def _is_old_enough(serving: Certificate | None, now: datetime, lifetimes: Lifetimes) -> bool:
-    """Whether every replica serves it by now."""
+    """Return whether every replica serves it by now."""
     return serving is not None and now >= issued(serving) + lifetimes.retire

@@ -24,11 +24,11 @@ _LOCK = ".lock"
 
 
 class FolderStore:
-    """Implements `Store` with a file in a folder of ours that nobody else can look into.
+    """`Store` in one file of a private folder of ours.
 
-    Certificates and keys are in one file, `certificates.json`, named and encoded as in a Secret: so a process
-    that reads it never sees the one without the other, however many write. `ca.crt` beside it is a copy of
-    the bundle, for whoever wants to call the webhooks by hand.
+    `certificates.json` has certificates and keys, named and encoded as in a Secret, so readers never see one
+    without the other, however many processes write. `ca.crt` beside it is a copy of the bundle for manual
+    calls of the webhooks.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -38,7 +38,7 @@ class FolderStore:
         return str(self._folder / _ALL)
 
     def look(self) -> Snapshot:
-        """As `read`, and it blocks."""
+        """Read like `read`, but block."""
         try:
             self._check_folder()
             content = read_small_file(self._folder / _ALL)
@@ -70,7 +70,7 @@ class FolderStore:
             raise StoreUnusable(f"{self} cannot be written: {error.strerror}") from error
 
     def _check_folder(self) -> None:
-        """Whoever may write to it could put a CA of their own there, which the API server would trust."""
+        """Raise `StoreUnusable` if other users could put a CA of theirs into the folder."""
         found = self._folder.stat()
         if found.st_uid not in {os.geteuid(), 0}:
             raise StoreUnusable(f"{self._folder} belongs to another user")
@@ -88,7 +88,7 @@ class FolderStore:
             os.close(handle)
 
     def _put(self, name: str, content: bytes) -> None:
-        """Replace a file at once: who reads has the old one or the new one, as a whole."""
+        """Replace a file atomically: readers see either the old or the new content."""
         made = self._folder / f".{name}.{secrets.token_hex(4)}"
         handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
@@ -103,7 +103,7 @@ class FolderStore:
 
 
 class FolderCertificate:
-    """Implements `CertificateSource` with the file of a `FolderStore`."""
+    """`CertificateSource` with the file of a `FolderStore`."""
 
     def __init__(self, store: FolderStore) -> None:
         self._store = store
@@ -124,7 +124,7 @@ class FolderCertificate:
 
 
 def _entries(content: bytes) -> dict[str, bytes]:
-    """What a file has; nothing if it is damaged, which is then made anew."""
+    """Decode a file's entries; a damaged file counts as empty and is then written anew."""
     try:
         found = orjson.loads(content)
         return {name: base64.b64decode(text, validate=True) for name, text in found.items()}

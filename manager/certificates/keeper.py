@@ -33,7 +33,7 @@ _log = get_logger("webhook.certificates")
 
 @dataclass(slots=True)
 class _Watched:
-    """What this process remembers of a target between two looks."""
+    """State of a target that this process remembers between two looks."""
 
     target: Target
     bundles: tuple[bytes, ...] = ()
@@ -45,7 +45,7 @@ class _Watched:
 
 
 class Keeper:
-    """Looks at the store and at all targets, takes the one step that comes next, and looks again.
+    """Control loop that reads the store and all targets, and takes the next step.
 
     It remembers nothing that matters: killed at any point, another one goes on. Two at work at once do no
     harm, as every write is conditional on what it was decided on; they only get in each other's way.
@@ -62,14 +62,16 @@ class Keeper:
         look_every: float = LOOK_EVERY,
         chance: Chance | None = None,
     ) -> None:
-        """Args:
-        store: keeps the certificates.
-        targets: what has CA bundles.
-        names: whom the certificate is for while no target names a host; not empty.
-        authority: the name of those that are made.
-        lifetimes: of what is made.
-        look_every: seconds between two looks while nothing is to be done.
-        chance: what keys are made of in a simulation.
+        """Create a keeper.
+
+        Args:
+            store: holds the certificates.
+            targets: the objects with CA bundles.
+            names: host names for the certificate while no target names a host; not empty.
+            authority: the name of new authorities.
+            lifetimes: of new authorities and certificates.
+            look_every: seconds between two looks when no step is due.
+            chance: source of keys in a simulation.
         """
         self._store = store
         self._watched = {str(each): _Watched(each) for each in targets}
@@ -108,7 +110,10 @@ class Keeper:
             await asyncio.sleep(pause)
 
     async def _turn(self) -> float:
-        """One look and one step; the seconds until the next look. Raises what stores and targets do."""
+        """Look once, do one step and return the seconds until the next look.
+
+        Raises the errors of the store and of the targets.
+        """
         snapshot = await self._store.read()
         found = await self._look()
         sightings = [self._sighting(name, each) for name, each in found.items()]
@@ -131,7 +136,7 @@ class Keeper:
         now = clock.now()
         stored = Stored(snapshot.material, now)
         serving = stored.serving
-        # A certificate that is there is not made anew for names of which nobody makes use.
+        # Do not renew an existing certificate for names that no target uses.
         names = hosts or (tuple(sorted(serving.names)) if serving is not None else ()) or self._names
         return next_step(stored, sightings, names, now, self._lifetimes)
 

@@ -38,7 +38,7 @@ from manager.webhook.until_stopped import UntilStopped
 
 
 class Certificates(NamedTuple):
-    """Where a certificate comes from, and what has to run so that there is one."""
+    """Source of a certificate, with the runnables that provide it."""
 
     source: CertificateSource
     runnables: Sequence[Runnable] = ()
@@ -57,20 +57,20 @@ def kept_in_secret(
     read_every: float | None = None,
     chance: Chance | None = None,
 ) -> Certificates:
-    """Certificates in a Secret, made by the leader and served by every replica.
+    """Return certificates in a Secret, made by the leader and served by every replica.
 
     Args:
         transport: for all requests.
-        webhooks: all that are served; wherever the API server is told of them, it is told whom to trust.
-        program: whose they are.
-        namespace: where the Secret is: the manager's own.
-        prefix: what the names of the Secret and of the webhook configurations begin with.
-        url: what comes before the path of each webhook. The configurations are then written as a whole, and
-            conversion is pointed there; without it, they are what somebody has installed, with a Service.
-        lifetimes: of what is made; default those of `Lifetimes`.
-        look_every: seconds between two looks of the leader at what it has written.
-        read_every: seconds between two looks of each replica at the Secret; default 5.
-        chance: what keys are made of in a simulation.
+        webhooks: all served webhooks; each of their configurations and CRDs gets the CA bundle.
+        program: the program that owns them.
+        namespace: the namespace of the Secret: the manager's own.
+        prefix: of the names of the Secret and of the webhook configurations.
+        url: comes before the path of each webhook. With it, the configurations are written as a whole and
+            conversion points there; without it, they stay as installed, with a Service.
+        lifetimes: of new authorities and certificates; default those of `Lifetimes`.
+        look_every: seconds between two looks of the leader at the objects that it has written.
+        read_every: seconds between two reads of the Secret by each replica; default 5.
+        chance: source of keys in a simulation.
     """
     store = SecretStore(transport, program, namespace=namespace, name=f"{prefix}{SECRET}")
     service = {"name": f"{prefix}{SERVICE}", "namespace": namespace}
@@ -172,9 +172,9 @@ def _targets(
 
 
 def secret_rights(prefix: str) -> tuple[RbacRule, ...]:
-    """The rules for the namespace that holds the Secret: those of a Role, not of a ClusterRole.
+    """Return the rules of a Role in the Secret's namespace.
 
-    `prefix` is what the Secret's name begins with.
+    `prefix` is the prefix of the Secret's name.
     """
     return (
         RbacRule(("",), ("secrets",), ("get", "update"), (f"{prefix}{SECRET}",)),
@@ -183,10 +183,10 @@ def secret_rights(prefix: str) -> tuple[RbacRule, ...]:
 
 
 def injection_rights(prefix: str, definitions: Iterable[str]) -> tuple[RbacRule, ...]:
-    """The rules for the cluster: reading where webhooks are called, and putting the CA bundle there.
+    """Return the cluster-wide rules for reading webhook configurations and CRDs and setting their CA bundle.
 
-    `prefix` is what the names of the configurations begin with, `definitions` are the names of the CRDs whose
-    objects a webhook converts, such as "pets.petstore.example.com".
+    `prefix` is the prefix of the configurations' names, `definitions` are the names of the CRDs whose objects
+    a webhook converts, such as "pets.petstore.example.com".
     """
     api = "admissionregistration.k8s.io"
     rules = [

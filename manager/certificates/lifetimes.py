@@ -13,9 +13,9 @@ _RENEWED_AFTER = 2 / 3
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """Durations. What is made lives for so long, and is replaced when two thirds of that are over.
+    """Lifetimes of new authorities and certificates; each is replaced after two thirds of its lifetime.
 
-    So whatever keeps us from renewing (no leader, no API server, no rights) may last for a third.
+    So an obstacle to the renewal (no leader, no API server, missing rights) may last for a third.
     """
 
     authority: timedelta = timedelta(days=365)
@@ -32,8 +32,8 @@ class Lifetimes:
     def __post_init__(self) -> None:
         """Raise ValueError for durations with which a certificate would end before it can be replaced."""
         if self.serving > self.authority / 3:
-            # A new authority is there for the last third of the old one's life, and the certificates that
-            # the old one signs until then are to be renewed by the new one in their own time.
+            # A new authority exists for the last third of the old one's life. In that time it must renew
+            # every certificate of the old one on schedule.
             raise ValueError("a serving certificate may live for a third of its authority's time at most")
         if self.retire <= self.settle:
             # For so long after a new certificate, an authority that is still trusted counts as one in use.
@@ -42,11 +42,11 @@ class Lifetimes:
             raise ValueError("an authority must be replaced and retired within a third of its life")
 
     def is_due(self, certificate: Certificate, now: datetime) -> bool:
-        """Whether it is time to replace the certificate, which may be somebody else's."""
+        """Return whether the certificate, possibly from another issuer, is due for replacement."""
         made = issued(certificate)
         return now >= made + (certificate.until - made) * _RENEWED_AFTER
 
 
 def issued(certificate: Certificate) -> datetime:
-    """When we made it; of somebody else's, about when it began."""
+    """Return when we issued the certificate; for another issuer's, the approximate time."""
     return certificate.since + CLOCK_SKEW

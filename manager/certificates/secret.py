@@ -23,10 +23,10 @@ _DEADLINE = 10.0
 
 
 class SecretStore:
-    """Implements `Store` with a Secret of type kubernetes.io/tls.
+    """`Store` in a Secret of type kubernetes.io/tls.
 
-    Beside `tls.crt` and `tls.key`, which every such Secret has, are `ca.crt`, the bundle, where cert-manager
-    has it too, and `ca.key`. What else somebody has put there, labels and annotations included, stays.
+    Besides `tls.crt` and `tls.key`, the Secret has the bundle in `ca.crt`, as with cert-manager, and
+    `ca.key`. Other entries, labels and annotations stay unchanged.
     """
 
     def __init__(self, transport: Transport, program: Program, *, namespace: str, name: str) -> None:
@@ -107,7 +107,7 @@ def _data(secret: dict[str, Any]) -> dict[str, bytes]:
 
 
 def _without_values(error: Forbidden | Invalid) -> str:
-    """What the server says; of an invalid Secret only which fields, as it may quote what they hold."""
+    """Return the server's message; for an invalid Secret only the fields, as the message may quote values."""
     if isinstance(error, Forbidden):
         return str(error)
     causes = error.details.get("causes") or []
@@ -122,12 +122,11 @@ _LATER = 5.0
 
 
 class SecretCertificate:
-    """Implements `CertificateSource` with what `follow` has read last.
+    """`CertificateSource` with the certificate that `follow` read last.
 
-    A read every five seconds rather than a watch: it is one object by its name, of which the API server has
-    little to do; there is no connection to lose, to resume and to tell from one that went silent; and nothing
-    waits for it, as what it brings is renewed a month before it is needed. Until there is a certificate, when
-    somebody does wait, it is read every second.
+    It polls every five seconds instead of watching. One GET by name costs the API server little, and there is
+    no connection to lose or to resume. A certificate is renewed a month before it expires, so the delay does
+    no harm. Until the first certificate exists, servers wait for it, and it polls every second.
     """
 
     def __init__(self, store: SecretStore, read_every: float | None = None) -> None:
@@ -148,7 +147,7 @@ class SecretCertificate:
         return self._pair
 
     async def follow(self) -> None:
-        """Read the Secret again and again, until cancelled. What went wrong is said when it changes."""
+        """Poll the Secret until cancelled; log a problem when it changes."""
         told = ""
         while True:
             try:
@@ -156,7 +155,7 @@ class SecretCertificate:
                 problem = "" if self._pair else f"{self._store} has no certificate yet: the leader makes it"
                 self._problem = problem
             except (StoreUnusable, KubeError) as error:
-                # What was read once is served on: a server that does not answer has not changed it.
+                # Keep serving the last certificate: an unreachable API server has not replaced it.
                 self._problem = problem = str(error)
                 if problem != told:
                     _log.warning("cannot read the certificate of the webhooks", error=problem)

@@ -13,7 +13,7 @@ from manager.tls.issue import Chance, new_authority
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What was seen of one object that tells the API server whom to trust: a configuration, or a CRD."""
+    """Observed state of one object that tells the API server which CAs to trust: a configuration or a CRD."""
 
     target: str
     """Names the object."""
@@ -31,22 +31,22 @@ class Sighting:
     """Whether it has just refused to be written."""
 
     def trusts(self, authority: Certificate) -> bool:
-        """Whether each of its webhooks does."""
+        """Return whether each of its webhooks does."""
         bundles = [certificates_in(bundle) for bundle in self.bundles]
         return bool(bundles) and all(authority in bundle for bundle in bundles)
 
     @property
     def authorities(self) -> tuple[Certificate, ...]:
-        """Whom at least one of its webhooks trusts."""
+        """Return the CAs that at least one of its webhooks trusts."""
         found = (each for bundle in self.bundles for each in certificates_in(bundle))
         return tuple(dict.fromkeys(each for each in found if each.is_authority))
 
 
 @dataclass(frozen=True, slots=True)
 class Authorize:
-    """Make an authority and put it before those that are kept in the bundle.
+    """Step that creates an authority and puts it before the kept ones in the bundle.
 
-    It signs nothing yet, unless there is nobody who trusts anybody else.
+    It signs nothing yet, unless no target trusts another authority.
     """
 
     kept: tuple[Certificate, ...]
@@ -58,7 +58,7 @@ class Authorize:
 
 @dataclass(frozen=True, slots=True)
 class Adopt:
-    """Put authorities into the stored bundle again that are in use, though somebody has lost them there."""
+    """Step that restores authorities to the stored bundle that targets still use."""
 
     authorities: tuple[Certificate, ...]
     """All that the bundle is to have."""
@@ -108,9 +108,10 @@ def after(
     authority: str,
     chance: Chance | None = None,
 ) -> Material:
-    """What is to be stored instead; `authority` names one that is made, and `chance` is for simulations.
+    """Return the material that a step stores.
 
-    Makes keys, and computes for some milliseconds.
+    `authority` names a new authority; `chance` is for simulations. It generates keys, and takes some
+    milliseconds.
     """
     old = stored.material
     match step:

@@ -1,4 +1,4 @@
-"""What is kept of certificates, and where, so that it outlives a process and several can share it."""
+"""Stored certificates and the stores that let them outlive a process and be shared between replicas."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CERTIFICATE, _KEY, _BUNDLE, _AUTHORITY_KEYS = "tls.crt", "tls.key", "ca.crt", "
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """The texts as they are stored, PEM all of them; any may be empty, damaged, or somebody else's."""
+    """PEM texts as stored; any of them may be empty, damaged or written by another program."""
 
     certificate: bytes = b""
     """`tls.crt`: what servers present."""
@@ -33,22 +33,22 @@ class Material:
 
     @classmethod
     def of(cls, entries: Mapping[str, bytes]) -> Material:
-        """What a Secret of type kubernetes.io/tls has under these names."""
+        """Build the material from the entries of a Secret of type kubernetes.io/tls."""
         return cls(*(entries.get(name, b"") for name in (_CERTIFICATE, _KEY, _BUNDLE, _AUTHORITY_KEYS)))
 
     def entries(self) -> dict[str, bytes]:
-        """The texts by name."""
+        """Return the texts by their names in a Secret."""
         texts = (self.certificate, self.key, self.bundle, self.authority_keys)
         return dict(zip((_CERTIFICATE, _KEY, _BUNDLE, _AUTHORITY_KEYS), texts, strict=True))
 
     @property
     def pair(self) -> KeyPair | None:
-        """What servers present; None while there is nothing."""
+        """Return the certificate and key that servers present; None if either is missing."""
         return KeyPair(self.certificate, self.key) if self.certificate and self.key else None
 
 
 class Stored:
-    """What a material means at one moment. Reading it computes for some milliseconds."""
+    """Interpretation of a material at one moment. Each property takes some milliseconds to compute."""
 
     def __init__(self, material: Material, now: datetime) -> None:
         self.material = material
@@ -56,38 +56,38 @@ class Stored:
 
     @cached_property
     def authorities(self) -> tuple[Certificate, ...]:
-        """Those of the bundle that are valid now."""
+        """Return the CAs of the bundle that are valid now."""
         found = certificates_in(self.material.bundle)
         return tuple(each for each in found if each.is_authority and each.valid_at(self._now))
 
     @cached_property
     def signers(self) -> tuple[Certificate, ...]:
-        """The authorities that we have the keys of, the newest first."""
+        """Return the authorities with a stored key, the newest first."""
         able = [each for each in self.authorities if each.public_key in self._keys]
         # Of two of the same second, the one that stands first was made later.
         return tuple(sorted(able, key=lambda each: each.since, reverse=True))
 
     @cached_property
     def serving(self) -> Certificate | None:
-        """The certificate that servers present, if its key is with it; valid or not, whoever signed it."""
+        """Return the stored certificate that has its key; it may be invalid, or of any issuer."""
         found = certificates_in(self.material.certificate)
         if not found or public_key_of(self.material.key) != found[0].public_key:
             return None
         return found[0]
 
     def authority(self, signer: Certificate) -> Authority:
-        """One of `signers`, ready to sign."""
+        """Return one of `signers` as an authority that can sign."""
         return Authority(signer.pem, self._keys[signer.public_key])
 
     @cached_property
     def _keys(self) -> dict[bytes, bytes]:
-        """Private keys by their public part."""
+        """Return private keys by their public key."""
         keys = keys_in(self.material.authority_keys)
         return {public: key for key in keys if (public := public_key_of(key)) is not None}
 
 
 def bundled(authorities: Iterable[Certificate]) -> bytes:
-    """The authorities as one text."""
+    """Concatenate the authorities' PEM texts without duplicates."""
     return b"".join(each.pem for each in dict.fromkeys(authorities))
 
 
@@ -96,12 +96,12 @@ class StoreUnusable(Exception):
 
 
 class Changed(Exception):
-    """Somebody else has written meanwhile; nothing has been written now."""
+    """Conflict: another process wrote meanwhile, so this write did not happen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a store had when it was read."""
+    """Content of a store at the time of reading."""
 
     material: Material
 
@@ -110,15 +110,15 @@ class Snapshot:
 
 
 class Store(Protocol):
-    """Keeps one material."""
+    """Storage of one material."""
 
     def __str__(self) -> str:
         """Where it is, for messages."""
 
     async def read(self) -> Snapshot:
-        """What is there now; an empty material where there is nothing.
+        """Return the current content; an empty material if nothing is stored.
 
-        Raises `StoreUnusable` for what will not go away by itself, else a `KubeError`.
+        Raises `StoreUnusable` for a problem that does not go away by itself, otherwise a `KubeError`.
         """
 
     async def write(self, material: Material, instead_of: Snapshot) -> None:

@@ -1,4 +1,4 @@
-"""What tells the API server whom to trust: the webhook configurations, and the CRDs that are converted."""
+"""Objects that tell the API server which CAs to trust: webhook configurations and converted CRDs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEADLINE = 10.0
 
 
 class Absent(Exception):
-    """There is nothing to write a bundle into; one line that says why, and what would change that."""
+    """Missing place for a CA bundle; the one-line message says why, and what would change that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,16 @@ class Found:
 
 
 class Target(Protocol):
-    """One object of the API server's that has CA bundles."""
+    """API server object that holds CA bundles."""
 
     def __str__(self) -> str:
         """Kind and name, for messages."""
 
     async def look(self) -> Found:
-        """As it is now. Raises `Absent`, and `KubeError` when it cannot be told."""
+        """Read the object's current state.
+
+        Raises `Absent`, and `KubeError` when the state cannot be read.
+        """
 
     async def inject(self, found: Found, bundle: bytes) -> None:
         """Put the bundle everywhere in it, if it is still as it was found.
@@ -59,7 +62,7 @@ class Target(Protocol):
 
 
 def bundle_of(client_config: Mapping[str, Any]) -> bytes:
-    """The CA bundle in a clientConfig; empty when there is none, or nothing that can be one."""
+    """Return the CA bundle of a clientConfig; empty when it is missing or not base64."""
     try:
         return base64.b64decode(client_config.get("caBundle") or "", validate=True)
     except (binascii.Error, ValueError, TypeError):
@@ -67,9 +70,10 @@ def bundle_of(client_config: Mapping[str, Any]) -> bytes:
 
 
 def hosts_of(client_config: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names that a server's certificate must have for a clientConfig.
+    """Return the host names that a server's certificate must cover for a clientConfig.
 
-    API servers ask for the first of a Service's two; the other one is for people in the cluster.
+    For a Service, the API server checks the first of the two names; clients in the cluster use the
+    second one.
     """
     if url := client_config.get("url"):
         try:
@@ -85,7 +89,7 @@ def hosts_of(client_config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _normal(host: str) -> str:
-    """An address in the one way in which certificates show it."""
+    """Return the host with an IP address in canonical form, as certificates show it."""
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:
@@ -93,7 +97,7 @@ def _normal(host: str) -> str:
 
 
 def _contains(found: object, wanted: object) -> bool:
-    """Whether all that is wanted is there; what the server has added is not looked at."""
+    """Return whether `found` contains everything in `wanted`; fields that the server added are ignored."""
     if isinstance(found, dict) and isinstance(wanted, dict):
         return all(name in found and _contains(found[name], value) for name, value in wanted.items())
     if isinstance(found, list) and isinstance(wanted, list):
@@ -102,7 +106,7 @@ def _contains(found: object, wanted: object) -> bool:
 
 
 async def _get(transport: Transport, path: str) -> dict[str, Any]:
-    """The object at `path`. Raises `KubeError`, `NotFound` among them."""
+    """Return the object at `path`. Raises `KubeError`, including `NotFound`."""
     return json_object(await transport.request("GET", path, deadline=_DEADLINE), "an object")
 
 
@@ -128,16 +132,16 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def _noted(found: Mapping[str, Any], written: JsonObject) -> dict[str, str]:
-    """Return the annotations of an object on which `written` is noted, as `kubectl apply` does.
+    """Return an object's annotations with `written` in the last-applied annotation, as `kubectl apply` does.
 
-    kubectl takes away of what is noted whatever a later apply no longer names, and leaves alone what others
-    have written. So a URL of ours would stay beside the Service that an installation names. The API server
-    takes only one of them, and would refuse to apply until somebody took the URL away.
+    `kubectl apply` removes recorded fields that a later apply no longer names, and keeps unrecorded ones.
+    Without the record, our URL would remain beside the Service of a later installation. The API server
+    accepts only one of the two, and would refuse the apply until an administrator removed the URL.
 
     Args:
-        found: the object as it is; empty if there is none.
-        written: the part of it that is to be ours, with apiVersion, kind and name. It takes the place of what
-            was noted of the same fields; what was noted of others stays noted.
+        found: the current object; empty if there is none.
+        written: our part of the object, with apiVersion, kind and name. It replaces what was recorded of the
+            same fields; records of other fields stay.
     """
     annotations: dict[str, str] = dict((found.get("metadata") or {}).get("annotations") or {})
     before = _decoded(annotations.get(_LAST_APPLIED, ""))
@@ -149,7 +153,7 @@ def _noted(found: Mapping[str, Any], written: JsonObject) -> dict[str, str]:
 
 
 def _decoded(note: str) -> JsonObject:
-    """A note that nobody can read counts as none: kubectl would not apply either."""
+    """Parse a last-applied annotation; an unreadable one counts as empty, as kubectl rejects it too."""
     try:
         decoded = orjson.loads(note)
     except orjson.JSONDecodeError:
@@ -158,20 +162,22 @@ def _decoded(note: str) -> JsonObject:
 
 
 class InstalledConfiguration:
-    """Implements `Target` with a configuration that belongs to who installs us: only its bundles are ours.
+    """`Target` for an installed webhook configuration, where only the CA bundles of our webhooks are ours.
 
-    Webhooks of others in it are left alone, as they have authorities of their own.
+    Other programs' webhooks in the configuration stay unchanged, as they have their own CAs.
     """
 
     def __init__(
         self, transport: Transport, kind: str, name: str, webhooks: Iterable[str], *, field_manager: str
     ) -> None:
-        """Args:
-        transport: for the requests.
-        kind: MutatingWebhookConfiguration or ValidatingWebhookConfiguration.
-        name: of the configuration.
-        webhooks: the names of ours in it.
-        field_manager: under which writes are booked.
+        """Select our webhooks in one configuration.
+
+        Args:
+            transport: for the requests.
+            kind: MutatingWebhookConfiguration or ValidatingWebhookConfiguration.
+            name: of the configuration.
+            webhooks: the names of ours in it.
+            field_manager: under which writes are booked.
         """
         self._transport = transport
         self._kind, self._name = kind, name
@@ -195,7 +201,7 @@ class InstalledConfiguration:
         return Found(tuple(map(bundle_of, configs)), tuple(hosts), intact=True, body=body)
 
     async def inject(self, found: Found, bundle: bytes) -> None:
-        """See `Target`. What it tests are the names and addresses of the webhooks, and their old bundles."""
+        """Write `bundle` as `Target` describes; the patch tests names, addresses and old bundles."""
         text = base64.b64encode(bundle).decode()
         operations: list[dict[str, Any]] = []
         for index, webhook in self._ours(found.body):
@@ -214,11 +220,11 @@ class InstalledConfiguration:
 
 
 class WrittenConfiguration:
-    """Implements `Target` with a configuration that is ours as a whole, for webhooks reached by a URL.
+    """`Target` for a webhook configuration that this program writes as a whole, with webhooks behind a URL.
 
-    It is replaced rather than applied: what another manager of fields has put there, such as the Service of
-    an installation, would stay beside our URL, and the API server takes only one of them. An installation
-    that is applied later takes it back (see `_noted`).
+    The configuration is replaced rather than applied. Applying would keep other managers' fields, such as the
+    Service of an installation, beside our URL, and the API server accepts only one of the two. A later
+    installation takes the configuration back (see `_noted`).
     """
 
     def __init__(
@@ -229,11 +235,13 @@ class WrittenConfiguration:
         field_manager: str,
         until_stopped: UntilStopped | None = None,
     ) -> None:
-        """Args:
-        transport: for the requests.
-        wanted: all of it but the CA bundles.
-        field_manager: under which writes are booked.
-        until_stopped: marks it as one that goes when the manager stops.
+        """Take the configuration to write.
+
+        Args:
+            transport: for the requests.
+            wanted: all of it but the CA bundles.
+            field_manager: under which writes are booked.
+            until_stopped: marks it as one that goes when the manager stops.
         """
         self._until_stopped = until_stopped
         self._transport = transport
@@ -271,7 +279,7 @@ class WrittenConfiguration:
             for each in self._wanted["webhooks"]
         ]
         written = {**self._wanted, "webhooks": webhooks}
-        # What others keep in its metadata stays, and with it the version that makes this a precondition.
+        # Other metadata stays, including the resource version, which makes the write conditional.
         metadata = found.body.get("metadata") or self._wanted["metadata"]
         if (mark := self._until_stopped) is not None:
             metadata = {**metadata, "labels": {**(metadata.get("labels") or {}), **mark.labels}}
@@ -292,9 +300,9 @@ def _collection(kind: str) -> str:
 
 
 class ConvertedDefinition:
-    """Implements `Target` with the conversion of a CustomResourceDefinition. The rest of it is not ours.
+    """`Target` for the conversion of a CustomResourceDefinition; the rest of the CRD is not ours.
 
-    Where nothing else is wanted, conversion is as who installed the CRD has it, but for the bundle.
+    Without `wanted`, the installed conversion stays as it is, except for the CA bundle.
     """
 
     def __init__(
@@ -306,13 +314,15 @@ class ConvertedDefinition:
         wanted: JsonObject | None = None,
         until_stopped: UntilStopped | None = None,
     ) -> None:
-        """Args:
-        transport: for the requests.
-        name: of the CRD, such as "pets.petstore.example.com".
-        field_manager: under which writes are booked.
-        wanted: what its `spec.conversion` is to be but for the bundle, until somebody applies another one
-            (see `_noted`); None is what somebody has installed.
-        until_stopped: marks what is wanted as something that goes when the manager stops.
+        """Select the CRD and, optionally, the conversion to write.
+
+        Args:
+            transport: for the requests.
+            name: of the CRD, such as "pets.petstore.example.com".
+            field_manager: the field manager of the writes.
+            wanted: the desired `spec.conversion` without the bundle, until a later apply replaces it (see
+                `_noted`); None keeps the installed conversion.
+            until_stopped: marks the written conversion for removal when the manager stops.
         """
         self._until_stopped = until_stopped
         self._transport = transport
@@ -341,7 +351,7 @@ class ConvertedDefinition:
         return Found((bundle_of(config),), hosts_of(config), intact=True, body=body)
 
     async def inject(self, found: Found, bundle: bytes) -> None:
-        """See `Target`. What it tests is all of the conversion; where that is ours, the version too."""
+        """Write `bundle` as `Target` describes; the patch tests the conversion, and a version of ours."""
         conversion = _conversion(found.body)
         wanted = self._wanted or conversion
         config = {**_client_config(wanted), "caBundle": base64.b64encode(bundle).decode()}
@@ -369,7 +379,7 @@ class ConvertedDefinition:
 
 
 def _conversion(definition: Any) -> dict[str, Any]:
-    """What `spec.conversion` is; the server fills it in where it was left out."""
+    """Return `spec.conversion`; the API server fills in a default where it was omitted."""
     return (definition.get("spec") or {}).get("conversion") or {}
 
 

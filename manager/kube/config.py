@@ -41,7 +41,7 @@ IN_CLUSTER = "in the cluster"
 
 
 class ClusterConfig:
-    """One API server and one identity.
+    """API server address and client identity.
 
     Attributes:
         server: the API server's URL; its path, if any, comes before every request's.
@@ -80,11 +80,11 @@ class ClusterConfig:
         self._obtaining: object | None = None
 
     async def authorization(self, *, rejected: str | None = None) -> str | None:
-        """The Authorization header to send now, or None to send none, as over plain HTTP always.
+        """Return the Authorization header to send now; None to send none, as always over plain HTTP.
 
         Args:
-            rejected: the header that the server just answered with 401. The answer is another one
-                if others can be obtained, else the same.
+            rejected: the header that the server just answered with 401. The result is another header if other
+                credentials can be obtained, else the same.
 
         Raises:
             ConfigError: credentials could never be obtained.
@@ -99,10 +99,10 @@ class ClusterConfig:
         return obtained.header
 
     async def ssl_context(self) -> ssl.SSLContext | None:
-        """The TLS context to connect with now, None for plain HTTP; another object once files changed.
+        """Return the TLS context for new connections, None for plain HTTP; a new object after files change.
 
         Raises:
-            ConfigError: the files that it is made of do not make one.
+            ConfigError: the files do not make a valid context.
         """
         return None if self._tls is None else await self._tls.context()
 
@@ -118,7 +118,7 @@ class ClusterConfig:
         return header, context
 
     def tls_failed(self) -> None:
-        """A connection failed for reasons of certificates: look soon whether they were replaced."""
+        """Check the TLS files soon for replacements, after a connection failed because of certificates."""
         self.at_hand_until, self._obtaining = 0.0, None
         if self._tls is not None:
             self._tls.check_soon()
@@ -230,7 +230,7 @@ def _secured_by(choice: Choice) -> str:
 
 
 def _url(address: str, label: str) -> URL:
-    if "@" in address:  # before it there may be a password, of which any part may look like a host or a path
+    if "@" in address:  # a password may precede the "@", and part of it may look like a host or a path
         raise ConfigError(
             f"{label}: a user or a password is no part of it: they belong into the user's entry"
         )

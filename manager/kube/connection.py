@@ -1,7 +1,7 @@
-"""One HTTP/1.1 connection: requests go out one after the other, and each waits for its answer.
+"""HTTP/1.1 connection that sends one request at a time and waits for its response.
 
-Less than a general HTTP client, and so for a fraction of its cost: nothing is redirected, decompressed, kept
-in a jar or sent again, there is no HEAD, and head and body of a request leave in one piece.
+It is cheaper than a general HTTP client because it does less: no redirects, decompression, cookies, retries
+or HEAD. The head and the body of a request leave in one piece.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class _HeadReader:
 
 
 class Answer:
-    """Implements `manager.kube.wire.WireResponse`: its connection fills it in, and the caller reads it.
+    """`manager.kube.wire.WireResponse` that its connection fills in, and the caller reads.
 
     Attributes:
         status: the HTTP status code; 0 until the whole head is there.
@@ -205,7 +205,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it is open and the next request can be sent."""
+        """Return whether it is open and the next request can be sent."""
         return self._answer is None and self._transport is not None and not self._transport.is_closing()
 
     async def ask(self, head: bytes, body: bytes, permit: Callable[[], None] | None) -> Answer:
@@ -257,14 +257,14 @@ class Connection(asyncio.Protocol):
 
     async def wait_closed(self) -> None:
         """Return once nothing is left of it."""
-        await asyncio.shield(self._lost)  # whoever gives up waiting must not end it for the others
+        await asyncio.shield(self._lost)  # a cancelled waiter must not cancel the others
 
     async def _send_rest(
         self, transport: asyncio.Transport, answer: Answer, body: bytes, permit: Callable[[], None] | None
     ) -> bool:
         """Send what comes after the first piece; answers whether all of it went, or an answer came first."""
         for start in range(PIECE, len(body), PIECE):
-            await asyncio.sleep(0)  # everybody else gets a turn
+            await asyncio.sleep(0)  # let other tasks run
             if self._writable is not None:
                 await self._writable
             if answer.status or transport.is_closing():
@@ -275,17 +275,17 @@ class Connection(asyncio.Protocol):
             transport.write(body[start : start + PIECE])
         return True
 
-    # What the event loop calls.
+    # Callbacks of the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It can be used."""
+        """Store the transport; the connection is usable from now on."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         """Read on."""
         answer = self._answer
         if answer is None:
-            self.abort()  # nobody asked
+            self.abort()  # data without a request
             return
         self._besides += len(data)
         if not answer.status:
@@ -299,7 +299,7 @@ class Connection(asyncio.Protocol):
             self._give_up("the answer has too much besides its body")
 
     def connection_lost(self, error: Exception | None) -> None:
-        """It is gone."""
+        """Complete or fail the pending response, as the connection is gone."""
         self._transport = None
         self.resume_writing()
         answer = self._answer
@@ -312,24 +312,24 @@ class Connection(asyncio.Protocol):
         self._lost.set_result(None)
 
     def pause_writing(self) -> None:
-        """The server is slow to take what it is sent."""
+        """Block writers, as the server reads too slowly."""
         self._writable = asyncio.get_running_loop().create_future()
 
     def resume_writing(self) -> None:
-        """The server has caught up, or never will."""
+        """Release blocked writers, as the server caught up or the connection is gone."""
         writable, self._writable = self._writable, None
         if writable is not None and not writable.done():
             writable.set_result(None)
 
-    # What the parser calls.
+    # Callbacks of the parser
 
     def on_message_begin(self) -> None:
-        """An answer begins."""
+        """Check that a request waits for the response that begins."""
         if self._answer is None:
             raise ValueError("more than was asked for")
 
     def on_headers_complete(self) -> None:
-        """The body comes next, if there is one."""
+        """Store the status and the headers of the response; a body may follow."""
         answer = self._answer
         assert answer is not None
         status: int = self._parser.get_status_code()
@@ -357,7 +357,7 @@ class Connection(asyncio.Protocol):
             answer.wake()
 
     def on_message_complete(self) -> None:
-        """That was the answer, or one that only says that it will come."""
+        """Finish the response, unless it is informational (1xx) and the final one follows."""
         answer = self._answer
         assert answer is not None
         if not answer.status:
@@ -365,7 +365,7 @@ class Connection(asyncio.Protocol):
         self._answer = None
         answer.complete = True
         if answer.paused:
-            answer.resume()  # for the next answer, if nobody wants the rest of this one
+            answer.resume()  # for the next response, in case the caller stopped reading this one
         answer.wake()
         if (self._sending or not self._parser.should_keep_alive()) and self._transport is not None:
             self._transport.close()
@@ -383,6 +383,6 @@ class Connection(asyncio.Protocol):
 
 
 def _has_no_end(answer: Answer) -> bool:
-    """Whether an answer goes on until the server hangs up."""
+    """Return whether an answer goes on until the server hangs up."""
     framed = "Content-Length" in answer.headers or "Transfer-Encoding" in answer.headers
     return not framed and answer.status not in _WITHOUT_BODY

@@ -1,4 +1,4 @@
-"""Who this process is to the API server: the Authorization header, kept fresh."""
+"""Credentials of this process for the API server: the Authorization header, kept fresh."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Obtained:
 
 
 def one_line(header: str, label: str) -> str:
-    """The header, if it can be sent; raises ConfigError, which never repeats it, if it cannot.
+    """Return the header if it can be sent; raise `ConfigError` if not, without repeating the header.
 
-    `label` names in messages what it came from.
+    `label` names the header's origin in messages.
     """
     if header.isascii() and header.isprintable():
         return header
@@ -48,7 +48,7 @@ def one_line(header: str, label: str) -> str:
 
 
 class Credentials(ABC):
-    """Keeps what `obtain` gives for its lifetime; all who need new ones share one call."""
+    """Cache of credentials from `obtain` for their lifetime; concurrent callers share one call."""
 
     REJECTED_INTERVAL = RETRY_INTERVAL
     """Seconds between two calls of `obtain` that the server asks for by its 401."""
@@ -132,12 +132,12 @@ class FixedCredentials(Credentials):
         self._header = header
 
     async def obtain(self, *, rejected: bool) -> Obtained:  # noqa: ARG002 - there is only this one
-        """The same again."""
+        """Return the same header each time."""
         return Obtained(self._header)
 
 
 class TokenFile(Credentials):
-    """A bearer token in a file that somebody else renews, as the kubelet does for a service account."""
+    """Bearer token in a file that another program renews, as the kubelet does for a service account."""
 
     LIFETIME = 60.0
     """Seconds before the file is read again; a token is replaced long before it expires."""
@@ -146,13 +146,13 @@ class TokenFile(Credentials):
     """To read a file costs less than the request that was rejected, and it may be a new one by now."""
 
     def __init__(self, path: Path, *, label: str) -> None:
-        """The token in `path`, called `label` in messages."""
+        """Read the token from `path`, which messages call `label`."""
         super().__init__()
         self._path = path
         self._label = label
 
     async def obtain(self, *, rejected: bool) -> Obtained:  # noqa: ARG002 - the file is read anew anyway
-        """The token as the file has it now."""
+        """Read the current token from the file."""
         content = await in_thread(Pem(self._label, path=self._path).read)
         # The line end that many a token file has must not get into a header.
         token = content.decode("utf-8", "replace").strip()

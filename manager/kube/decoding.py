@@ -1,7 +1,7 @@
-"""The bodies of answers, decoded; that of a watch is framed as one JSON event per line.
+"""Decoding of response bodies; a watch's body has one JSON event per line.
 
-Whatever is wrong with one is a ProtocolError that does not quote it: an answer may hold a Secret, and errors
-go into logs, statuses and Events.
+Every fault in a body raises a `ProtocolError` that does not quote it: the body may contain a Secret, and
+errors go into logs, statuses and Events.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MALFORMED = (msgspec.DecodeError, ValueError, RecursionError)
 
 
 class Decoder(Generic[T]):
-    """Decodes JSON into a type; raises `ProtocolError` for anything else.
+    """Decoder of JSON into a type; raises `ProtocolError` for anything else.
 
     Fields that the type does not name may have any number of levels. Where the interpreter's stack ends, the
     deeper levels are cut off first.
@@ -34,9 +34,10 @@ class Decoder(Generic[T]):
     __slots__ = ("_around", "_decode", "_what")
 
     def __init__(self, kind: type[T], what: str, *, around: int = 0) -> None:
-        """`what` names in messages what is decoded, with its article: "a list".
+        """Prepare a decoder.
 
-        `around` is the number of levels around each object in it.
+        `what` names the decoded body in messages, with its article: "a list". `around` is the number of JSON
+        levels around each object in it.
         """
         self._decode = msgspec.json.Decoder(kind).decode
         self._what = what
@@ -188,7 +189,7 @@ LINE_LIMIT = 64 * 1024 * 1024
 
 
 class WatchEvent(msgspec.Struct, frozen=True, gc=False):
-    """One event.
+    """Event of a watch.
 
     Attributes:
         type: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
@@ -200,10 +201,9 @@ class WatchEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 async def lines(chunks: AsyncIterator[bytes], *, limit: int = LINE_LIMIT) -> AsyncGenerator[bytes, None]:
-    """Cut pieces of any size into lines, without the line ends; empty lines are left out.
+    """Split chunks of any size into lines without their line ends; skip empty lines.
 
-    What comes after the last line end is never given out: the connection ended in the middle of
-    an event.
+    Bytes after the last line end are dropped: the connection ended in the middle of an event.
 
     Raises:
         ProtocolError: a line is longer than `limit` bytes.
@@ -237,9 +237,9 @@ _USUAL = [(kind, b'{"type":"%b","object":' % kind.encode()) for kind in ("ADDED"
 
 
 def _usual_event(line: bytes) -> WatchEvent | None:
-    """An event as API servers write it, without a look at the object, which who reads it decodes anyway.
+    """Parse an event in the form that API servers write; leave the object undecoded for the caller.
 
-    None for anything else, and for what takes long to read if it is nested too deeply.
+    Return None for any other form, and for an event that is slow to decode if deeply nested.
     """
     if len(line) <= SMALL and line.endswith(b"}}"):
         for kind, begins in _USUAL:
@@ -249,7 +249,10 @@ def _usual_event(line: bytes) -> WatchEvent | None:
 
 
 async def watch_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[WatchEvent, None]:
-    """The events of a watch; raises what an ERROR event says, and `ProtocolError` for what is none."""
+    """Yield the events of a watch.
+
+    Raises the `ApiError` of an ERROR event, and `ProtocolError` for a line that is no event.
+    """
     portions = Portions()
     async for line in lines(chunks):
         event = _usual_event(line)

@@ -36,7 +36,7 @@ async def dial(
     names: Names,
     open_socket: Callable[[AddrInfoType], socket.socket],
 ) -> Connection:
-    """A new connection to the configured server.
+    """Open a new connection to the configured server.
 
     Args:
         config: where the server is.
@@ -63,7 +63,7 @@ async def dial(
 
 
 def proxy_authorization(proxy: URL) -> str | None:
-    """The Proxy-Authorization header for the user that a proxy's URL names, if it names one."""
+    """Return the Proxy-Authorization header for the user in a proxy's URL; None without a user."""
     if proxy.user is None:
         return None
     named = f"{proxy.user}:{proxy.password or ''}"
@@ -124,7 +124,7 @@ async def _through(
 async def _connect(
     to: URL, names: Names, open_socket: Callable[[AddrInfoType], socket.socket]
 ) -> socket.socket:
-    """A socket with a TCP connection, by whichever of the host's addresses answers first."""
+    """Return a connected TCP socket, by whichever of the host's addresses answers first."""
     return await start_connection(
         await names.addresses(to.raw_host or "", to.port or 0),
         happy_eyeballs_delay=_NEXT_ADDRESS_AFTER,
@@ -145,8 +145,8 @@ async def _use(
             server_hostname=name if context is not None else None,
         )
     except BaseException:
-        # Cancelled in the moment in which it came up, it would go on to close in good order, on a socket
-        # that is gone and whose number somebody else may have by then.
+        # A transport cancelled at the moment of connecting would still close gracefully, on a closed socket
+        # whose number another socket may have by then.
         speaking.abort()
         connected.close()
         raise
@@ -154,13 +154,13 @@ async def _use(
 
 
 def _name(config: ClusterConfig) -> str:
-    """The name that the server's certificate has to have."""
+    """Return the name that the server's certificate must have."""
     # One that ends in a dot is the same name, and no certificate spells it so.
     return config.tls_server_name or (config.server.raw_host or "").rstrip(".")
 
 
 class _Tunnel(asyncio.Protocol):
-    """Asks an HTTP proxy for a connection to somewhere else (CONNECT)."""
+    """Client of an HTTP proxy that requests a tunnel to the server (CONNECT)."""
 
     def __init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
@@ -168,7 +168,7 @@ class _Tunnel(asyncio.Protocol):
         self._answered: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def open(self, target: str, authorization: str | None) -> asyncio.Transport:
-        """The transport, once it leads to `target` (host and port); raises Unreachable if it is refused."""
+        """Return the transport once it leads to `target` (host and port); raise `Unreachable` on refusal."""
         assert self._transport is not None
         head = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n"
         if authorization is not None:
@@ -181,7 +181,7 @@ class _Tunnel(asyncio.Protocol):
 
     def abort(self) -> None:
         """Give it up."""
-        self._answered.cancel()  # nobody waits for it, and nobody would see an error
+        self._answered.cancel()  # no task waits for it, so its error would be lost
         if self._transport is not None:
             self._transport.abort()
 

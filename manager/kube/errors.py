@@ -77,7 +77,7 @@ class ProtocolError(KubeError):
 
 
 class Fenced(KubeError):
-    """This process may no longer write (another one may be leading); the request was not sent."""
+    """Write that was not sent because this process may no longer write (another one may be leading)."""
 
 
 class TransportError(KubeError):
@@ -130,7 +130,7 @@ class ApiError(KubeError):
 
     @property
     def is_namespace_terminating(self) -> bool:
-        """Whether something was not made because its namespace is being deleted."""
+        """Return whether something was not made because its namespace is being deleted."""
         causes = self.details.get("causes")
         if not isinstance(causes, list | tuple):
             return False
@@ -142,7 +142,7 @@ class BadRequest(ApiError):
 
 
 class Unauthorized(ApiError):
-    """401: the server does not know who is asking; the credentials are missing, wrong or expired."""
+    """401: the server does not know the client; the credentials are missing, wrong or expired."""
 
 
 class Forbidden(ApiError):
@@ -156,7 +156,7 @@ class Forbidden(ApiError):
 
     @property
     def missing_right(self) -> RbacRule | None:
-        """The right that no role grants; None where another than the authorizer has refused."""
+        """Return the permission that no role grants; None if the refusal is not the authorizer's."""
         found = _unauthorized(self.message)
         return None if found is None else RbacRule((found["group"],), (found["resource"],), (found["verb"],))
 
@@ -271,13 +271,13 @@ _status_decoder = msgspec.json.Decoder(_Status)
 
 
 def error_from(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """The error for an answer whose status is not a success; takes any body, an HTML page included.
+    """Return the error for an unsuccessful response with any body, such as an HTML page.
 
     Args:
         status: the HTTP status code.
-        headers: the answer's headers; Retry-After and Content-Type are looked at.
-        body: the answer's body, normally a Status. Else it is shown if it is plain text, as proxies send it:
-            anything else might be an object that has secrets.
+        headers: the response's headers; only Retry-After and Content-Type matter.
+        body: the response's body, normally a Status. Other bodies are shown only if they are plain text, as
+            proxies send it; anything else might be an object with secrets.
     """
     retry_after = retry_after_seconds(headers.get("Retry-After"))
     answer = _decode(body)
@@ -288,7 +288,7 @@ def error_from(status: int, headers: Mapping[str, str], body: bytes) -> ApiError
 
 
 def status_error(raw: bytes | memoryview | msgspec.Raw) -> ApiError:
-    """The error that a bare Status stands for, as a watch's ERROR event carries it."""
+    """Return the error that a bare Status stands for, such as the one in a watch's ERROR event."""
     answer = _decode(raw)
     if answer is None:
         return ServerError(500, "", "an error that is no Status")
@@ -296,9 +296,9 @@ def status_error(raw: bytes | memoryview | msgspec.Raw) -> ApiError:
 
 
 def retry_after_seconds(value: str | None) -> float | None:
-    """A Retry-After header as seconds from now, or None if it is absent or means nothing.
+    """Return a Retry-After header as seconds from now; None if it is absent or invalid.
 
-    It is a number of seconds, or a date in any of the three forms of HTTP. The answer is never negative,
+    It is a number of seconds, or a date in any of the three forms of HTTP. The result is never negative,
     and never more than `LONGEST_RETRY_AFTER`.
     """
     text = "" if value is None else value.strip(" \t")
@@ -353,7 +353,7 @@ def _class_for(status: int, reason: str) -> type[ApiError]:
 
 
 def _plain_message(status: int, body: bytes) -> str:
-    """What to say of an answer that came from a proxy, or from a server that is not an API server."""
+    """Return a message for a response from a proxy or another server that is no API server."""
     try:
         phrase = f"{status} {HTTPStatus(status).phrase}"
     except ValueError:

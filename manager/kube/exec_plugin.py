@@ -1,7 +1,7 @@
-"""Credentials from a program, as the `exec` of a kubeconfig's user asks for.
+"""Credentials from an external program, as the `exec` of a kubeconfig's user configures.
 
-It is told of the cluster if `provideClusterInfo` asks for that, and ended when it takes too long or nobody
-waits any more.
+The program gets cluster information if `provideClusterInfo` is set. It is ended when it takes too long or
+no caller waits any more.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class _Credential(msgspec.Struct, rename="camel"):
 
 
 class _Output(asyncio.SubprocessProtocol):
-    """What the program prints, as far as it is of use."""
+    """Collected output of the program."""
 
     def __init__(self) -> None:
         self.printed = bytearray()
@@ -119,7 +119,7 @@ class _Output(asyncio.SubprocessProtocol):
 
 
 class ExecCredentials(Credentials):
-    """What the program gives, until it expires or the server rejects it."""
+    """Credentials from the program, until they expire or the server rejects them."""
 
     def __init__(
         self,
@@ -129,12 +129,14 @@ class ExecCredentials(Credentials):
         cluster: Mapping[str, Any],
         environ: Mapping[str, str],
     ) -> None:
-        """Args:
-        spec: how to call it.
-        label: what to call it in messages.
-        folder: where a command that is a relative path starts from.
-        cluster: what the program is told of the cluster, if it asks to be.
-        environ: the environment it inherits.
+        """Configure the program.
+
+        Args:
+            spec: how to call it.
+            label: what to call it in messages.
+            folder: where a command that is a relative path starts from.
+            cluster: what the program is told of the cluster, if it asks to be.
+            environ: the environment it inherits.
         """
         super().__init__()
         self.spec, self.label, self.folder, self.cluster, self.environ = spec, label, folder, cluster, environ
@@ -180,7 +182,7 @@ class ExecCredentials(Credentials):
             with contextlib.suppress(ProcessLookupError):
                 transport.kill()
             await output.ended.wait()
-            # What the program has started may have its pipes still.
+            # Children of the program may still hold its pipes.
             transport.close()
         if len(output.printed) > LARGEST:
             raise ConfigError(f"{self.label}: prints more than {LARGEST} bytes")

@@ -59,14 +59,14 @@ _is_line = re.compile(r"[^\r\n\0]*").fullmatch
 
 
 class HttpWire:
-    """Implements `manager.kube.wire.Wire` over HTTP/1.1 with keep-alive."""
+    """`manager.kube.wire.Wire` over HTTP/1.1 with keep-alive."""
 
     def __init__(self, config: ClusterConfig, *, connections: int = CONNECTIONS) -> None:
-        """A wire to the configured API server; connects when it is first used.
+        """Create a wire to the configured API server; it connects at its first use.
 
         Args:
-            config: where the server is and who to be there.
-            connections: how many requests may be under way at once, streams aside; more wait.
+            config: the server's address and this client's identity.
+            connections: maximum of concurrent requests, without streams; further requests wait.
         """
         self._config = config
         self._limit = connections
@@ -82,7 +82,7 @@ class HttpWire:
 
     @property
     def host(self) -> str:
-        """The API server's host and port."""
+        """Return the API server's host and port."""
         return self._host
 
     def exchange(self, request: WireRequest) -> _Exchange:
@@ -189,7 +189,7 @@ class HttpWire:
 
 
 class _Exchange:
-    """One request and its answer; holds one of the free connections unless it is a stream."""
+    """Request with its response; it holds one of the free connections unless it is a stream."""
 
     __slots__ = ("_config", "_connection", "_pool", "_request", "_wire")
 
@@ -286,7 +286,7 @@ class ConnectionPool:
             self.waiting -= 1
 
     def take_idle(self, context: ssl.SSLContext | None) -> Connection | None:
-        """A connection that was made with this TLS context and is idle; to be given back in any case.
+        """Return an idle connection with this TLS context, or None; the caller must give it back.
 
         Raises:
             ConnectionLost: connections were reset.
@@ -302,7 +302,7 @@ class ConnectionPool:
         return None
 
     async def open(self, context: ssl.SSLContext | None) -> Connection:
-        """A new connection with this TLS context; to be given back in any case.
+        """Open a new connection with this TLS context; the caller must give it back.
 
         Raises:
             Unreachable: none came up.
@@ -343,7 +343,7 @@ class ConnectionPool:
                 # The event loop finds the connection at its end and closes it, which resets it.
                 each.shutdown(socket.SHUT_RDWR)
         for connection in list(self._open):
-            # That end must not look as if it were the server's, and the end of an answer.
+            # The peer must not take this abort for the regular end of a response.
             connection.abort()
 
     async def aclose(self) -> None:
@@ -372,9 +372,9 @@ class ConnectionPool:
         family, kind, protocol, *_ = address
         opened = socket.socket(family, kind, protocol)
         opened.setblocking(False)
-        # Whoever closes a connection here wants nothing more of it. In good order, the system would go on
-        # delivering a write that was given up, for minutes if the network is down, even for a process
-        # that has died meanwhile.
+        # A caller that closes a connection has given up its request. With a graceful close, the system
+        # would still deliver an abandoned write, for minutes if the network is down, even for a dead
+        # process.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         _notice_death(opened)
         self._sockets.add(opened)

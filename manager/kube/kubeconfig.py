@@ -35,9 +35,9 @@ class Entry:
     path: Path
 
     def text(self, key: str) -> str | None:
-        """The value of a key that holds text; None where it is absent or empty.
+        """Return the text at a key; None if it is absent or empty.
 
-        Raises `ConfigError` where it is something else.
+        Raises `ConfigError` if the value is not text.
         """
         value = self.value.get(key)
         if value is None or value == "":
@@ -47,16 +47,16 @@ class Entry:
         return value
 
     def flag(self, key: str) -> bool:
-        """The value of a key that is true or false; raises `ConfigError` where it is something else."""
+        """Return the boolean at a key; raise `ConfigError` if the value is not a boolean."""
         value = self.value.get(key, False)
         if not isinstance(value, bool):
             raise ConfigError(f"{self.path}: {key} of {self.name!r} is neither true nor false")
         return value
 
     def several(self, key: str) -> list[Any]:
-        """The value of a key that holds a list; empty where it is absent.
+        """Return the list at a key; empty if it is absent.
 
-        Raises `ConfigError` where it is something else.
+        Raises `ConfigError` if the value is not a list.
         """
         value = self.value.get(key)
         if value is None:
@@ -68,14 +68,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What one context stands for.
+    """Cluster, user and namespace that one context selects.
 
     Attributes:
         context: the context's name.
         cluster: the cluster to talk to.
-        user: who to be; None for a context that names no user.
-        namespace: the context's namespace, None where it has none.
-        source: where all this was found, for messages.
+        user: the user to authenticate as; None for a context that names no user.
+        namespace: the context's namespace; None if it names none.
+        source: the origin of these values, for messages.
     """
 
     context: str
@@ -96,10 +96,10 @@ class Kubeconfig:
     )
 
     def choose(self, context: str | None) -> Choice:
-        """What `context` stands for, or without one the current context.
+        """Resolve `context`, or the current context if it is None.
 
         Raises:
-            ConfigError: there is no such context, or it refers to something that is not there.
+            ConfigError: the context does not exist, or refers to a missing entry.
         """
         name = context or self.current_context
         if not name:
@@ -247,7 +247,7 @@ def credentials_of(choice: Choice, environ: Mapping[str, str]) -> Credentials:
 
 
 def _header_of(user: Entry, label: str) -> str | None:
-    """The header that the user's own token, or else name and password, make."""
+    """Return the Authorization header from the user's token, or from username and password."""
     if (token := user.text("token")) is not None:
         return one_line(f"Bearer {token}", label)
     if not {"username", "password"} <= user.value.keys():
@@ -259,7 +259,7 @@ def _header_of(user: Entry, label: str) -> str | None:
 
 
 def pem_of(entry: Entry, key: str) -> Pem | None:
-    """The certificate or key that an entry holds as `<key>-data`, or names the file of as `<key>`.
+    """Return the certificate or key that an entry holds as `<key>-data`, or whose file it names as `<key>`.
 
     Raises:
         ConfigError: the data are not base64.
@@ -278,7 +278,7 @@ def pem_of(entry: Entry, key: str) -> Pem | None:
 
 
 def impersonation_of(user: Entry | None) -> list[tuple[str, str]]:
-    """The headers by which the user acts as another one (`as`, `as-groups`, `as-uid`, `as-user-extra`)."""
+    """Return the impersonation headers of a user (`as`, `as-groups`, `as-uid`, `as-user-extra`)."""
     if user is None:
         return []
     headers = []
@@ -316,7 +316,7 @@ def _exec_credentials(choice: Choice, user: Entry, label: str, environ: Mapping[
 
 
 def _line(user: Entry, key: str, value: object) -> str:
-    """The value of a header."""
+    """Return `value` if it can be a header's value, otherwise raise `ConfigError`."""
     if not isinstance(value, str):
         raise ConfigError(f"{user.path}: user {user.name!r}: {key}: a value is not text")
     if any(character in value for character in "\r\n\0") or not _is_encodable(value):
@@ -325,7 +325,7 @@ def _line(user: Entry, key: str, value: object) -> str:
 
 
 def _is_encodable(text: str) -> bool:
-    """Whether there are bytes for it, as there are not for half of a surrogate pair."""
+    """Return whether there are bytes for it, as there are not for half of a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError:

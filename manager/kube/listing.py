@@ -18,10 +18,10 @@ _EMPTY_PAGES = 1_000
 
 
 class Page(NamedTuple):
-    """One answer to a list: objects, undecoded, as of a version.
+    """Page of a list: undecoded objects at one resource version.
 
-    `resume` is what to ask the next page with, "" on the last one. `remaining` is how many objects come after
-    it, None if the server does not tell. `size` are the bytes of the answer.
+    `resume` is the continue token of the next page, "" on the last one. `remaining` is the number of objects
+    after it, None if the server does not tell. `size` is the number of bytes of the response.
     """
 
     items: list[msgspec.Raw]
@@ -63,10 +63,10 @@ class Listing:
         self._empty = 0
 
     async def page(self, query: Mapping[str, str], resume: str = "") -> Page:
-        """The page that `resume` leads to, "" for the first.
+        """Request the page at the continue token `resume`, "" for the first page.
 
-        Raises what the request raises, and `ProtocolError` for what is no page, or gets nowhere: all objects
-        of a page may be filtered out, and so may those of some more.
+        Raises what the request raises, and `ProtocolError` for an invalid page or for lack of progress. Pages
+        may be empty, also several in a row, when filters leave out all their objects.
         """
         raw = await self._request(query={**query, "continue": resume} if resume else query)
         await own_turn(len(raw))

@@ -20,11 +20,11 @@ _NUMERIC = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 
 
 class Names:
-    """Looks up names for the connections of one wire.
+    """DNS resolver for the connections of one wire.
 
-    A look-up cannot be cancelled, and takes five seconds or more when a packet is lost. So all who ask for
-    the same name meanwhile share one, in a thread of its own: those of the event loop are few, and look-ups
-    that nobody waits for any more would keep them from other wires, such as the lease's.
+    A look-up cannot be cancelled, and takes five seconds or more when a packet is lost. So concurrent callers
+    share one look-up per name, in a thread of its own. The event loop has few threads, and abandoned look-ups
+    in them would delay other wires, such as the lease's.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Names:
             return found
         if known:
             return known
-        # One for each who has waited: they share the search, not the traceback.
+        # Give each caller an exception of its own: callers share the look-up, not the traceback.
         error = search.result()
         assert isinstance(error, Exception)
         raise type(error)(*error.args)

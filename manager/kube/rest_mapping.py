@@ -1,4 +1,4 @@
-"""Which path a kind is served under, as the API server's discovery tells."""
+"""Mapping of kinds to URL paths, from the API server's discovery."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RestMapping:
     subresources: frozenset[str]
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The percent-encoded path of an object, or without a name of the collection.
+        """Return the percent-encoded path of an object, or of the collection if there is no name.
 
         Args:
             namespace: "" for all namespaces; without meaning for a cluster-scoped kind.
@@ -61,7 +61,7 @@ class RestMapping:
 
 
 class RestMapper:
-    """Resolves kinds by discovery and remembers what it learnt, per group and version.
+    """Resolver of kinds by discovery, with a cache per group and version.
 
     That a kind is not served is never remembered: its CRD may be installed at any time.
     """
@@ -71,7 +71,7 @@ class RestMapper:
         self._groups: dict[tuple[str, str], _Group] = {}
 
     async def resolve(self, gvk: GroupVersionKind) -> RestMapping:
-        """The mapping of a kind; callers that ask at the same time share one request.
+        """Return the mapping of a kind; concurrent callers share one discovery request.
 
         Raises:
             NoMatch: the API server does not serve the kind.
@@ -85,7 +85,7 @@ class RestMapper:
             return mapping
         loads = group.loads
         async with group.loading:
-            # Somebody else may have asked while this caller waited; that answer is new enough.
+            # Another caller may have loaded the group during the wait; that answer is fresh enough.
             if group.loads == loads:
                 group.mappings = await self._discover(gvk)
                 group.loads += 1
@@ -126,7 +126,7 @@ class RestMapper:
 
 
 class _Group:
-    """What is known of one group and version, and the lock that makes one request serve all who ask."""
+    """Known kinds of one group and version, and the lock by which concurrent callers share one request."""
 
     __slots__ = ("loading", "loads", "mappings")
 
@@ -158,7 +158,7 @@ def _group_path(group: str, version: str) -> str:
 
 
 def _segment(name: str) -> str:
-    """A name as one segment of a path, whatever it holds."""
+    """Encode any name as one segment of a path."""
     if name in {".", ".."}:
         raise ValueError(f"{name!r} cannot be a name")
     return quote(name, safe=":")

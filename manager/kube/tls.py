@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """The result of reading files, in a thread of its own.
+    """Run `work`, which reads files, in a thread of its own and return its result.
 
-    The threads of `asyncio.to_thread` are few, and reconcilers may keep them all busy for long: without a
-    token, neither they nor the lease get an answer from the API server.
+    Reconcilers may occupy the few threads of `asyncio.to_thread` for long. Without a token, neither
+    reconcilers nor the lease get an answer from the API server.
     """
     thread = ThreadPoolExecutor(1, thread_name_prefix="credentials")
     try:
@@ -47,7 +47,7 @@ class Pem:
     data: bytes | None = None
 
     def read(self) -> bytes:
-        """The text as it is now; raises `ConfigError` if the file cannot be read."""
+        """Return the current text; raise `ConfigError` if the file cannot be read."""
         if self.path is None:
             return self.data or b""
         try:
@@ -64,13 +64,13 @@ RECHECK_INTERVAL = 60.0
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """What a TLS context is made of.
+    """Inputs of a TLS context.
 
     Attributes:
-        authorities: the certificates to trust; None for those that the machine trusts.
-        certificate: this client's certificate and those that lead to an authority, or None.
+        authorities: the CA certificates to trust; None for those that the machine trusts.
+        certificate: this client's certificate chain, or None.
         key: the certificate's private key.
-        verify: False accepts any server, and whoever sits in between.
+        verify: False accepts any server, including a man in the middle.
     """
 
     authorities: Pem | None = None
@@ -79,14 +79,14 @@ class TlsFiles:
     verify: bool = True
 
     def contents(self) -> list[bytes]:
-        """What the files hold now; raises `ConfigError` if one cannot be read."""
+        """Return the current contents of the files; raise `ConfigError` if one cannot be read."""
         return [pem.read() for pem in (self.authorities, self.certificate, self.key) if pem is not None]
 
     def build(self) -> ssl.SSLContext:
-        """A new context of the files as they are now.
+        """Build a new context from the current files.
 
         Raises:
-            ConfigError: a file cannot be read or holds something else.
+            ConfigError: a file cannot be read, or its content is invalid.
         """
         # Not ssl.create_default_context, which from Python 3.13 on refuses certificate authorities
         # that kubeadm and others have been issuing for years.
@@ -119,14 +119,14 @@ class Tls:
         self._renewing = asyncio.Lock()
 
     def at_hand(self, now: float) -> ssl.SSLContext | None:
-        """The context to connect with at this loop time, unless the files have to be looked at first."""
+        """Return the current context; None if the files must be checked first at this loop time."""
         return self._context if now < self.check_at else None
 
     async def context(self) -> ssl.SSLContext:
-        """The context to connect with now; a different object once files have changed.
+        """Return the context for new connections; a different object after the files change.
 
         Raises:
-            ConfigError: the files make no context, and no earlier one is there to go on with.
+            ConfigError: the files are invalid, and there is no earlier context to keep.
         """
         if (current := self.at_hand(asyncio.get_running_loop().time())) is not None:
             return current
@@ -158,7 +158,7 @@ class Tls:
         except ConfigError as error:
             if self._context is None:
                 raise
-            # Whoever replaces certificate and key does so one after the other.
+            # Programs replace the certificate and the key one after the other.
             _log.warning(
                 "cannot renew the TLS configuration; going on with the earlier one", error=str(error)
             )

@@ -42,10 +42,10 @@ from manager.util.loop import Deadlines
 
 
 class RequestMetrics:
-    """Records requests to one host.
+    """Metrics of the requests to one host.
 
-    The label values are few (methods times status codes), so that each combination's counter is
-    looked up once and kept.
+    The label values are few (methods times status codes), so that each combination's counter is looked up
+    once and kept.
     """
 
     def __init__(self, metrics: Metrics, host: str) -> None:
@@ -79,7 +79,7 @@ _warning = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
 class ServerWarnings:
-    """Logs each warning once: the same request causes the same one every time."""
+    """Log of the server's warnings, each once, as a request causes the same warning every time."""
 
     def __init__(self) -> None:
         self._told: set[str] = set()
@@ -143,7 +143,7 @@ def writes_need(permit: Callable[[], None]) -> Iterator[None]:
 
 
 def writes_need_from_here(permit: Callable[[], None]) -> None:
-    """The same for all that runs in the current context from now on."""
+    """Require `permit` before every write in the current context from now on."""
     _needed.set(permit)
 
 
@@ -177,7 +177,7 @@ class Transport:
         deadline: float = DEADLINE,
         beside: Transport | None = None,
     ) -> None:
-        """A transport over `wire`.
+        """Create a transport over `wire`.
 
         Args:
             wire: carries the bytes; it is closed with the transport.
@@ -185,8 +185,8 @@ class Transport:
             rng: the source of jitter.
             user_agent: how this program names itself to the server.
             deadline: seconds for a request that sets no deadline of its own, retries included.
-            beside: another one, with which this shares the fence and nothing else: a lane on which nobody
-                waits for the requests of the other. Fencing either fences both.
+            beside: another transport that shares only its fence with this one, so that requests on one do not
+                wait for requests on the other. Fencing either fences both.
         """
         self._wire = wire
         self._fence: _Fence = _Fence() if beside is None else beside._fence  # noqa: SLF001 - one of this class
@@ -228,12 +228,12 @@ class Transport:
 
     @property
     def writes_in_flight(self) -> int:
-        """How many writes are under way, those that wait to be tried again included."""
+        """Return the number of writes in progress, including those that wait for a retry."""
         return self._writes_in_flight
 
     @property
     def fenced(self) -> str | None:
-        """Why no write may leave any more, or None while writes are allowed."""
+        """Return why writes are forbidden; None while they are allowed."""
         fence = self._fence
         if fence.reason is None and asyncio.get_running_loop().time() >= fence.at:
             return "the right to write was not renewed in time"
@@ -260,11 +260,10 @@ class Transport:
             wire.abort()
 
     def end_work(self, reason: str) -> None:
-        """Fence all writes from now on, but for those that `writes_beside_work` lets go on; there is no way
-        back. Fenced writes that are in flight are dropped.
+        """Fence all further writes for good, except those that `writes_beside_work` allows.
 
-        To be called before the lease is released: a task that nobody awaits may still run then. Fenced writes
-        raise `Fenced` with this reason; reads go on.
+        Fenced writes in flight are dropped. Call this before releasing the lease, as forgotten tasks may
+        still run then. Fenced writes raise `Fenced` with this reason; reads continue.
         """
         self._fence.work_ended = reason
         if self._work_in_flight:
@@ -284,24 +283,24 @@ class Transport:
         name: str = "",
         head: Head | None = None,
     ) -> bytes:
-        """Send a request and answer the body of its success.
+        """Send a request and return the body of a successful response.
 
         Args:
             method: the HTTP method in capitals.
             path: absolute and percent-encoded, without a query.
             query: parameters, not yet encoded.
             body: the bytes to send, of type `content_type`.
-            content_type: what `body` is; without a body it is not sent.
-            accept: which types the answer may have.
-            deadline: seconds for all of it, retries included; None is the transport's own.
-            longest: bytes that the answer may have; for lists that is `LONGEST_LIST`.
-            name: of the object that is created, for the record of the reconcile; no path has it.
+            content_type: the type of `body`; not sent without a body.
+            accept: the accepted types of the response.
+            deadline: seconds for the request, retries included; None is the transport's own deadline.
+            longest: maximum bytes of the response; for lists that is `LONGEST_LIST`.
+            name: of the object to create, for the reconcile record, as the path does not contain it.
             head: is called with status and headers of the success.
 
         Raises:
             ApiError: the server answered with an error.
-            ProtocolError: the answer is longer; it is not tried again.
-            TransportError: no complete answer came in time; a write may have had its effect.
+            ProtocolError: the response is longer than `longest`; the request is not retried.
+            TransportError: no complete response came in time; a write may have had its effect.
             Fenced: writes are no longer allowed.
         """
         request = self._build(method, path, query, body, content_type, accept)
@@ -500,7 +499,7 @@ class Transport:
         return WireRequest(method, path, headers, body, permit=permit)
 
     def _permission(self) -> Callable[[], None]:
-        """What a write has to ask that is begun here."""
+        """Return the check that a write from the current context must pass."""
         needed, mine = _needed.get(), self._permit if _beside_work.get() else self._permit_work
         if needed is None:
             return mine
@@ -527,7 +526,7 @@ class Transport:
         return self._fence.reason or (None if _beside_work.get() else self._fence.work_ended)
 
     def _encode(self, query: tuple[tuple[str, str], ...]) -> str:
-        """The query percent-encoded, and remembered: the few that belong to writes come with each of them."""
+        """Percent-encode the query and cache the result, as writes repeat the same few queries."""
         if len(self._queries) >= _REMEMBERED_QUERIES:
             self._queries.clear()
         encoded = "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in query)
@@ -605,7 +604,7 @@ class Transport:
     async def _unless_idle(
         self, chunks: AsyncIterator[bytes], path: str, idle_timeout: float
     ) -> AsyncGenerator[bytes, None]:
-        """The same pieces; raises `DeadlineExceeded` when none comes for `idle_timeout` seconds."""
+        """Yield the chunks; raise `DeadlineExceeded` when none arrives for `idle_timeout` seconds."""
         while True:
             limit = self._deadlines.start(idle_timeout)
             try:
@@ -622,7 +621,7 @@ class Transport:
 
 
 class _Fence:
-    """What transports have in common that are fenced together."""
+    """State shared by transports that are fenced together."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -632,7 +631,7 @@ class _Fence:
 
 
 def _verb(method: str, content_type: str, query: Mapping[str, str] | None, body: bytes | None) -> str:
-    """What a request does, for the record of the reconcile."""
+    """Return the name of a request's action for the reconcile record."""
     verb = "apply" if content_type == _APPLY else method.lower()
     tries = (query and "dryRun" in query) or (method == "DELETE" and body and b'"dryRun"' in body)
     return f"{verb}, dry run" if tries else verb

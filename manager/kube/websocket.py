@@ -115,7 +115,7 @@ async def connect(
 
 
 class _Connector(aiohttp.BaseConnector):
-    """Gives aiohttp a connection that `dial` has made."""
+    """Connector that gives aiohttp a connection made by `dial`."""
 
     def __init__(self, dial: Callable[[], Awaitable[asyncio.Transport]]) -> None:
         super().__init__(force_close=True)

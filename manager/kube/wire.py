@@ -17,17 +17,17 @@ LONGEST = 64 * 1024 * 1024
 
 @dataclass(slots=True)
 class WireRequest:
-    """One request, complete: a wire adds credentials and what its protocol needs, nothing else.
+    """Complete request; a wire adds only credentials and what its protocol needs.
 
     Attributes:
         method: the HTTP method in capitals.
         path: absolute path with its query string, percent-encoded, without the server's own prefix.
         headers: shared between requests; a wire must not change it.
         body: the bytes to send, or None.
-        stream: the answer may go on for long; it takes up none of the connections for other requests.
-        permit: to be called when the request is about to leave, after every wait for credentials or a
-            connection, and as late as can be; more than once if there is more than one such moment. What it
-            raises is raised to the caller, and nothing is sent that a server would act on. None permits it.
+        stream: the response may be long-lived; it takes up none of the connections for other requests.
+        permit: called right before the request leaves, after every wait for credentials or a connection;
+            several times if there are several such moments. If it raises, the caller gets the exception, and
+            no request that a server would act on is sent. None permits it.
     """
 
     method: str
@@ -43,37 +43,37 @@ class WireResponse(Protocol):
 
     @property
     def status(self) -> int:
-        """The HTTP status code."""
+        """Return the HTTP status code."""
         ...
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers; a lookup finds one whatever the case of its name."""
+        """Return the headers; look-ups ignore the case of names."""
         ...
 
     async def read(self, limit: int = LONGEST) -> bytes:
-        """The whole body.
+        """Return the whole body.
 
         Raises `ConnectionLost` if it breaks off, and `ProtocolError` as soon as it is longer than `limit`.
         """
         ...
 
     def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body as it arrives, in pieces of any size; raises `ConnectionLost` if it breaks off."""
+        """Yield the body as it arrives, in chunks of any size; raise `ConnectionLost` if it breaks off."""
         ...
 
 
 class Wire(Protocol):
-    """Carries requests to one API server.
+    """Carrier of requests to one API server.
 
-    A wire sends each request at most once, except that it may repeat one that the server refused
-    with 401 after renewing the credentials. It sets no deadline beyond that for making a
-    connection: a caller that has waited long enough cancels.
+    A wire sends each request at most once, except that it may repeat one that the server refused with 401
+    after renewing the credentials. It sets no deadline beyond that for making a connection: a caller that has
+    waited long enough cancels.
     """
 
     @property
     def host(self) -> str:
-        """The API server's host and port, as metrics show it."""
+        """Return the API server's host and port as metrics show them."""
         ...
 
     def exchange(self, request: WireRequest) -> AbstractAsyncContextManager[WireResponse]:
@@ -105,7 +105,7 @@ class WebSocket(Protocol):
 
     @property
     def protocol(self) -> str | None:
-        """The subprotocol that the server chose."""
+        """Return the subprotocol that the server chose."""
         ...
 
     async def send_bytes(self, data: bytes) -> None:

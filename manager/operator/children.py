@@ -54,7 +54,7 @@ class _Writes:
 
 
 class ChildWrites:
-    """Counts how often each child is changed, and has it changed less often where that does not end."""
+    """Counts of the changes of each child; a child that changes without end is changed less often."""
 
     def __init__(self, rng: Random, gauge: Callable[[str], Any]) -> None:
         """`gauge` gives the gauge of children that are changed too often, for a reason."""
@@ -183,10 +183,10 @@ _SHOWN = 8
 
 
 def changed_fields(before: Resource, after: Resource, wanted: Resource) -> list[str]:
-    """The paths of what differs, as the server names them: `.spec.replicas`; values may be secret.
+    """Return the paths of the differing fields, as the server names them: `.spec.replicas`.
 
-    The status is left out, and so is what others have set meanwhile and is not `wanted`. Of very many the
-    first are named, and the last entry counts the others.
+    The result omits the values, as they may be secret, the status, and fields that other clients have set and
+    that `wanted` lacks. Of very many paths it names the first, and its last entry counts the others.
     """
     extra = {**(before.model_extra or {}), **(after.model_extra or {})}
     fields = {*type(after).model_fields, *extra} - {"metadata", "status"}
@@ -207,7 +207,7 @@ def changed_fields(before: Resource, after: Resource, wanted: Resource) -> list[
 
 
 def _is_plain(kind: type[Resource], name: str) -> bool:
-    """Whether a field is in JSON what it is in an object that was read."""
+    """Return whether a field is in JSON what it is in an object that was read."""
     field = kind.model_fields.get(name)
     return field is not None and field.annotation == dict[str, Any] and not field.metadata
 

@@ -90,12 +90,15 @@ class Blocked(Exception):
         awaited: bool = False,
         retry_after: float | None = None,
     ) -> None:
-        """Args:
-        reason: one word in CamelCase, for programs.
-        message: what is the matter, for people.
-        passing: it goes away by itself soon, and is worth no Event.
-        awaited: a person or the cluster is expected to bring what is missing, as for what passes.
-        retry_after: seconds after which to look again; None where an event tells.
+        """Create the exception.
+
+        Args:
+            reason: one word in CamelCase, for programs.
+            message: description of the problem for users.
+            passing: the problem will soon go away by itself, and deserves no Event.
+            awaited: a user or the cluster is expected to provide the missing part; true of passing problems
+                too.
+            retry_after: seconds until the next attempt; None if an event triggers it.
         """
         super().__init__(message)
         self.reason = reason
@@ -129,7 +132,7 @@ class Blocked(Exception):
 
     @classmethod
     def name_taken(cls, why: str) -> Self:
-        """That the name of a child belongs to somebody else; `why` says whose it is."""
+        """Return the error for a child's name that another object uses; `why` names that object."""
         return cls(NAME_TAKEN, f"{why}; it is left alone")
 
 
@@ -168,7 +171,7 @@ class _Told(NamedTuple):
 
 
 class Context:
-    """One reconcile of one object. Do not use it afterwards.
+    """Context of one reconcile of one object. Do not use it afterwards.
 
     Attributes: `object` is the object that `reconcile` gets; `client` reads from the cache and writes to the
     server, with the operator's own field manager.
@@ -205,17 +208,17 @@ class Context:
 
     @property
     def log(self) -> FilteringBoundLogger:
-        """The logger that carries controller, object and reconcile."""
+        """Return the logger that carries controller, object and reconcile."""
         return reconcile_log()
 
     @property
     def program(self) -> str:
-        """The program's name, as the label `app.kubernetes.io/managed-by` says it."""
+        """Return the program's name as the label `app.kubernetes.io/managed-by` has it."""
         return self._operator.manager.program.name
 
     @property
     def shard_labels(self) -> dict[str, str]:
-        """The label of the object's children by which replicas share them (`--shards`).
+        """Return the label of the object's children by which replicas divide them (`--shards`).
 
         `apply` sets it. It is for what the operator creates in another way, and for pod templates. For an
         object it is always the same, with `--shards` and without.
@@ -224,21 +227,22 @@ class Context:
         return {} if label is None else {label.key: label.value_of(self.object.metadata.uid)}
 
     def token(self, nbytes: int) -> str:
-        """A random text of so many random bytes, in letters, digits, `-` and `_`, for passwords. It comes
-        from the system, and in a simulation from the seed.
+        """Return a random password of `nbytes` random bytes, as letters, digits, `-` and `_`.
+
+        The bytes come from the operating system, and in a simulation from the seed.
         """
         return base64.urlsafe_b64encode(self._operator.manager.unguessable(nbytes)).rstrip(b"=").decode()
 
-    # What people are told
+    # Conditions and Events
 
     @property
     def has_set_conditions(self) -> bool:
-        """Whether any was set in this reconcile."""
+        """Return whether any was set in this reconcile."""
         return self._before is not None
 
     @property
     def can_set_conditions(self) -> bool:
-        """Whether the object's status has conditions."""
+        """Return whether the object's status has conditions."""
         conditions = self._operator.condition_list
         if conditions is None or not isinstance(self.object, Unstructured):
             return conditions is not None
@@ -246,7 +250,7 @@ class Context:
 
     @property
     def conditions(self) -> dict[str, Condition]:
-        """The conditions that the object has, by type."""
+        """Return the object's conditions by type."""
         held = self._operator.condition_list
         return {} if held is None else {each.type: each for each in held.read(self.object)}
 
@@ -262,9 +266,10 @@ class Context:
     ) -> None:
         """Set the condition of that type, for the current generation of the object.
 
-        Its transition time changes only with its status. With `event`, an Event with the same message, or
-        with `told`, is recorded when the status is written, if status, reason or message have changed. The
-        message is cut after 1,024 characters: it may quote what somebody else says, at any length.
+        Its transition time changes only with its status. With `event`, an Event is recorded when the status
+        is written, if status, reason or message have changed. Its message is `told`, by default the
+        condition's. The message is cut after 1,024 characters, as it may quote other programs' output of
+        any length.
         """
         if len(message) > LONGEST:
             message = shortened(message)
@@ -320,7 +325,7 @@ class Context:
             self._did(told)
 
     def awaits(self, what: str) -> None:
-        """Say when the object is looked at again, for who asks: when `a pod named jack comes`."""
+        """Record for users what triggers the next reconcile: when `a pod named jack comes`."""
         if (run := current_record()) is not None:
             run.awaits = shortened(what, LONGEST_TEXT)
 
@@ -329,7 +334,7 @@ class Context:
         self._later.append(call)
 
     def is_observed(self) -> bool:
-        """Whether the status was written for the current spec."""
+        """Return whether the status was written for the current spec."""
         observed = getattr(getattr(self.object, "status", None), "observed_generation", None)
         return bool(self.object.metadata.generation == observed)
 
@@ -361,31 +366,32 @@ class Context:
         changed: Callable[[Any, Any], tuple[str, str] | None] | None = None,
         initial: Sequence[str] = (),
     ) -> Resource:
-        """Set the fields of a child that `child` has, creating it if it is missing; returns it as stored.
+        """Apply the fields set in `child`, create the child if it is missing, and return it as stored.
 
-        The object becomes its owner. A child that this operator created and that has lost its owner reference
-        gets it back. Changes by others to these fields are reverted, also their items in our lists. An Event
-        says what was done: `Created`, with `created` after the name; `Restored` with the fields and who had
-        changed them, if another client had; `Updated`, or the reason and message that `changed` returns for
-        the child before and after, if the child is wanted differently than at the last apply.
+        The object becomes its owner. A child that this operator created and that has lost its owner
+        reference gets it back. Changes by other clients to these fields are reverted, including their items
+        in our lists. An Event reports the change. `Created` has `created` after the name. `Restored` names
+        the fields and the client that had changed them. `Updated`, or the reason and message that `changed`
+        returns for the child before and after, means that `child` differs from the last apply.
 
-        `initial` are paths, such as `.spec.replicas`, of fields that are set when the child is created, and
-        left to others from then on: to an autoscaler, say. If the operator has set them before, it gives them
-        up, and their values stay.
+        `initial` are paths, such as `.spec.replicas`, of fields that are set at the creation only, and then
+        left to other clients, such as an autoscaler. If the operator has set them before, it gives up their
+        ownership, and their values stay.
 
-        Of a child whose kind has `@crd()`, fields that were not set are not sent: the definition has the same
-        defaults, and others may set the fields. Of any other kind, all fields that are not None are sent.
+        For a child whose kind has `@crd()`, unset fields are not sent: the CRD has the same defaults, and
+        other clients may set the fields. For any other kind, all fields that are not None are sent.
 
-        Sends nothing if nothing would change. Raises Blocked if the name belongs to somebody else, or is
-        still used by a child of an earlier owner; do not catch it. Raises Invalid or BadRequest if the server
-        refuses the child, and ValueError for a child in another namespace.
+        Sends nothing if nothing would change. Raises Blocked if another object uses the name, also a child
+        of an earlier owner; do not catch it. Raises Invalid or BadRequest if the server refuses the child,
+        and ValueError for a child in another namespace.
 
-        A child that is changed ten times in a minute, and not because the object's spec or a watched object
-        changes, is then changed less often: once a minute at last. Until then the child is returned as it is.
-        The condition `ChildrenStable` and an Event say so. If 300 reconciles in a minute create children of
-        one kind for no such reason, this raises Blocked, and creates at most one a minute.
+        A child that changes ten times in a minute, without a change of the object's spec or of a watched
+        object, is then changed less often, down to once a minute. Until the next change, the stored child
+        is returned. The condition `ChildrenStable` and an Event report it. If 300 reconciles in a minute
+        create children of one kind without such a cause, this raises Blocked, and creates at most one child
+        a minute.
 
-        A model of kubernetes-asyncio is taken for an object of the kind that the class declares.
+        A model of kubernetes-asyncio is converted to the kind that the class declares.
         """
         child = self._resource_of(child)
         name, writes = (type(child), child.key), self._operator.child_writes
@@ -462,13 +468,13 @@ class Context:
             self.log.info(done, reason="Deleted")
 
     async def children(self, kind: type[R], *, labels: dict[str, str] | str | None = None) -> ObjectList[R]:
-        """The objects of a kind, from the cache, that the object owns."""
+        """Return the objects of a kind that the object owns, from the cache."""
         return await self.client.list(
             kind, namespace=self.object.metadata.namespace, labels=labels, owner=self.object
         )
 
     async def list(self, kind: type[R], *, labels: dict[str, str] | str | None = None) -> ObjectList[R]:
-        """The objects of a kind, from the cache, in the object's namespace."""
+        """Return the objects of a kind in the object's namespace, from the cache."""
         return await self.client.list(kind, namespace=self.object.metadata.namespace, labels=labels)
 
     async def keys(
@@ -478,11 +484,10 @@ class Context:
         labels: dict[str, str] | str | None = None,
         deleting: bool | None = None,
     ) -> Sequence[ObjectKey]:
-        """The keys of the objects of a kind that is watched with `metadata_only`, in the object's namespace,
-        in order. None of them is decoded, so it does not matter how large they are.
+        """Return the sorted keys of a `metadata_only` kind's objects in the object's namespace.
 
-        `deleting` chooses those that are being deleted, or with False those that are not. For labels and
-        annotations see `client.metadata`.
+        No object is decoded, so their size does not matter. `deleting` selects the objects that are being
+        deleted, or with False the others. For labels and annotations see `client.metadata`.
         """
         namespace = self.object.metadata.namespace
         return await self.client.metadata.keys(kind, namespace=namespace, labels=labels, deleting=deleting)
@@ -533,7 +538,7 @@ class Context:
         return await steps.run(self._operator, self)
 
     async def find(self, kind: type[R], name: str) -> R | None:
-        """The object of that name, from the cache, in the object's namespace; None if there is none."""
+        """Return the cached object of that name in the object's namespace; None if it does not exist."""
         return await self.client.find(kind, ObjectKey(self.object.metadata.namespace, name))
 
     # Pods from within, and the API at large
@@ -606,11 +611,10 @@ class Context:
         self._confirmed = True
 
     async def ensure_finalizer(self, *, annotations: Mapping[str, str] | None = None) -> None:
-        """Add the finalizer, so that the object is not deleted without `cleanup`, and set `annotations` in
-        the same write. Remove former finalizers.
+        """Add the finalizer for `cleanup`, and set `annotations` in the same write.
 
-        Nothing is sent if the finalizers are as they should be. A write also confirms the object, as
-        `confirm` does.
+        Former finalizers are removed. Nothing is sent if the finalizers are already right. A write also
+        confirms the object, as `confirm` does.
         """
         metadata, ours = self.object.metadata, self._operator.finalizers
         if not ours:
@@ -656,12 +660,13 @@ class Context:
         self.object.take(await self.client.status.patch(self.object), sent=sent)
 
     def permit(self) -> AbstractAsyncContextManager[None]:
-        """Enter this around effects outside of the cluster: it cancels them when leadership is lost. See
-        `Leadership.held`.
+        """Enter this around effects outside of the cluster: it cancels them when leadership is lost.
+
+        See `Leadership.held`.
         """
         return self._operator.manager.leadership.held()
 
-    # What the runtime calls
+    # Methods for the runtime
 
     async def finish(self) -> None:
         """Write the status, if it differs, and do what waited for that.
@@ -717,7 +722,7 @@ class Context:
 
     @property
     def set_types(self) -> frozenset[str]:
-        """The types of the conditions that were set in this reconcile."""
+        """Return the types of the conditions that were set in this reconcile."""
         return frozenset(self._set)
 
     def _take_back(self) -> None:
@@ -781,7 +786,7 @@ class Context:
             self.condition(CONDITION, True, "AsWanted", "its children stay as they are wanted")
 
     def _cached(self) -> bytes | None:
-        """The object, if the cache has another state of it by now."""
+        """Return the cached object if its version differs from this context's; otherwise None."""
         record, metadata = self._operator.informer.get(self.object.key), self.object.metadata
         if record is None or record.uid != metadata.uid or str(record.version) == metadata.resource_version:
             return None
@@ -839,7 +844,7 @@ class Context:
         raise await self._blocked(error, type(child)) from error
 
     async def _blocked(self, error: OwnedByOther, kind: type[Resource]) -> Blocked:
-        """What to say of a child whose name is taken, and how its end is heard of."""
+        """Return the `Blocked` for a child whose name is taken, and subscribe to the release of the name."""
         self._operator.waits_for(kind, error.key, self.object.key)
         blocked = await self._why_blocked(error)
         if not self._operator.manager.cache.has(kind, error.key):
@@ -851,7 +856,7 @@ class Context:
         if controller is not None and owner.gvk.is_named_by(controller):
             if controller.name == owner.metadata.name:
                 return Blocked.left_over(f"{error.kind} {error.key.name}", owner, error.finalizers)
-            # The end of a child may be heard of before that of its owner, so the API server is asked.
+            # A child's deletion event may precede its owner's, so ask the API server.
             holder = await self.client.uncached.find(
                 type(owner), ObjectKey(owner.metadata.namespace, controller.name)
             )
@@ -903,7 +908,7 @@ class Context:
         self._did(_Told("Normal", *(better or ("Updated", f"Updated {name}"))), **details)
 
     def _was_labelled(self, before: ObjectMeta, after: ObjectMeta) -> bool:
-        """Whether a child has got the label of its range, and nothing else that people are told of."""
+        """Return whether a child's only change is the label of its owner's shard."""
         label = self.client.child_label
         return (
             label is not None
@@ -924,7 +929,7 @@ def _unstable(name: str, applied: Applied[Any], fields: Sequence[str]) -> str:
 
 
 def _who(conflicts: Sequence[FieldConflict], fields: Sequence[str]) -> str:
-    """Say who had changed which fields. Whoever only removes a field leaves no name."""
+    """Describe which clients changed which fields; a removed field names no client."""
     if not conflicts:
         return f"another client had changed {', '.join(fields)}"
     by: dict[str, list[str]] = {}

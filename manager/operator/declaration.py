@@ -1,4 +1,4 @@
-"""What an operator declares beside its own kind: kinds that it owns, watches and reads."""
+"""Declarations of an operator about other kinds: those that it owns, watches and reads."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ does not grow with their number. It is called for the old and the new state of t
 
 @dataclass(frozen=True, kw_only=True)
 class _Source:
-    """What all sources have in common."""
+    """Common part of all sources."""
 
     kind: type[Resource] = field(kw_only=False)
 
@@ -91,7 +91,7 @@ class Watch(_Source):
             raise ValueError(f"Watch({self.kind.__name__}) needs either label or enqueue")
 
     def keys(self, meta: Meta, objects: Informer) -> Iterator[ObjectKey]:
-        """The objects to reconcile because of one with this metadata."""
+        """Yield the keys of the objects to reconcile because of an object with this metadata."""
         if self.enqueue is not None:
             yield from self.enqueue(meta, objects)
         elif name := meta.labels.get(self.label):
@@ -99,7 +99,7 @@ class Watch(_Source):
 
 
 def pod_health_changed(event: CacheEvent) -> bool:
-    """Whether a pod's problem has changed, or whether it counts as a replica (see `PodHealth`)."""
+    """Return whether a pod's problem has changed, or whether it counts as a replica (see `PodHealth`)."""
     if event.old is None or event.new is None:
         return True
     return _reported(event.old) != _reported(event.new)

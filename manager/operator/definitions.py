@@ -117,7 +117,7 @@ def _metadata_of_templates() -> frozenset[str]:
 
 
 class DefinitionGate(Source):
-    """Holds a controller back while the installed definition prevents its work."""
+    """Gate that pauses a controller while the installed definition prevents its work."""
 
     def __init__(self) -> None:
         self._open = asyncio.Event()
@@ -158,7 +158,7 @@ class _Followed:
 
 
 class Definitions:
-    """Follows the definitions of the operators' own kinds."""
+    """Observer of the definitions of the operators' own kinds."""
 
     def __init__(
         self, transport: Transport, mapper: RestMapper, metrics: Metrics, rng: random.Random

@@ -40,7 +40,7 @@ class _Failing:
 
 
 class FailureReports:
-    """Reports each failed reconcile of an operator on the object, and only what is news."""
+    """Reports of an operator's failed reconciles on the objects, without repetitions."""
 
     def __init__(self, operator: Operator[Any]) -> None:
         self._operator = operator

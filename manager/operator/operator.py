@@ -126,7 +126,7 @@ class Operator(Generic[T]):
     shared_out: ClassVar[bool] = True
     outside: ClassVar[str] = ""
 
-    # What follows from the above.
+    # Derived attributes
     sources: ClassVar[tuple[Owns | Watch | Reads, ...]] = ()
     finalizers: ClassVar[frozenset[str]] = frozenset()
     declared_settings: ClassVar[tuple[Setting[Any], ...]] = ()
@@ -164,7 +164,7 @@ class Operator(Generic[T]):
         cls.declared_settings = tuple(dict.fromkeys(settings))
         cls.timers = tuple(timers_of(cls, members))
         if cls.reconcile_key is not Operator.reconcile_key:
-            cls.shared_out = False  # nobody could say whose an object is that is gone
+            cls.shared_out = False  # a key does not tell the shard of a deleted object
         if cls.reconcile_key is not Operator.reconcile_key and any(each.for_each for each in cls.timers):
             raise TypeError(f"{cls.__name__} has a timer for each object, for which it needs `reconcile`")
         check_steps(cls, members.values())
@@ -222,18 +222,18 @@ class Operator(Generic[T]):
 
     @cached_property
     def failure_reports(self) -> FailureReports:
-        """The objects that fail, and their latest reports."""
+        """Return the reports of failing objects."""
         return FailureReports(self)
 
     @cached_property
     def child_writes(self) -> ChildWrites:
-        """How often each child is changed."""
+        """Return the counts of each child's changes."""
         gauge = partial(self.manager.metrics.unstable_children.labels, self.name)
         return ChildWrites(self.manager.rng, gauge)
 
     @cached_property
     def rollouts(self) -> Rollouts:
-        """The objects that replace their pods because of another version."""
+        """Return the objects whose pods are being replaced for another version."""
         gauge = self.manager.metrics.rollouts_waiting.labels(self.name)
         return Rollouts(enqueue=partial(self.enqueue, priority=Priority.LOW), gauge=gauge)
 
@@ -247,21 +247,21 @@ class Operator(Generic[T]):
 
     @cached_property
     def informer(self) -> Informer:
-        """The cache of the objects of its kind; those of this replica alone, where they are shared out."""
-        # Who looks at others of its kind has to know all of them.
+        """Return the cache of the kind's objects; only this replica's objects if the kind is sharded."""
+        # An operator that reads other objects of its kind needs all of them in the cache.
         reads_all = any(each.kind is self.kind for each in self.sources)
         filtered = self.options.needs_leader_election and self.shared_out and not reads_all
         return self.manager.cache.informer(self.kind, filtered=filtered, **self.selection._asdict())
 
     @cached_property
     def pod_reader(self) -> CachedReader:
-        """Reads the pods of its `WatchPods`."""
+        """Return the reader of the pods of `WatchPods`."""
         assert self.pod_watch is not None
         return self.client.within(self.pod_watch.selection)
 
     @cached_property
     def pod_events(self) -> PodEvents:
-        """The Events of pods that do not start."""
+        """Return the reader of Events about pods that do not start."""
         return PodEvents(self.client.uncached)
 
     @classmethod
@@ -269,14 +269,14 @@ class Operator(Generic[T]):
         """All versions of its kind, its own last, if it defines the kind: if its model has `@crd`."""
         return tuple(kind for kind in (*cls.versions, cls.kind) if is_crd(kind))
 
-    # What an operator does
+    # Methods that an operator overrides
 
     def setup(self) -> None:
-        """Create what the operator needs beside its objects. Called once, before the manager runs, if the
-        operator runs.
+        """Create resources that the operator needs beside its objects.
 
-        Use `manager.add` here for parts that live as long as the manager (a `Lifespan` or a `Runnable`), and
-        `enqueue` for sources of your own.
+        It is called once, before the manager runs, and only if the operator runs. Use `manager.add` here
+        for parts that live as long as the manager (a `Lifespan` or a `Runnable`), and `enqueue` for your
+        own event sources.
         """
 
     async def reconcile(self, obj: T, ctx: Context) -> Result | None:
@@ -298,11 +298,11 @@ class Operator(Generic[T]):
         raise NotImplementedError(f"{type(self).__name__} has no reconcile_key")
 
     async def cleanup(self, obj: T, ctx: Context) -> Result | None:  # noqa: ARG002 - for others to override
-        """Undo what the garbage collector does not undo, before the object is deleted. Defining this method
-        adds a finalizer; without it there is nothing to undo.
+        """Undo effects that the garbage collector does not undo, before the object is deleted.
 
-        The finalizer is removed when this returns None. A Result means that it is not done, and is called
-        again. While it is not done, or fails, conditions say so: see `cleanup_blocked`.
+        Defining this method adds a finalizer. The finalizer is removed when this returns None. A Result
+        means that the cleanup is not done, and is called again. While it is not done, or fails, conditions
+        say so: see `cleanup_blocked`.
         """
         return None
 
@@ -353,16 +353,15 @@ class Operator(Generic[T]):
                 ctx.condition(each, holds, by.reason, by.message, event=event)
 
     def reconcile_failed(self, by: Blocked, ctx: Context) -> None:
-        """Set the condition of an object whose reconcile has failed, or record an Event where its kind has
-        none.
+        """Set the condition of an object whose reconcile has failed, or record an Event if its kind has none.
 
         Degraded becomes true, or else Ready false, or else the first of `conditions` Unknown. Those of
-        `conditions` that the object does not have yet become Unknown, and all others stay as they are. An
-        Event comes when status or reason change. After the next reconcile that succeeds, the runtime takes
-        back what its message says has failed, where the operator has not set the condition itself.
+        `conditions` that the object lacks become Unknown, and all others stay as they are. An Event is
+        recorded when status or reason change. After the next successful reconcile, the runtime reverts the
+        conditions whose message reports the failure, unless the operator has set them itself.
 
-        `ctx.object` is the object as it is stored, without a model: it may not fit its own. The error is
-        `by.__cause__`. A lost race, or an API server that is away, is reported after ten failures in a row.
+        `ctx.object` is the stored object without its model, as it may not fit the model. The error is
+        `by.__cause__`. A conflict, or an unreachable API server, is reported after ten failures in a row.
         """
         if not self._tells_by_conditions(ctx):
             self.record_once(by, ctx)
@@ -429,18 +428,18 @@ class Operator(Generic[T]):
             f'rbac(groups="{kind.gvk.group}", resources="{kind.plural}", verbs="patch") to `rights`'
         )
 
-    # What it may use
+    # Facilities for methods
 
     @property
     def settings(self) -> SettingValues:
-        """The values of settings by key; one that is an attribute of the class is its value here."""
+        """Return the values of settings by key; a setting in a class attribute is read as the attribute."""
         return self.manager.settings
 
     def enqueue(self, key: ObjectKey, *, priority: Priority = Priority.NORMAL) -> None:
         """Enqueue an object; returns at once."""
         self.channel.send(key, priority=priority)
 
-    # What the runtime calls
+    # Methods for the runtime
 
     @classmethod
     def counts(cls, event: CacheEvent) -> bool:
@@ -492,7 +491,7 @@ def _set_finalizers(cls: type[Operator[Any]]) -> None:
 
 
 def _kind_of(cls: type) -> type[Resource] | None:
-    """The kind that a class is an operator of, as in `Operator[Memcached]`."""
+    """Return the kind that a class is an operator of, as in `Operator[Memcached]`."""
     for base in getattr(cls, "__orig_bases__", ()):
         for argument in get_args(base):
             if isinstance(argument, type) and issubclass(argument, Resource):

@@ -32,7 +32,7 @@ class _Answer(NamedTuple):
 
 
 class PodEvents:
-    """Reads the Events of one pod at a time, each pod's at most every 30 seconds."""
+    """Reader of the Events of one pod at a time, at most every 30 seconds per pod."""
 
     def __init__(self, reader: LiveReader) -> None:
         self._reader = reader

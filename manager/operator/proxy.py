@@ -21,7 +21,7 @@ def _parse_credentials(text: str) -> bool:
 
 
 class ProxyEnvironment(Setting[bool]):
-    """Declares, in the class of an operator, that its containers get the manager's proxy settings.
+    """Declaration in an operator's class that its containers get the manager's proxy settings.
 
     As an attribute of the operator it is their `env` entries (see `proxy_environment`), and empty without a
     proxy. With it comes the setting that says whether they have the proxy's password.

@@ -182,7 +182,7 @@ def _owners_and_waiting(operator: Operator[Any], owns: Owns, objects: Informer) 
     owners, kind, matters = _of_ours(objects, enqueue_owner(operator.kind)), owns.kind, owns.on
 
     def handle(event: CacheEvent) -> Iterable[ObjectKey]:
-        # Whoever has a name that others want may give it back in any way.
+        # The holder of a wanted name may release it by any change.
         for waiting in tuple(operator.waiting_for_names.get((kind, event.key), ())):
             trigger = trigger_of(event, "freed", "owns", kind.gvk.kind)
             operator.channel.send(waiting, trigger=trigger)
@@ -294,10 +294,10 @@ class ObjectReconciler(Generic[T]):
         return found is not None and found.metadata.uid == obj.metadata.uid
 
     def _pause(self, key: ObjectKey, state: tuple[str, str]) -> float:
-        """For how many seconds nothing is done for that state of an object.
+        """Return the seconds to wait before the next reconcile of that state of an object.
 
-        When the object has gone, and the cache has not heard of it, what is created for it is collected at
-        once, and each time an event asks for the next reconcile.
+        When an object is gone before the cache knows, its new children are garbage-collected at once, and
+        each such event would trigger the next reconcile.
         """
         created = self._created[key]
         left = created.until - clock.monotonic() if created.state == state else 0.0
@@ -380,7 +380,7 @@ class ObjectReconciler(Generic[T]):
 
 
 def _within(result: Result | None, seconds: float) -> Result:
-    """The same, but not later."""
+    """Return the result with a requeue after `seconds` at the latest."""
     if result is None:
         return Result(requeue_after=seconds)
     if result.requeue or (result.requeue_after is not None and result.requeue_after <= seconds):

@@ -1,4 +1,4 @@
-"""What an operator may do on the server, derived from its declarations."""
+"""Permissions of an operator on the API server, derived from its declarations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from manager.operator.operator import Operator
 
 
 def rights_of(operator: type[Operator[Any]]) -> list[RbacRule]:
-    """The rules of an operator's role: those that follow from its declarations, then its own `rights`."""
+    """Return the rules of an operator's role: those derived from its declarations, then its own `rights`."""
     return [*_derived(operator), *operator.rights]
 
 

@@ -39,7 +39,7 @@ class _Step:
 
     @property
     def title(self) -> str:
-        """The name in CamelCase, as conditions and Events take it for a reason."""
+        """Return the name in CamelCase, for reasons of conditions and Events."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
@@ -71,11 +71,13 @@ class Steps:
     '''
 
     def __init__(self, status: str, *, of: Sequence[str], limit: float) -> None:
-        """Args:
-        status: the path of a `StepsStatus`, such as `.status.upgrade`.
-        of: paths of the fields that the operation brings about, such as `spec.version`. Their values are
-            copied into the status, so they must not be confidential.
-        limit: seconds for all steps together.
+        """Declare a long operation.
+
+        Args:
+            status: the path of a `StepsStatus`, such as `.status.upgrade`.
+            of: paths of the fields that the operation realises, such as `spec.version`. Their values are
+                copied into the status, so they must not be confidential.
+            limit: seconds for all steps together.
         """
         if isinstance(of, str) or not of:
             raise TypeError(f"Steps(of=...) takes a list of paths, such as ('spec.version',), not {of!r}")

@@ -61,7 +61,7 @@ def every(seconds: float | Setting[float], *, jitter: float = 0.1) -> Callable[[
 
 
 def timers_of(cls: type, members: Mapping[str, Any]) -> Iterator[Timer]:
-    """The timers among the members of an operator. Raises TypeError for a method that cannot be one."""
+    """Yield the timers among an operator's members. Raises TypeError for an unsuitable method."""
     for name, member in members.items():
         if (marked := getattr(member, _MARK, None)) is None:
             continue
@@ -75,7 +75,7 @@ def timers_of(cls: type, members: Mapping[str, Any]) -> Iterator[Timer]:
 
 
 class Timers:
-    """What runs the timers of one operator."""
+    """Timers of one operator, and the objects for which they are due."""
 
     def __init__(self, operator: Operator[Any]) -> None:
         self._operator = operator
@@ -83,7 +83,7 @@ class Timers:
         """The names of each object's timers that are due."""
 
     def sources(self, objects: Informer) -> Iterator[TickerSource]:
-        """What asks for each object when one of its timers is due."""
+        """Yield sources that enqueue each object when one of its timers is due."""
         rng = self._operator.manager.rng
         for timer in self._operator.timers:
             if timer.for_each:
@@ -91,7 +91,7 @@ class Timers:
                 yield TickerSource(self._seconds(timer), ask, jitter=timer.jitter, why="timer", rng=rng)
 
     def runnables(self, informers: Iterable[Informer]) -> Iterator[Runnable]:
-        """What calls the timers that are for all objects together, once `informers` are in sync."""
+        """Yield the runnables of timers for all objects; each waits until `informers` are in sync."""
         informers = tuple(informers)
         for timer in self._operator.timers:
             if not timer.for_each:
@@ -99,11 +99,11 @@ class Timers:
                 yield Runnable(f"{self._operator.name}-{timer.name}", run, leader_only=True)
 
     def take(self, key: ObjectKey) -> tuple[str, ...]:
-        """The names of the object's timers that are due; they are not, from now on."""
+        """Return the names of the object's due timers, and clear them."""
         return tuple(self.due.pop(key, ()))
 
     def give_back(self, key: ObjectKey, names: Iterable[str]) -> None:
-        """They have still to be called."""
+        """Mark timers of an object as due again."""
         self.due[key] |= dict.fromkeys(names)
 
     def _seconds(self, timer: Timer) -> float:

@@ -51,7 +51,7 @@ _log = get_logger("manager")
 
 
 class Manager:
-    """Runs controllers on shared caches over one connection to one cluster.
+    """Runtime of controllers on shared caches over one connection to one cluster.
 
     An operator's `setup` builds its controllers from `cache`, `client`, `events`, `health`, `leadership`,
     `metrics`, `program`, `rng` and `settings`. Building a manager starts nothing; `run` does, once.
@@ -73,20 +73,22 @@ class Manager:
         shutdown_delay: float = 0.0,
         unguessable: Callable[[int], bytes] = os.urandom,
     ) -> None:
-        """Args:
-        transport: carries every request; the caller closes it after `run`.
-        program: the program of this manager. Its name, then the controller's, is the field manager.
-        metrics: where everything is counted.
-        rng: the one source of jitter.
-        identity: names this replica in Events.
-        settings: the values of the settings that operators declare; default none.
-        namespaces: those that are watched; default all.
-        coordinator: decides with other replicas who does which work; default this one does all of it.
-        watchdog: ends the process when the stop takes longer than it may; default none does.
-        graceful_shutdown_timeout: seconds that running reconciles get to finish; 0 cancels them at once.
-        shutdown_delay: seconds from the stop until webhooks may end: callers send requests for a moment
-            though it is not ready any more. It runs beside the time above.
-        unguessable: makes as many random bytes as it is asked for, fit for passwords.
+        """Set up a manager.
+
+        Args:
+            transport: carries every request; the caller closes it after `run`.
+            program: the program of this manager. Its name, then the controller's, is the field manager.
+            metrics: the registry of all metrics.
+            rng: the one source of jitter.
+            identity: names this replica in Events.
+            settings: the values of the settings that operators declare; default none.
+            namespaces: the watched namespaces; default all.
+            coordinator: divides the work between replicas; by default this replica does all of it.
+            watchdog: ends the process when the stop takes too long; default none.
+            graceful_shutdown_timeout: seconds that running reconciles get to finish; 0 cancels them at once.
+            shutdown_delay: seconds from the stop until webhooks may end, as callers send requests for a
+                moment after the manager stops being ready. It runs in parallel with the timeout above.
+            unguessable: returns a number of random bytes that are fit for passwords.
         """
         self.program = program
         self._transport = transport
@@ -152,23 +154,21 @@ class Manager:
 
     @property
     def leader(self) -> str | None:
-        """The identity of the leader, as far as this replica knows; None where no single one leads."""
+        """Return the identity of the leader as this replica knows it; None if no single one leads."""
         return self.coordinator.leader
 
     @property
     def ranges(self) -> str | None:
-        """The number of shards that are this replica's, as in `5 of 16`; None without shards."""
+        """Return the number of this replica's shards, as in `5 of 16`; None without shards."""
         return self.coordinator.owned
 
     @property
     def stopping(self) -> bool:
-        """Whether the stop is under way: not ready any more, and whoever calls should go elsewhere."""
+        """Return whether the stop is in progress: readiness has ended, and clients should go elsewhere."""
         return self._stopping
 
     def kubernetes_client(self) -> TransportApiClient:
-        """Return an `ApiClient` of kubernetes-asyncio on the manager's transport; see
-        `Client.kubernetes_client`.
-        """
+        """Return a kubernetes-asyncio `ApiClient` on this transport; see `Client.kubernetes_client`."""
         return self.client.kubernetes_client()
 
     def add(self, part: Runnable | Lifespan | Controller) -> None:
@@ -315,7 +315,7 @@ class Manager:
                 self._controlling.start(runnable, self._work_context())
 
     def _work_context(self) -> Context:
-        """A context for the controllers' work, whose writes end before the lease is released."""
+        """Return a context for the controllers' work, whose writes end before the lease is released."""
         context = self._threads.context()
         context.run(writes_beside_work, False)
         return context

@@ -50,7 +50,7 @@ async def _readable(sock: socket.socket) -> None:
 
 
 class Acceptor:
-    """Accepts connections from a listening socket, and ends some when there are too many.
+    """Acceptor of connections from a listening socket, which ends some when there are too many.
 
     A new connection takes the place of another one of the client with most connections: the one that has
     waited longest for its client. If that client has none such, a connection of any client goes that has made
@@ -67,11 +67,13 @@ class Acceptor:
         certificate: ServedCertificate | None = None,
         limits: Limits,
     ) -> None:
-        """Args:
-        listening: where they arrive.
-        protocol: makes what speaks HTTP on one connection.
-        certificate: what is presented to clients; None is no TLS.
-        limits: how many there may be at once, and how long each may take.
+        """Prepare to accept connections.
+
+        Args:
+            listening: the listening socket.
+            protocol: makes the HTTP protocol of one connection.
+            certificate: the certificate for clients; None disables TLS.
+            limits: of the number of connections and their times.
         """
         listening.setblocking(False)
         self._listening = listening

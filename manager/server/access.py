@@ -49,7 +49,7 @@ class Verdict:
 
 
 class Access:
-    """Asks the API server about tokens and rights, and remembers the answers for a while.
+    """Client for the API server's checks of tokens and permissions, with a cache.
 
     The times are those of controller-runtime (pkg/metrics/filters/filters.go, in
     WithAuthenticationAndAuthorization: CacheTTL of one minute for tokens, AllowCacheTTL of five minutes and
@@ -97,7 +97,7 @@ class Access:
             raise ReviewFailed(str(error), user) from error
 
     async def _user_of(self, token: str, client: str) -> User | None:
-        # Whoever gets to see what this process remembers should not find tokens in it.
+        # Hash tokens, so that a memory dump reveals none.
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
         async def ask() -> User | None:

@@ -26,10 +26,12 @@ class Answers(Generic[K, V]):
     """
 
     def __init__(self, *, limit: int, keep_yes: float, keep_no: float) -> None:
-        """Args:
-        limit: answers of either sort to remember; the one not asked for the longest goes.
-        keep_yes: seconds for which an answer that is true is good.
-        keep_no: seconds for any other.
+        """Create a cache of answers.
+
+        Args:
+            limit: maximum of cached answers of either sort; the least recently used one is evicted.
+            keep_yes: seconds for which a true answer is valid.
+            keep_no: seconds for which any other answer is valid.
         """
         self._limit = limit
         self._kept = {True: keep_yes, False: keep_no}

@@ -52,7 +52,7 @@ _BLANK_LINE = b"\r\n\r\n"
 
 
 class ClientConnection(asyncio.Protocol):
-    """Stands between a transport and the protocol that speaks HTTP, and bounds what a client may send.
+    """Filter between a transport and the HTTP protocol that limits what a client may send.
 
     The protocol gets a head once it is whole, a body once its request is being answered, and the next head
     once the answer is sent. aiohttp limits neither a head as a whole, nor its time, nor pipelined requests.
@@ -99,7 +99,7 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def client_idle_since(self) -> float | None:
-        """Since when, on the loop's clock, the server waits for the client; None while the client waits."""
+        """Return since when, in loop time, the server waits for the client; None while the client waits."""
         if not self.answering:
             return self._idle_since
         if self._body_has_come is not None and not self._body_has_come():
@@ -108,7 +108,7 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request has begun to come and is not answered yet, or last bytes are on their way."""
+        """Return whether a request has begun and is unanswered, or response bytes are unsent."""
         if self.answering or self._head_begun or self._received:
             return True
         return self._transport is not None and self._transport.is_closing()

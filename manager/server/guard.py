@@ -73,7 +73,7 @@ def guarded(handler: Handler, access: Access, asks: Asks = path_itself) -> Handl
 
 
 class _Outage:
-    """Logs that the API server cannot be asked, once until it can."""
+    """Log of the API server's outages, once per outage."""
 
     def __init__(self) -> None:
         self._logged = False

@@ -161,7 +161,7 @@ _decode_access = Decoder(_AccessReview, "a SubjectAccessReview")
 
 
 class Reviews:
-    """Creates reviews, which the server answers and does not keep."""
+    """Client that creates reviews, which the server answers but does not store."""
 
     def __init__(self, transport: Transport, *, rng: random.Random, audience: str = "") -> None:
         """Tokens for `audience` are good too, beside those for the API server."""

@@ -117,7 +117,7 @@ def routes_of(pages: Mapping[str, Handler], posts: Mapping[str, Handler] | None 
 
 
 class Server:
-    """Answers requests, each by the handler of its route. Routes can be added while it listens."""
+    """HTTP server with a handler per route; routes can be added while it listens."""
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ class Server:
 
 
 class _Protocol(web.RequestHandler):
-    """Speaks HTTP on one connection."""
+    """HTTP protocol of one connection."""
 
     def handle_error(
         self,

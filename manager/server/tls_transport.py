@@ -105,7 +105,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._is_full = self._is_told = False
         """Whether the socket takes nothing for now, and whether `protocol` knows."""
 
-    # What the socket calls.
+    # Callbacks of the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the handshake."""
@@ -199,7 +199,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._backlog.clear()
         self._protocol.connection_lost(exc)
 
-    # What the protocol calls.
+    # Methods for the protocol
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send it, as any transport."""

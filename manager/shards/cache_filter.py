@@ -1,4 +1,4 @@
-"""The filter by which a cache holds the objects of this replica's shards alone, as these change."""
+"""Filter by which a cache holds only the objects of this replica's shards, which change over time."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ NARROW_AFTER = 5.0
 
 
 class Division:
-    """How the objects of one kind are divided among ranges."""
+    """Assignment of one kind's objects to shards."""
 
     of_children = False
 
     def part_of(self, meta: Meta) -> int | None:
-        """Return the part that an object is in (see `part_of_uid`); None if it is in none."""
+        """Return the hash slice of an object (see `part_of_uid`); None if it has none."""
         raise NotImplementedError
 
     def index(self, record: Record, meta: Meta) -> Iterable[str]:
@@ -36,56 +36,56 @@ class Division:
         raise NotImplementedError
 
     def query(self, ranges: Ranges) -> dict[str, str]:
-        """Return what asks the server for the objects of these ranges; it may send others too."""
+        """Return the query parameters for the objects of these shards; the server may send others too."""
         raise NotImplementedError
 
     def takes(self, meta: Meta, ranges: Ranges) -> bool:
-        """Return whether an object is in one of these ranges."""
+        """Return whether an object is in one of these shards."""
         return self.number_of(meta, ranges) in ranges.numbers
 
     def number_of(self, meta: Meta, ranges: Ranges) -> int | None:
-        """Return the one of all ranges, these and others, that an object is in; None if it is in none."""
+        """Return the number of an object's shard, one of these or another; None if it has none."""
         part = self.part_of(meta)
         return None if part is None else ranges.number_of_part(part)
 
 
 class ByUid(Division):
-    """Divides objects that operators work on by their own UIDs, which some servers select by."""
+    """Assignment of the operators' objects by their own UIDs, which some servers can select by."""
 
     def part_of(self, meta: Meta) -> int | None:
-        """Return the part of the object's UID."""
+        """Return the hash slice of the object's UID."""
         return part_of_uid(meta.uid)
 
     @staticmethod
     def index(record: Record, meta: Meta) -> Iterable[str]:  # noqa: ARG004 - as every index function
-        """Return the part of the object's UID as a label."""
+        """Return the hash slice of the object's UID as a label value."""
         return (label_of(record.uid),)
 
     def query(self, ranges: Ranges) -> dict[str, str]:
-        """Return a selector that not every server heeds."""
+        """Return a selector that some servers ignore."""
         return {"shardSelector": ranges.selector}
 
 
 class ByOwner(Division):
-    """Divides children by their label, which is of their owner's UID, and without one by the owner reference.
+    """Assignment of children by the label with their owner's hash slice, or else by the owner reference.
 
-    The label comes first because the server selects by it: so the objects held are those that the watch tells
-    of. An object without it, and without an owner of a kind that was added with `add`, is in no range.
+    The label takes precedence because the server selects by it, so the cache holds the objects that the watch
+    sends. An object without the label and without an owner of a kind added with `add` is in no shard.
     """
 
     of_children = True
 
     def __init__(self, label: str) -> None:
-        """`label` is the key."""
+        """Set the key of the label."""
         self._label = label
         self._owners: set[tuple[str, str]] = set()
 
     def add(self, owner: GroupVersionKind) -> None:
-        """Have children of that kind of objects too."""
+        """Include children whose owners are of that kind."""
         self._owners.add((owner.group, owner.kind))
 
     def part_of(self, meta: Meta) -> int | None:
-        """Return the part that the label names, or the part of the owner's UID."""
+        """Return the hash slice that the label names, or that of the owner's UID."""
         label = meta.labels.get(self._label)
         if label is not None and (part := part_of(label)) is not None:
             return part
@@ -96,43 +96,43 @@ class ByOwner(Division):
         return part_of_uid(controller.uid) if (group, controller.kind) in self._owners else None
 
     def index(self, record: Record, meta: Meta) -> Iterable[str]:  # noqa: ARG002 - as every index function
-        """Return the part as a label."""
+        """Return the hash slice as a label value."""
         part = self.part_of(meta)
         return () if part is None else (label_of_part(part),)
 
     def query(self, ranges: Ranges) -> dict[str, str]:
-        """Return a selector of all that has not the label of other ranges, so also what has none."""
+        """Return a selector that excludes the labels of other shards, so it includes unlabelled objects."""
         others = ranges.others.labels
         return {"labelSelector": f"{self._label} notin ({','.join(others)})" if others else ""}
 
 
 class ShardFilters:
-    """Has a cache hold, in its filtered informers, the objects of some ranges and their children only."""
+    """Restriction of a cache's filtered informers to the objects of some shards and their children."""
 
     def __init__(self, cache: Cache, *, label: str) -> None:
-        """`label` is the key of the label that children have of their owner's UID."""
+        """Create the filters; `label` is the key of the label with the owner's hash slice."""
         self._cache = cache
         self._label = label
         self._ranges: Ranges | None = None
         self._when_learned: list[Callable[[], None]] = []
 
     def restrict(self, ranges: Ranges) -> None:
-        """Hold the objects of these ranges only; see `ShardFilter.restrict`."""
+        """Hold only the objects of these shards; see `ShardFilter.restrict`."""
         self._ranges = ranges
         self._cache.make_filter = self._make
         for each in self._filters():
             each.restrict(ranges)
 
     def knows(self, number: int) -> bool:
-        """Return whether all filtered informers have listed the objects of a range."""
+        """Return whether all filtered informers have listed the objects of a shard."""
         return all(each.knows(number) for each in self._filters())
 
     def when_learned(self, call: Callable[[], None]) -> None:
-        """Have it called whenever one of them knows more ranges."""
+        """Call the function whenever an informer has listed more shards."""
         self._when_learned.append(call)
 
     async def wait_synced(self) -> None:
-        """Return once all that does not depend on ranges has been listed."""
+        """Wait until all objects that do not depend on shards have been listed."""
         await self._cache.wait_synced()
 
     def _filters(self) -> Iterator[ShardFilter]:
@@ -149,22 +149,22 @@ class ShardFilters:
 
 
 def knows(informer: Informer, number: int) -> bool:
-    """Return whether an informer has listed the objects of a range, as far as it will ever hold them."""
+    """Return whether an informer has listed all objects of a shard that it will hold."""
     return not isinstance(informer.filter, ShardFilter) or informer.filter.knows(number)
 
 
 def records_in(informer: Informer, ranges: Ranges) -> list[Record]:
-    """Return the records of the objects in these ranges; the informer needs the index `PARTS`."""
+    """Return the records of the objects in these shards; the informer needs the index `PARTS`."""
     return [record for part in ranges.labels for record in informer.list(index=(PARTS, part))]
 
 
 class ShardFilter:
-    """Implements `manager.cache.ObjectFilter`: the objects of some ranges, which change."""
+    """`manager.cache.ObjectFilter` for the objects of a changing set of shards."""
 
     def __init__(
         self, division: Division, ranges: Ranges, *, learned: Callable[[], None] = lambda: None
     ) -> None:
-        """`learned` is called whenever more ranges have been listed."""
+        """Create a filter; `learned` is called whenever more shards have been listed."""
         self.division = division
         self.of_children = division.of_children
         self.ranges = ranges
@@ -185,9 +185,9 @@ class ShardFilter:
         return watch
 
     def restrict(self, ranges: Ranges) -> None:
-        """Hold the objects of these ranges only: let go of others at once, and list what is new.
+        """Hold only the objects of these shards: drop others at once, and list new ones.
 
-        Subscribers are told of what is let go of as `handed_over`, and are not told that it is gone.
+        Subscribers receive dropped objects as `handed_over`, and not as deleted.
         """
         before, self.ranges = self.ranges, ranges
         for each in self.watches:
@@ -197,7 +197,7 @@ class ShardFilter:
         self._publish(self._store.hand_over(records))
 
     def knows(self, number: int) -> bool:
-        """Return whether all objects of a range have been listed."""
+        """Return whether all objects of a shard have been listed."""
         return all(number in each.known for each in self.watches)
 
     def is_complete(self) -> bool:
@@ -215,15 +215,16 @@ class ShardFilter:
 
 
 class ShardWatch:
-    """Implements `manager.cache.sink.WatchFilter`: keeps the watch of one namespace at the ranges wanted.
+    """`manager.cache.sink.WatchFilter` that keeps the watch of one namespace at the wanted shards.
 
-    While more is listed, the present watch goes on. The next one begins where both are complete, so
-    nothing is missed, and nothing is listed twice. When that does not succeed at once, all is listed anew.
+    While further shards are listed, the present watch continues. The next watch begins at a version at
+    which both are complete, so it neither misses an object nor lists it twice. If that fails, all shards
+    are listed anew.
 
     Attributes:
-        known: the numbers of the ranges whose objects have all been listed.
-        taken: the ranges whose objects are taken in.
-        asked: the ranges whose objects the watch asks the server for.
+        known: the numbers of the shards whose objects have all been listed.
+        taken: the shards whose objects are accepted.
+        asked: the shards whose objects the watch requests from the server.
     """
 
     def __init__(
@@ -239,7 +240,7 @@ class ShardWatch:
         self._reflector = reflector
         self._learned = learned
         self._wanted = ranges
-        # By a range's number: the version up to which a list has shown it, ahead of the watch.
+        # By a shard's number: the version up to which a list has shown it, ahead of the watch.
         self._ahead: dict[int, int] = {}
         self._changed = asyncio.Event()
         self._changed.set()
@@ -247,7 +248,7 @@ class ShardWatch:
         self.known = frozenset[int]()
         self.taken = self.asked = ranges & Ranges.of(ranges.count, ())
 
-    # What the sink asks.
+    # Methods for the sink
 
     @property
     def seen(self) -> int:
@@ -285,10 +286,10 @@ class ShardWatch:
         if self._ahead and version >= max(self._ahead.values()):
             self._ahead.clear()
 
-    # Ranges that change.
+    # Changes of the shards
 
     def want(self, ranges: Ranges) -> None:
-        """From now on these are wanted, and nothing of others is taken in any more."""
+        """Set the wanted shards, and accept no objects of others any more."""
         self._wanted = ranges
         self.taken &= ranges
         self.known &= ranges.numbers
@@ -313,10 +314,11 @@ class ShardWatch:
                     if self._changed.is_set():
                         continue
                     if self.taken.numbers and not self._reflector.follows:
-                        self._changed.set()  # what is listed now would be listed again
+                        # a list in progress must end first, as its objects would be listed again
+                        self._changed.set()
                         continue
                     await self._end_watch()
-                # Fewer ranges may be taken in by now.
+                # Fewer shards may be accepted by now.
                 self.asked = self.taken
                 if self.taken.numbers:
                     self._watching = watches.create_task(self._reflector.run(), name="watch ranges")
@@ -346,9 +348,9 @@ class ShardWatch:
             self._reflector.start_over()
 
     def _extend(self, more: Ranges, listed: Mapping[ObjectKey, Record], version: int) -> None:
-        """Take in more ranges, whose objects were all listed as of a version.
+        """Accept more shards, whose objects were all listed at the given version.
 
-        The next watch tells of known changes again, which are no news.
+        The next watch repeats known changes, which are then ignored.
         """
         reached = self._sink.version
         self._ahead |= {number: max(reached, self._ahead.get(number, 0)) for number in self.known}

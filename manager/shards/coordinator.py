@@ -35,7 +35,7 @@ class ShardWork(Protocol):
 
     @property
     def leadership(self) -> Leadership:
-        """The permission for effects outside of the cluster, in the context of the caller."""
+        """Return the permission for effects outside of the cluster, in the caller's context."""
 
     def attach(self, work: Work) -> None:
         """Start and stop this work."""
@@ -57,13 +57,13 @@ class ShardWork(Protocol):
 
 
 class ShardCoordinator:
-    """Takes and gives up shards, so that each has one owner, and all replicas have equally many. Used once.
+    """Coordinator that takes and gives up shards, for one owner each and equal numbers. Used once.
 
     The promise for each shard, and its limits, are those of `LeaderElector`.
     """
 
     def __init__(self, config: ElectionConfig, work: ShardWork, *, count: int) -> None:
-        """Raises ValueError unless the work can be divided into `count` shards."""
+        """Create a coordinator; raise ValueError unless the work can be divided into `count` shards."""
         check_count(count)
         self.identity = config.identity
         self._count = count
@@ -102,16 +102,16 @@ class ShardCoordinator:
 
     @property
     def leadership(self) -> Leadership:
-        """The permission in the shard that the caller works in, and else in the first one."""
+        """Return the permission of the caller's shard, or of the first shard."""
         return self._work.leadership
 
     @property
     def leader(self) -> None:
-        """None: no single replica leads."""
+        """Return None, as no single replica leads."""
 
     @property
     def owned(self) -> str:
-        """The number of shards that are this replica's, as in `5 of 16`."""
+        """Return the number of this replica's shards, as in `5 of 16`."""
         return f"{len(self.held.numbers)} of {self._count}"
 
     def attach(self, work: Work) -> None:
@@ -124,7 +124,7 @@ class ShardCoordinator:
 
     @property
     def held(self) -> Ranges:
-        """The shards whose objects are ours now, also those that are being given up."""
+        """Return the shards whose objects this replica holds, including those being given up."""
         now = clock.monotonic()
         numbers = (
             number
@@ -135,17 +135,17 @@ class ShardCoordinator:
 
     @property
     def wanted(self) -> Ranges:
-        """The shards that should be ours."""
+        """Return the shards that this replica should own."""
         return Ranges.of(self._count, self._wanted)
 
     @property
     def members(self) -> frozenset[str]:
-        """The identities of all replicas, as this one sees them."""
+        """Return the identities of all replicas, as this one knows them."""
         return self._registry.members
 
     @property
     def problem(self) -> str | None:
-        """Why this replica cannot read, take or renew Leases; None when it can."""
+        """Return why this replica cannot read, take or renew Leases; None when it can."""
         problems = (
             self._disagreement(),
             self._registry.problem,

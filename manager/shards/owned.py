@@ -44,7 +44,7 @@ _current: ContextVar[OwnedShard | None] = ContextVar("owned_shard", default=None
 
 
 class OwnedShards:
-    """Works on the objects of the shards that a `ShardCoordinator` takes.
+    """Work on the objects of the shards that a `ShardCoordinator` takes.
 
     Attributes:
         leadership: permits effects in the shard that the caller works in; outside of all, in the first one.

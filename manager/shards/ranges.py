@@ -1,4 +1,4 @@
-"""Ranges of the hash of a UID, which cut all objects into equal parts."""
+"""Shards: equal ranges of the hash of a UID, into which all objects are divided."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _is_label = re.compile("[0-9a-f]{2}").fullmatch
 
 
 def hash_of(uid: str) -> int:
-    """The hash by which the API server's `shardSelector` divides objects: FNV-1a with 64 bits."""
+    """Return the 64-bit FNV-1a hash by which the API server's `shardSelector` divides objects."""
     value = _OFFSET
     for byte in uid.encode():
         value = (value ^ byte) * _PRIME & _MASK
@@ -27,38 +27,38 @@ def hash_of(uid: str) -> int:
 
 
 def label_key(program: str) -> str:
-    """The key of the label that children have of their owner's range."""
+    """Return the key of the children's label that names their owner's shard."""
     return f"{program}/shard"
 
 
 def part_of_uid(uid: str) -> int:
-    """Which of `LABEL_PARTS` equal parts of all hashes the object with that UID is in."""
+    """Return the number of the hash-space slice, one of `LABEL_PARTS`, that the UID is in."""
     return hash_of(uid) >> (HASH_BITS - _LABEL_BITS)
 
 
 def label_of_part(part: int) -> str:
-    """A part as the value of a label: `00` to `ff`."""
+    """Return the label value of a slice: `00` to `ff`."""
     return f"{part:02x}"
 
 
 def label_of(uid: str) -> str:
-    """What children of the object with that UID have as the value of their label."""
+    """Return the label value for children of the object with that UID."""
     return label_of_part(part_of_uid(uid))
 
 
 def part_of(label: str) -> int | None:
-    """Which of the parts a label's value names; None if that is none of `label_of`."""
+    """Return the slice that a label value names; None if `label_of` never returns that value."""
     return int(label, 16) if _is_label(label) else None
 
 
 def check_count(count: int) -> None:
-    """Raise ValueError unless there can be so many ranges."""
+    """Raise ValueError unless the objects can be divided into `count` shards."""
     if not 1 <= count <= LABEL_PARTS or count & (count - 1):
         raise ValueError(f"must be a power of two from 1 to {LABEL_PARTS}, not {count}")
 
 
 def parse_count(text: str) -> int:
-    """The value of a setting; 0 is that there are no ranges. Raises ValueError that says what is expected."""
+    """Parse the setting's number of shards; 0 disables sharding. Raises ValueError with the expected form."""
     if text not in {"0", *(str(1 << power) for power in range(1, LABEL_PARTS.bit_length()))}:
         raise ValueError(f"0, or a power of two from 2 to {LABEL_PARTS} is expected")
     return int(text)
@@ -66,14 +66,14 @@ def parse_count(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """Some of `count` equal ranges, by their numbers: which objects a replica has to do with."""
+    """Selection of `count` equal shards by their numbers, such as the shards of one replica."""
 
     count: int
     numbers: frozenset[int]
 
     @classmethod
     def of(cls, count: int, numbers: Iterable[int]) -> Ranges:
-        """Raises ValueError for a count that cannot be, and for a number that is not below it."""
+        """Select shards by their numbers; raise ValueError for an invalid count or a number out of bounds."""
         check_count(count)
         held = frozenset(numbers)
         if beyond := sorted(each for each in held if not 0 <= each < count):
@@ -82,19 +82,19 @@ class Ranges:
 
     @property
     def everything(self) -> bool:
-        """Whether each object is in one of them."""
+        """Return whether all shards are selected."""
         return len(self.numbers) == self.count
 
     def number_of(self, uid: str) -> int:
-        """The one of all ranges, these and others, that an object is in."""
+        """Return the number of the shard, selected or not, that the object with that UID is in."""
         return hash_of(uid) * self.count >> HASH_BITS
 
     def number_of_part(self, part: int) -> int:
-        """The one of all ranges that has that part (see `part_of`)."""
+        """Return the number of the shard, selected or not, that contains a slice (see `part_of`)."""
         return part * self.count // LABEL_PARTS
 
     def __contains__(self, uid: str) -> bool:
-        """Whether an object is in one of them."""
+        """Return whether an object is in one of the selected shards."""
         return self.everything or self.number_of(uid) in self.numbers
 
     def __and__(self, other: Ranges) -> Ranges:
@@ -108,9 +108,9 @@ class Ranges:
 
     @property
     def selector(self) -> str:
-        """The `shardSelector` of a list or a watch; empty where nothing is to be left out.
+        """Return the `shardSelector` of a list or a watch; empty if all shards are selected.
 
-        Without any range there is none either: nothing is to be asked for.
+        Without any shard the selector is empty too, but then no request must be made.
         """
         if self.everything:
             return ""
@@ -121,12 +121,12 @@ class Ranges:
 
     @property
     def others(self) -> Ranges:
-        """All other ranges."""
+        """Return the shards that are not selected."""
         return Ranges(self.count, frozenset(range(self.count)) - self.numbers)
 
     @property
     def labels(self) -> list[str]:
-        """The values of the children's label that stand for these ranges."""
+        """Return the values of the children's label for the selected shards."""
         each = LABEL_PARTS // self.count
         return [
             label_of_part(part)
@@ -135,7 +135,7 @@ class Ranges:
         ]
 
     def _joined(self) -> Iterator[tuple[int, int]]:
-        """First and past the last hash, those that follow one another as one."""
+        """Yield the first hash of each group of consecutive shards, and the hash after its last."""
         size = (1 << HASH_BITS) // self.count
         start = None
         for number in range(self.count + 1):

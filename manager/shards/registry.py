@@ -20,7 +20,7 @@ MEMBER = "member"
 
 
 class ReplicaRegistry:
-    """Registers this replica with the others of a program, and knows the others.
+    """Registry of a program's replicas, in which this replica registers itself.
 
     It grants nothing: a replica that is taken for gone, and is not, holds its shards as long as it renews
     them. But one that cannot register is no member in its own eyes either, and gives them up.
@@ -51,12 +51,12 @@ class ReplicaRegistry:
 
     @property
     def problem(self) -> str | None:
-        """Why this replica cannot register; None when it can."""
+        """Return why this replica cannot register; None when it can."""
         return self._error.problem
 
     @property
     def members(self) -> frozenset[str]:
-        """The identities of all live replicas, this one among them once the others can know."""
+        """Return the identities of all live replicas, including this one once the others can know it."""
         now = clock.monotonic()
         others = {view.holder for view in self._others(self._kind) if self._gone_at(view) > now}
         return frozenset(others | {self._identity}) if now < self._known_until else frozenset(others)

@@ -1,1 +1,1 @@
-"""What a running manager says of itself: logs, metrics, traces, health, records of reconciles."""
+"""Telemetry of a running manager: logs, metrics, traces, health and reconcile records."""

@@ -44,7 +44,7 @@ class Checks:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names, in the order in which they are reported."""
+        """Return the names in the order of the report."""
         return tuple(self._checks)
 
     def problem(self, name: str) -> str | None:

@@ -43,7 +43,7 @@ UNOWNED_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 
 
 
 class Observe(Protocol):
-    """Records a value, and what leads to an example of it."""
+    """Function that records a value, with an exemplar."""
 
     def __call__(self, amount: float, exemplar: dict[str, str] | None = None) -> None:
         """Record it."""
@@ -54,9 +54,9 @@ _QUEUE = ("name", "controller")
 
 
 def counting(counter: Counter) -> Callable[[], None]:
-    """What counts up a series by one, as `inc` does, in a quarter of its time.
+    """Return a function that increments a series, like `inc` in a quarter of its time.
 
-    For the event loop's thread alone: unlike `inc`, it takes no lock against others that count.
+    It is for the event loop's thread only: unlike `inc`, it takes no lock against other threads.
     """
     value = counter._value  # noqa: SLF001 - the library has no quick way
 
@@ -67,7 +67,10 @@ def counting(counter: Counter) -> Callable[[], None]:
 
 
 def observing(histogram: Histogram) -> Observe:
-    """What records a value in a series, as `observe` does, in a fifth of its time; as `counting`."""
+    """Return a function that records a value in a series, like `observe` in a fifth of its time.
+
+    It is for the event loop's thread only (see `counting`).
+    """
     bounds, buckets, total = histogram._upper_bounds, histogram._buckets, histogram._sum  # noqa: SLF001 - as above
 
     def observe(amount: float, exemplar: dict[str, str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""How many files and connections the process may have open, and what it does when there can be no more."""
+"""Limit of the process's open files and connections, and its behaviour at the limit."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def raised_limit() -> int:
 
 
 def are_scarce() -> bool:
-    """Whether only a quarter is left, which is for our own connections and files.
+    """Return whether only a quarter is left, which is for our own connections and files.
 
     They are counted: the number of a descriptor does not tell, as those below it come free again.
     """

@@ -68,7 +68,7 @@ class Trigger(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def text(self) -> str:
-        """The trigger in a few words."""
+        """Return the trigger in a few words."""
         match self.why:
             case "event":
                 return f"{self.kind} {self.change.lower()}"
@@ -200,12 +200,12 @@ class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def key(self) -> ObjectKey:
-        """The object."""
+        """Return the key of the object."""
         return ObjectKey(self.namespace, self.name)
 
     @property
     def why(self) -> str:
-        """The triggers in a few words."""
+        """Return the triggers in a few words."""
         texts = list(dict.fromkeys(trigger.text for trigger in self.triggers))
         return ", ".join(texts[:3]) + (", ..." if len(texts) > 3 else "")  # noqa: PLR2004 - more is no summary
 

@@ -1,4 +1,4 @@
-"""Traces by OpenTelemetry: what is made of reconciles, reviews and calls for whoever collects spans.
+"""Traces by OpenTelemetry of reconciles, reviews and calls.
 
 Nothing of OpenTelemetry is imported unless the standard `OTEL_*` variables ask for traces.
 """
@@ -68,11 +68,11 @@ _ANSWER = 4096
 
 
 class CannotTrace(Exception):
-    """Traces are asked for, and cannot be made: one line that says why."""
+    """Requested traces that cannot be set up; the one-line message gives the reason."""
 
 
 class Tracer:
-    """Makes spans. One for a process: what one reconcile writes may cause another one's."""
+    """Factory of spans. A process has one, as a write of one reconcile may trigger another reconcile."""
 
     def __init__(self, provider: TracerProvider) -> None:
         from opentelemetry import context, propagate, trace  # noqa: PLC0415 - only where traces are asked for
@@ -97,11 +97,11 @@ class Tracer:
         return self._written.get(what)
 
     def reconcile(self, run: ReconcileRecord) -> ReconcileTrace:
-        """A reconcile begins, in the calling task."""
+        """Start the trace of a reconcile in the calling task."""
         return ReconcileTrace(self, run)
 
     def review(self, path: str, headers: Mapping[str, str]) -> ReviewTrace:
-        """A webhook is asked; the API server may say in which of its spans."""
+        """Start the trace of a webhook review; its headers may name a parent span of the API server's."""
         return ReviewTrace(self, path, headers)
 
     def headers(self, span: Span) -> dict[str, str]:
@@ -114,7 +114,7 @@ class Tracer:
         return carrier
 
     def fail(self, span: Span, kind: str, message: str, at: int | None = None) -> None:
-        """Note that what the span is of has failed; a traceback may have more than all may know."""
+        """Mark a span as failed, without a traceback, as that may contain confidential data."""
         attributes = {"exception.type": kind, "exception.message": message}
         span.add_event("exception", attributes, timestamp=at)
         span.set_attribute("error.type", kind)
@@ -185,18 +185,18 @@ class ReconcileTrace:
 
     @property
     def exemplar(self) -> dict[str, str] | None:
-        """What leads from a metric to this trace, if anybody keeps it."""
+        """Return the labels that lead from a metric to this trace; None if the trace is not sampled."""
         context = self.span.get_span_context()
         if not context.trace_flags.sampled:
             return None
         return {"trace_id": f"{context.trace_id:032x}", "span_id": f"{context.span_id:016x}"}
 
     def request(self, sent: RequestRecord) -> RequestTrace:
-        """A request to the API server begins."""
+        """Start the span of a request to the API server."""
         return RequestTrace(self, sent)
 
     def _called(self, call: RequestRecord) -> None:
-        """What was asked of something outside of the cluster."""
+        """Add the span of a call to a system outside of the cluster."""
         begun, end = self.clock.at(call.at), self.clock.at(call.at + call.seconds)
         span = self.tracer.spans.start_span(
             call.path, self.inside, kind=self.tracer.trace.SpanKind.CLIENT, start_time=begun
@@ -206,7 +206,7 @@ class ReconcileTrace:
         span.end(end)
 
     def ended(self) -> None:
-        """The reconcile is over, and its record has all of it."""
+        """Finish the span of the reconcile from its complete record."""
         run, span, tracer = self._run, self.span, self.tracer
         end = self.clock.at(run.started + run.seconds)
         for each in run.requests:
@@ -259,7 +259,7 @@ class RequestTrace:
         self.headers = tracer.headers(self._span)
 
     def ended(self, answer: bytes, error: BaseException | None) -> None:
-        """There is an answer, or there is none."""
+        """Finish the span of the request, with the response or the error."""
         span, sent, of = self._span, self._sent, self._of
         if sent.code != NO_ANSWER:
             span.set_attribute("http.response.status_code", sent.code)
@@ -289,7 +289,7 @@ class ReviewTrace:
         self._token = tracer.context.attach(tracer.trace.set_span_in_context(self._span))
 
     def ended(self, status: int) -> None:
-        """It is answered with that status; 0 is not at all."""
+        """Finish the span of the review with the HTTP status of the answer; 0 means no answer."""
         end = self._clock.now()
         if status:
             self._span.set_attribute("http.response.status_code", status)
@@ -300,9 +300,9 @@ class ReviewTrace:
 
 
 def _parent_in(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers of a caller's span, as API servers send them: anybody may have sent these.
+    """Return the valid trace headers of a caller, as API servers send them; any client may have sent them.
 
-    OpenTelemetry reads more headers, takes long for some, and logs what it does not like as it stands there.
+    OpenTelemetry would read more headers, be slow on some of them, and log invalid ones verbatim.
     """
     lower = {name.lower(): value for name, value in headers.items()}
     return {name: lower[name] for name, form in _PARENT.items() if form.fullmatch(lower.get(name, ""))}
@@ -325,7 +325,7 @@ def trace_from_here(tracer: Tracer) -> Token[Tracer | None]:
 
 
 def is_asked_for(environ: Mapping[str, str]) -> bool:
-    """Whether the standard variables ask for traces."""
+    """Return whether the standard variables ask for traces."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
     if environ.get("OTEL_TRACES_EXPORTER", "").strip().lower() == "none":
@@ -366,7 +366,7 @@ async def tracing(program: Program, environ: Mapping[str, str]) -> AsyncIterator
 
 
 def _without_headers(complaint: str, environ: Mapping[str, str]) -> str:
-    """What the SDK complains of, but for headers, which it quotes: a token for the collector is one."""
+    """Return the SDK's error message without quoted headers, as one may hold the collector's token."""
     for name in ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"):
         headers = [each.strip() for each in environ.get(name, "").split(",")]
         if any(each and each in complaint for each in headers):
@@ -375,7 +375,7 @@ def _without_headers(complaint: str, environ: Mapping[str, str]) -> str:
 
 
 class _Heard(logging.Handler):
-    """What the SDK complains of: at the start it is kept; later the same is one line, and then a count."""
+    """Handler of the SDK's messages: it collects them at the start, and later counts repetitions."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -393,7 +393,7 @@ class _Heard(logging.Handler):
             self._loop.call_soon_threadsafe(self._tell, record)
 
     def _tell(self, record: logging.LogRecord) -> None:
-        # Of each place in the SDK's code: what it says there has other numbers each time.
+        # Count per place in the SDK's code, as messages of one place differ in their numbers.
         if (times := self._repeats[record.pathname, record.lineno].count()) is not None:
             log = get_logger(record.name)
             log.log(record.levelno, record.getMessage(), times=times, exc_info=record.exc_info)
@@ -423,7 +423,7 @@ async def _sent_in_time(provider: Any) -> None:
 
     def shut_down() -> None:
         provider.shutdown()
-        with suppress(RuntimeError):  # the loop is closed: nobody waited
+        with suppress(RuntimeError):  # the loop is closed: no task waits
             loop.call_soon_threadsafe(done.set)
 
     threading.Thread(target=shut_down, name="spans", daemon=True).start()
@@ -433,7 +433,7 @@ async def _sent_in_time(provider: Any) -> None:
 
 
 def _provider(program: Program, environ: Mapping[str, str]) -> Any:
-    """What the variables describe: exporter, sampler, resource and limits."""
+    """Return the provider that the environment describes: exporter, sampler, resource and limits."""
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - only where traces are asked for
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - as above
     from opentelemetry.sdk.trace.export import (  # noqa: PLC0415 - as above
@@ -507,9 +507,9 @@ def _check_files(environ: Mapping[str, str]) -> None:
 
 
 def _session(proxy: URL | None) -> Any:
-    """Connections to a collector, of whose answers the beginning is read as it is, and no more.
+    """Return an HTTP session for the collector that reads only the beginning of a response, as it is.
 
-    They go by this proxy: `requests` would find one of its own, and quote a password that it cannot read.
+    It uses the given proxy: `requests` would find one of its own, and quote a password that it cannot parse.
     """
     from requests import PreparedRequest, Response, Session  # noqa: PLC0415 - as above
     from requests.adapters import HTTPAdapter  # noqa: PLC0415 - as above
@@ -517,7 +517,7 @@ def _session(proxy: URL | None) -> Any:
     class Bounded(HTTPAdapter):
         def send(self, request: PreparedRequest, *_: Any, **options: Any) -> Response:
             response = super().send(request, **{**options, "stream": True})
-            # Where the content is there, nobody reads it again, or unpacks it.
+            # With the content set, `requests` does not read or decompress the response again.
             response._content = response.raw.read(_ANSWER, decode_content=False)  # noqa: SLF001 - as it is read by `requests`
             response.close()
             return response

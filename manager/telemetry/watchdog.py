@@ -53,7 +53,7 @@ class _Limit:
 
 
 class Watchdog:
-    """Ends the process at a time that it was told, whatever the process does then.
+    """Watchdog that ends the process at a set time, whatever the process does then.
 
     A task may swallow its cancellation, a thread cannot be cancelled, and a loop that is blocked runs no
     timer: none of them may keep a process alive that has lost its lease, or that was asked to stop. Times are
@@ -70,9 +70,11 @@ class Watchdog:
     def __init__(
         self, *, stop_within: float = 0.0, before_exit: Callable[[float], object] | None = None
     ) -> None:
-        """Args:
-        stop_within: seconds from the first `stopping` in which the process has to end.
-        before_exit: called with the seconds it may take, before the exit, which writes nothing buffered.
+        """Configure the watchdog.
+
+        Args:
+            stop_within: seconds from the first `stopping` until the process must end.
+            before_exit: called with its time limit in seconds before the exit, which flushes no buffers.
         """
         self._stop_within = stop_within
         self._before_exit = before_exit
@@ -148,9 +150,9 @@ class Watchdog:
 
     @contextmanager
     def on_signals(self, heard: Callable[[int], LastWords | None]) -> Iterator[None]:
-        """While entered, in the main thread, each signal that Python handles is told to `heard`, at once.
+        """Pass each signal that Python handles to `heard` at once, inside the block in the main thread.
 
-        That is called in the watchdog's thread, whatever the main thread does. What it answers, if anything,
+        The watchdog's thread calls `heard`, whatever the main thread does. If it returns a function, that
         is called, and the process ends.
         """
         self._on_signal = heard
@@ -282,7 +284,7 @@ def _still_running(loop: asyncio.AbstractEventLoop | None) -> tuple[list[str], s
 
 
 def _tasks(loop: asyncio.AbstractEventLoop) -> Iterator[tuple[str, Sequence[str]]]:
-    """The task that runs just now, if one does, and those that were cancelled and are still there."""
+    """Yield the running task, if any, and the cancelled tasks that have not ended."""
     running = asyncio.current_task(loop)
     if running is not None:
         # It need not have done anything wrong; but when the loop is blocked, it is blocked there.
@@ -310,7 +312,7 @@ def _stack_of(task: asyncio.Task[Any]) -> traceback.StackSummary:
 
 
 def _threads() -> Iterator[tuple[str, Sequence[str]]]:
-    """The threads at work that the end of the interpreter waits for."""
+    """Yield the busy threads that the interpreter waits for at its end."""
     frames = _frames()
     for thread in threading.enumerate():
         if thread is not threading.main_thread() and _is_at_work(thread, frames):
@@ -322,7 +324,7 @@ def _frames() -> Mapping[int, FrameType]:
 
 
 def _is_at_work(thread: threading.Thread, frames: Mapping[int, FrameType]) -> bool:
-    """Whether the interpreter would wait for it: not for a daemon, nor a pool's with nothing to do."""
+    """Return whether the interpreter would wait for it: not for a daemon, nor a pool's with nothing to do."""
     frame = frames.get(thread.ident or 0)
     if thread.daemon or frame is None:
         return False

@@ -1,4 +1,4 @@
-"""Certificates as somebody gave them: what they say, and who vouches for them."""
+"""Parsing of certificates from other sources: their content and their issuers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEY = re.compile(rb"-----BEGIN ([A-Z ]{0,20})PRIVATE KEY-----(?:[^-]|-(?!----))
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """One certificate. Two are equal when they are the same one, however the text around them is."""
+    """Parsed certificate; equality ignores the text around it."""
 
     pem: bytes
     """Its block alone, with a line's end."""
@@ -40,11 +40,11 @@ class Certificate:
     _parsed: x509.Certificate = field(repr=False, compare=False)
 
     def valid_at(self, when: datetime) -> bool:
-        """Whether a clock that shows `when` finds it neither too early nor too late."""
+        """Return whether a clock that shows `when` finds it neither too early nor too late."""
         return self.since <= when <= self.until
 
     def vouched_for_by(self, authority: Certificate) -> bool:
-        """Whether that authority has signed it; how long either is valid is not looked at."""
+        """Return whether that authority has signed it; how long either is valid is not looked at."""
         from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - some megabytes
 
         if not authority.is_authority:
@@ -71,7 +71,7 @@ def keys_in(pem: bytes) -> tuple[bytes, ...]:
 
 
 def public_key_of(key: bytes) -> bytes | None:
-    """What is public of a private key in PEM; None when it is not a key, or encrypted."""
+    """Return the public key of a private key in PEM; None if it is invalid or encrypted."""
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - as above
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
 

@@ -1,7 +1,7 @@
-"""Making certificates: authorities, and what they or nobody vouch for.
+"""Issuing of certificates: CAs, certificates signed by a CA, and self-signed ones.
 
-What makes them, `cryptography`, takes some megabytes, so only a function that needs it imports it. Everything
-here computes for a millisecond or more, and is to be called in a thread.
+The `cryptography` package takes some megabytes, so only functions that need it import it. Every function here
+computes for a millisecond or more, and belongs in a thread.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Authority:
     def issue(
         self, names: Sequence[str], now: datetime, valid_for: timedelta, *, chance: Chance | None = None
     ) -> KeyPair:
-        """A certificate for a server of these host names and IP addresses, and its new key.
+        """Issue a certificate for a server with these host names and IP addresses, and its new key.
 
-        It ends with the authority at the latest. `chance` is for simulations. Raises ValueError when what the
-        authority has is none.
+        It expires with the authority at the latest. `chance` is for simulations. Raises ValueError for an
+        invalid certificate or key of the authority.
         """
         from cryptography import x509  # noqa: PLC0415
         from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
@@ -60,10 +60,10 @@ class Authority:
 def new_authority(
     name: str, now: datetime, valid_for: timedelta, *, chance: Chance | None = None
 ) -> Authority:
-    """An authority that signs certificates of servers and no further authorities.
+    """Create an authority that signs server certificates, but no further authorities.
 
-    Its subject is `name` and a part of its serial number: clients find the one that signed by its subject, so
-    no two of a bundle may share it. `chance` is for simulations.
+    Its subject is `name` and a part of its serial number. Clients find an issuer by its subject, so all
+    subjects in a bundle must differ. `chance` is for simulations.
     """
     from cryptography import x509  # noqa: PLC0415
 
@@ -77,14 +77,14 @@ def new_authority(
 
 
 def self_signed(names: Sequence[str], now: datetime, valid_for: timedelta) -> KeyPair:
-    """A certificate for a server of these names that nobody vouches for."""
+    """Issue a self-signed certificate for a server of these names."""
     key, serial = _drawn(None)
     subject = _name(names[0])
     return _pair(_serving(_builder(subject, subject, key, now, now + valid_for, serial), names), key, key)
 
 
 def _drawn(chance: Chance | None) -> tuple[EllipticCurvePrivateKey, int]:
-    """A key and a serial number."""
+    """Generate a key and a serial number."""
     from cryptography import x509  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
 
@@ -164,7 +164,7 @@ def _name(text: str) -> x509.Name:
     from cryptography import x509  # noqa: PLC0415
     from cryptography.x509.oid import NameOID  # noqa: PLC0415
 
-    # More than 64 characters are not allowed here; what counts are the alternative names.
+    # A common name has at most 64 characters; clients check only the alternative names.
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
 
 

@@ -14,12 +14,12 @@ from typing import NoReturn
 
 @contextmanager
 def as_file(content: bytes, *, name: str) -> Iterator[str]:
-    """A path with `content`, for as long as the block lasts.
+    """Yield the path of a file with `content`, which exists until the end of the block.
 
-    `ssl` loads a private key from a path only, and a key that was never on a disk should not get there for
-    that. So on Linux this is a file in memory (a memfd): it has no name in any folder, is closed in child
-    processes, needs no writable file system, and is gone with the block, or with the process if that is
-    killed. Elsewhere it is a temporary file that only our user can read, removed at the end of the block.
+    `ssl` loads private keys only from a path, but a key from memory should not get on a disk for that. So
+    on Linux this is a file in memory (a memfd). It has no name in any folder, is closed in child processes,
+    needs no writable file system, and disappears with the block, or with the process if that is killed.
+    Elsewhere it is a temporary file that only our user can read, removed at the end of the block.
 
     `name` shows up in listings of the process's open files, and nowhere else.
     """
@@ -39,7 +39,7 @@ def as_file(content: bytes, *, name: str) -> Iterator[str]:
 
 
 class CertificateUnusable(OSError):
-    """There is no certificate to serve with; one line that says where it was looked for and what is wrong."""
+    """Lack of a usable certificate; the one-line message names its source and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,11 @@ class KeyPair:
     """The private key of the first certificate, not encrypted."""
 
     def context(self, client_authorities: bytes | None = None, *, required: bool = True) -> ssl.SSLContext:
-        """A context for a server: TLS 1.2, HTTP/1.1.
+        """Build a server's TLS context: TLS 1.2, HTTP/1.1.
 
-        With authorities, in PEM, a certificate that a client shows has to lead to one of them, and to be for
-        clients; it has to show one where that is `required`. Blocks for about a millisecond. Raises
-        `CertificateUnusable`, for one when certificate and key do not belong together.
+        With CA certificates in PEM, a client's certificate must be for clients and lead to one of them;
+        with `required`, a client must present one. Blocks for about a millisecond. Raises
+        `CertificateUnusable`, for example when certificate and key do not match.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         # In TLS 1.3 a client may change keys as often as it likes, in 27 bytes each, and OpenSSL answers all

@@ -23,20 +23,20 @@ _RENEWED_AFTER = timedelta(days=240)
 
 
 class CertificateSource(Protocol):
-    """Hands out the certificate that is to be served now."""
+    """Source of the served certificate."""
 
     def __str__(self) -> str:
         """Where it comes from, for messages."""
 
     def pair(self, now: datetime) -> KeyPair:
-        """The certificate and its key as they are at `now`; an equal pair means nothing changed.
+        """Return the certificate and its key for the time `now`; an equal pair means no change.
 
-        It may block, and is called in a thread, never twice at once. Raises `CertificateUnusable`.
+        It may block, and is called in a thread, never concurrently. Raises `CertificateUnusable`.
         """
 
 
 class CertificateFiles:
-    """Two files that somebody else keeps current: a mounted Secret, or what an administrator put there."""
+    """Certificate files that another program updates: a mounted Secret, or an administrator's files."""
 
     def __init__(self, certificate: Path, key: Path, *, flag: str = "") -> None:
         """`flag` is what names their folder, for messages."""
@@ -54,15 +54,15 @@ class CertificateFiles:
 
 
 class ClientAuthorities:
-    """A file with the certificates of those who vouch for clients; somebody else keeps it current."""
+    """File with the CA certificates for clients; another program updates it."""
 
     def __init__(self, file: Path, *, required: bool = True) -> None:
-        """`required`: who shows no certificate of theirs gets no further than the handshake."""
+        """Use the CAs in `file`; if `required`, a client without a valid certificate fails the handshake."""
         self._file = file
         self.required = required
 
     def read(self) -> bytes:
-        """What is in it now, as PEM. Blocks. Raises `CertificateUnusable` without a file or a certificate."""
+        """Return the current PEM. Blocks. Raises `CertificateUnusable` without a file or a certificate."""
         content = _content(self._file)
         try:
             trust(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), content)
@@ -72,7 +72,7 @@ class ClientAuthorities:
 
 
 class SelfSigned:
-    """A certificate made here and trusted by nobody: it encrypts, and proves nothing.
+    """Self-signed certificate, which encrypts but proves no identity.
 
     It exists in this process's memory only, is for `names` (host names and IP addresses), and is replaced
     long before its year is over.
@@ -114,7 +114,7 @@ _log = get_logger("tls")
 
 
 def is_over(shown: Mapping[str, Any] | None) -> bool:
-    """Whether a certificate, as `getpeercert` has it, is valid no more.
+    """Return whether a certificate, as `getpeercert` has it, is valid no more.
 
     OpenSSL itself looks at it in full handshakes only, and not when a session is resumed.
     """
@@ -123,11 +123,11 @@ def is_over(shown: Mapping[str, Any] | None) -> bool:
 
 
 class ServedCertificate:
-    """What a server asks for its TLS context with each new connection.
+    """Provider of the TLS context for each new connection of a server.
 
-    A context is complete before it is handed out, and is never changed after: connections that are open
-    keep theirs, and none sees half of an exchange. While a source has nothing usable, as with a pair of
-    which one file is replaced already, the earlier certificate is served on.
+    A context is complete before it is handed out, and never changes afterwards. Open connections keep
+    theirs, and none sees a half-done replacement. While a source is unusable, for example with only one
+    file of a pair replaced, the earlier certificate is served.
     """
 
     def __init__(
@@ -137,10 +137,12 @@ class ServedCertificate:
         clients: ClientAuthorities | None = None,
         look_every: float | None = None,
     ) -> None:
-        """Args:
-        source: where the certificate comes from.
-        clients: who vouches for the certificates that clients show; None asks for none.
-        look_every: seconds between two looks at the source; default 5.
+        """Set up the context for a source.
+
+        Args:
+            source: the source of the certificate.
+            clients: CAs for the certificates of clients; None requests no client certificates.
+            look_every: seconds between two reads of the source; default 5.
         """
         self.source = source
         self._look_every = look_every
@@ -154,7 +156,7 @@ class ServedCertificate:
 
     @property
     def context(self) -> ssl.SSLContext:
-        """The context for a connection that is made now; there is one while `kept_current` is entered."""
+        """Return the context for new connections; there is one while `kept_current` is entered."""
         assert self._context is not None, "the certificate is not being kept"
         return self._context
 
@@ -164,7 +166,7 @@ class ServedCertificate:
 
     @property
     def problem(self) -> str | None:
-        """Why there is nothing to present yet; None once there is."""
+        """Return why there is no certificate yet; None once there is one."""
         if self._context is not None:
             return None
         return self._complaint or f"no certificate has been looked for in {self.source}"
@@ -178,7 +180,7 @@ class ServedCertificate:
         return (found[0].since, found[0].until) if found else None
 
     async def obtained(self) -> None:
-        """Return when the source has a certificate, however long that takes: somebody may be making it."""
+        """Wait without a time limit until the source has a certificate; the leader may still create it."""
         while self._context is None:
             try:
                 await self._renew()
@@ -210,7 +212,7 @@ class ServedCertificate:
                 await self._renew()
             except CertificateUnusable as error:
                 self._complain(str(error))
-            except Exception as error:  # noqa: BLE001 - a server goes on with what it has, whatever this is
+            except Exception as error:  # noqa: BLE001 - a server keeps its certificate after any error
                 self._complain(repr(error))
 
     async def _renew(self) -> None:
@@ -237,8 +239,9 @@ class ServedCertificate:
 def _look(
     source: CertificateSource, clients: ClientAuthorities | None, now: datetime, known: _Known | None
 ) -> tuple[_Known, ssl.SSLContext | None, CertificateUnusable | None]:
-    """What the source and the authorities of clients have, a context for it unless it is known, and what is
-    wrong with either, which then stays as it is known: neither holds up the other.
+    """Read source and client CAs, and return them with a context if they changed, and the first error.
+
+    A part that cannot be read keeps its known value, so neither part delays the other.
     """
     pair, authorities = known or (None, None)
     wrong: CertificateUnusable | None = None

@@ -23,7 +23,7 @@ _DIGITS = re.compile(r"[0-9]{1,5}")
 
 
 def parse_address(text: str) -> str:
-    """The address of a server to connect to, as it was written: `petstore:6742`, `[::1]:6742`.
+    """Return the address of a server to connect to as it was written: `petstore:6742`, `[::1]:6742`.
 
     Raises `ValueError`, with a message that says what is expected.
     """
@@ -34,7 +34,7 @@ def parse_address(text: str) -> str:
 
 
 def split_address(text: str) -> tuple[str, int] | None:
-    """The host, without brackets and perhaps "", and the port, perhaps 0; None when they cannot be told."""
+    """Split an address into the host, unbracketed or "", and the port, which may be 0; None if invalid."""
     host, colon, port = text.rpartition(":")
     if not colon or not _DIGITS.fullmatch(port) or int(port) > _MAX_PORT:
         return None
@@ -47,12 +47,12 @@ def split_address(text: str) -> tuple[str, int] | None:
 
 
 def in_pod(environ: Mapping[str, str]) -> bool:
-    """Whether this process runs in a cluster: every pod is told the address of the API server."""
+    """Return whether this process runs in a cluster: every pod is told the address of the API server."""
     return bool(environ.get("KUBERNETES_SERVICE_HOST") and environ.get("KUBERNETES_SERVICE_PORT"))
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches `host`: `localhost`, `127.0.0.1`, `::1`."""
+    """Return whether only this machine reaches `host`: `localhost`, `127.0.0.1`, `::1`."""
     if host == "localhost":
         return True
     try:
@@ -64,9 +64,9 @@ def is_loopback(host: str) -> bool:
 
 
 def client_at(host: str | None) -> str:
-    """Whom to take for one client, of those who come from IP address `host`.
+    """Return the identity of the client at IP address `host`, for limits per client.
 
-    A machine has one address of IPv4, and of IPv6 as many as it likes, with the same first 64 bits.
+    An IPv4 client has one address. An IPv6 client may have any number, which share their first 64 bits.
     """
     if host is None or ":" not in host:
         return host or ""
@@ -107,7 +107,7 @@ class BindAddress:
 
 
 def parse_bind_address(text: str) -> BindAddress | None:
-    """The address written in `text`; None when it is `0`, which turns the server off.
+    """Parse the address to listen at; return None for `0`, which turns the server off.
 
     Raises `ValueError`, with a message that says what is expected.
     """

@@ -19,7 +19,7 @@ class ExponentialDelay:
     def __init__(
         self, *, base: float, cap: float, factor: float = 2.0, jitter: float = 0.1, rng: random.Random
     ) -> None:
-        """Raises `ValueError` unless 0 < base <= cap, factor >= 1 and jitter >= 0, all of them finite."""
+        """Raise `ValueError` unless 0 < base <= cap, factor >= 1 and jitter >= 0, all of them finite."""
         if not 0 < base <= cap < math.inf:
             raise ValueError(f"back-off needs 0 < base <= cap, not base {base} and cap {cap}")
         if not 1 <= factor < math.inf or not 0 <= jitter < math.inf:
@@ -45,13 +45,13 @@ class Backoff:
     def __init__(
         self, *, base: float, cap: float, factor: float = 2.0, jitter: float = 0.1, rng: random.Random
     ) -> None:
-        """Takes what `ExponentialDelay` takes, and raises what it raises."""
+        """Take the arguments of `ExponentialDelay`, with the same errors."""
         self._delay = ExponentialDelay(base=base, cap=cap, factor=factor, jitter=jitter, rng=rng)
         self._failures = 0
 
     @property
     def failures(self) -> int:
-        """How often it failed since the last `reset`."""
+        """Return the number of failures since the last `reset`."""
         return self._failures
 
     def next(self) -> float:

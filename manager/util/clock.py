@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 
 
 def now() -> datetime:
-    """The wall-clock time, aware and in UTC.
+    """Return the wall-clock time, aware and in UTC.
 
-    A running loop with an attribute `wall_clock` (a callable that returns seconds since the
-    epoch) supplies it; otherwise it is the machine's.
+    A running loop with an attribute `wall_clock` (a callable that returns seconds since the epoch) supplies
+    it; otherwise it is the machine's.
     """
     try:
         loop = asyncio.get_running_loop()

@@ -41,7 +41,7 @@ def parse_duration(text: str) -> float:
 
 
 def parse_wait(text: str) -> float:
-    """The same, for how long to wait: it must not be negative."""
+    """Parse a non-negative duration."""
     seconds = parse_duration(text)
     if seconds < 0:
         raise ValueError("a duration of 0 or more is expected")
@@ -49,7 +49,7 @@ def parse_wait(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The shortest way to write `seconds` that `parse_duration` reads back: `1m30s`, `1h`, `250ms`."""
+    """Return the shortest text for `seconds` that `parse_duration` reads back: `1m30s`, `1h`, `250ms`."""
     sign = "-" if seconds < 0 else ""
     left = round(Decimal(repr(abs(seconds))), 9)
     if left == 0:

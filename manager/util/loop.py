@@ -45,7 +45,7 @@ _asked: ContextVar[set[Future[Any]] | None] = ContextVar("asked", default=None)
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """What makes the event loop: uvloop where it is installed, else the standard one."""
+    """Return the constructor of the event loop: uvloop if it is installed, otherwise the standard one."""
     try:
         import uvloop  # noqa: PLC0415 - not there on every platform
     except ImportError:
@@ -82,10 +82,10 @@ _waiting: dict[asyncio.AbstractEventLoop, deque[asyncio.Future[None]]] = {}
 
 
 async def own_turn(size: int) -> None:
-    """Let others have their turn before work on so many bytes begins, unless that is little.
+    """Wait for a turn of the event loop before work on `size` bytes begins, unless they are few.
 
-    Of all who ask, one begins in each turn of the loop, in the order in which they have asked: what many
-    begin in the same turn would hold up everybody else as if one did it all.
+    One caller begins per turn of the loop, in the order of the calls. If all began in the same turn, they
+    would block the loop as long as one large piece of work.
     """
     if size <= SMALL:
         return
@@ -109,7 +109,7 @@ def _begin_next(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class Portions:
-    """Divides work on what may be many, or large, so that others have their turn after some milliseconds.
+    """Division of long work into portions of some milliseconds, so that other tasks get their turn.
 
     portions = Portions()
     for record in informer.list():
@@ -121,7 +121,7 @@ class Portions:
         self._size = 0
 
     async def begin(self, size: int) -> None:
-        """To be awaited before the work on each of them; `size` is its bytes of JSON."""
+        """Await this before the work on each portion; `size` is its bytes of JSON."""
         self._size += size
         if self._size > SMALL:
             await own_turn(self._size)
@@ -129,11 +129,11 @@ class Portions:
 
 
 class WorkThreads(ThreadPoolExecutor):
-    """The threads of `asyncio.to_thread`, which know whether any of them still does the controllers' work.
+    """Thread pool for `asyncio.to_thread` that knows whether a thread still does the controllers' work.
 
-    A thread cannot be cancelled: whoever waits for it is, and it goes on by itself. So what it was asked for
-    in `context` counts, whatever became of who asked. What the manager itself asks for has threads of its
-    own, which that cannot keep busy.
+    A thread cannot be cancelled: it continues after its caller was cancelled. So work that was started in
+    `context` counts as work regardless of its caller. The manager's own calls use separate threads, which the
+    controllers' work cannot occupy.
     """
 
     def __init__(self) -> None:
@@ -143,13 +143,13 @@ class WorkThreads(ThreadPoolExecutor):
 
     @staticmethod
     def context() -> Context:
-        """A copy of the current context; what runs in it, or in a copy of it, does the controllers' work."""
+        """Return a copy of the current context in which calls, and calls in its copies, count as work."""
         context = copy_context()
         context.run(_is_work.set, True)
         return context
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """As any executor does; the thread's name says for whom it works."""
+        """Submit a call like any executor; the thread's name contains the caller."""
         if not _is_work.get():
             return self._others.submit(fn, *args, **kwargs)
         future = super().submit(_named, _asking(), partial(fn, *args, **kwargs))
@@ -160,13 +160,13 @@ class WorkThreads(ThreadPoolExecutor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """As any executor does."""
+        """Shut down both groups of threads, like any executor."""
         self._others.shutdown(wait, cancel_futures=cancel_futures)
         super().shutdown(wait, cancel_futures=cancel_futures)
 
     @property
     def at_work(self) -> int:
-        """How many of them do the controllers' work."""
+        """Return how many threads do the controllers' work."""
         return len(self._busy)
 
     async def wait_idle(self) -> None:
@@ -212,7 +212,7 @@ def _named(name: str, work: Callable[[], T]) -> T:
 
 
 def _tell(loop: asyncio.AbstractEventLoop, over: asyncio.Event, _: object) -> None:
-    with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+    with suppress(RuntimeError):  # the loop is closed, and no task waits any more
         loop.call_soon_threadsafe(over.set)
 
 

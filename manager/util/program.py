@@ -35,25 +35,25 @@ class Program:
 
     @property
     def agent(self) -> str:
-        """The user agent of its requests."""
+        """Return the user agent of the program's requests."""
         return f"{self.name}/{self.version}"
 
     @property
     def prefix(self) -> str:
-        """The beginning of the names of its objects."""
+        """Return the prefix of the names of the program's objects."""
         return f"{self.name}-"
 
     @property
     def variables(self) -> str:
-        """The beginning of the names of its environment variables."""
+        """Return the prefix of the program's environment variables."""
         return f"{self.name.replace('-', '_').upper()}_"
 
     @property
     def entry_points(self) -> str:
-        """The group of entry points by which installed packages add operators to it."""
+        """Return the group of entry points by which installed packages add operators to the program."""
         return f"{self.name.replace('-', '_')}.operators"
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels of its objects."""
+        """Return the labels of the program's objects."""
         return {"app.kubernetes.io/name": self.name}

@@ -1,4 +1,4 @@
-"""Which proxy, if any, stands between this process and a server, as the environment says."""
+"""Selection of the proxy between this process and a server, from the environment."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _SOCKS_PORT = 1080
 
 
 class NotAProxy(ValueError):
-    """This is no address of a proxy: one line without any part of it, as that may be a password."""
+    """Invalid proxy address; the one-line message quotes no part of it, as that may be a password."""
 
 
 def proxy_for(server: URL, environ: Mapping[str, str]) -> URL | None:
-    """The proxy for a server by HTTPS_PROXY (or HTTP_PROXY for plain HTTP) and NO_PROXY, or None.
+    """Return the proxy for a server by HTTPS_PROXY (or HTTP_PROXY for plain HTTP) and NO_PROXY, or None.
 
-    Names in capitals come before their small forms. A server on this machine is never proxied.
+    Upper-case names take precedence over lower-case ones. A server on this machine is never proxied.
 
     Raises:
-        NotAProxy: the variable holds something that is not a proxy's address.
+        NotAProxy: the variable's value is not a proxy's address.
     """
     variable = f"{server.scheme.upper()}_PROXY"
     address = environ.get(variable) or environ.get(variable.lower())
@@ -54,7 +54,7 @@ def proxy_url(address: str, *, source: str) -> URL:
 
 
 def http_url(address: str) -> URL | None:
-    """A URL of http or https, perhaps with a password; None if a part of that could be taken for the host."""
+    """Parse an http or https URL, perhaps with a password; None if the password could be read as the host."""
     try:
         url = URL(address)
         # After a "/", "?" or "#" in a password, which ends the host for whoever reads URLs, there is an "@".

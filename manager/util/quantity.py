@@ -19,9 +19,9 @@ _SUFFIXES = {
 
 
 def parse_quantity(text: str) -> Fraction:
-    """The exact amount, to compare and to add: `1Gi` equals `1024Mi`, which no float need come near.
+    """Return the exact amount, for comparison and addition: `1Gi` equals `1024Mi`, unlike with floats.
 
-    Raises ValueError when it is not a quantity.
+    Raises ValueError for an invalid quantity.
     """
     found = _QUANTITY.fullmatch(text)
     if found is None:

@@ -10,7 +10,7 @@ __all__ = ["Lines", "Repeats", "TokenBucket"]
 
 
 class TokenBucket:
-    """Lets `rate` tokens a second through, and up to `burst` of them at once after a quiet time.
+    """Limiter to `rate` tokens per second, and up to `burst` at once after a quiet time.
 
     Needs no task and no timer of its own: all it keeps is the moment at which the bucket will be full
     again, on the running loop's clock. There may be one per object.
@@ -19,7 +19,7 @@ class TokenBucket:
     __slots__ = ("_full_at", "_interval", "_slack")
 
     def __init__(self, *, rate: float, burst: int = 1) -> None:
-        """Raises `ValueError` unless the rate is positive and finite, and the burst at least 1."""
+        """Raise `ValueError` unless the rate is positive and finite, and the burst at least 1."""
         if not 0 < rate < math.inf or burst < 1:
             raise ValueError(f"a token bucket needs a positive rate and burst, not {rate} and {burst}")
         self._interval = 1 / rate
@@ -35,7 +35,7 @@ class TokenBucket:
         return True
 
     async def acquire(self) -> None:
-        """Take a token, waiting for it in turn; whoever is cancelled while waiting gives it back."""
+        """Take a token, waiting for it in order; a cancelled caller gives its token back."""
         now = asyncio.get_running_loop().time()
         shortage = self._full_at - now - self._slack
         self._full_at = max(self._full_at, now) + self._interval
@@ -48,10 +48,10 @@ class TokenBucket:
 
 
 class Repeats:
-    """Something that goes on happening: to be told at once, and then less and less often, with a count.
+    """Counter of a repeated event, which is reported at once, and then less and less often, with a count.
 
-    After the first time it is told again after a minute, then after two, four, eight, and then every quarter
-    of an hour. It starts afresh when nothing has happened for that long.
+    Reports follow after one minute, two, four and eight, and then every quarter of an hour. The counter
+    starts afresh after a quiet time of that length.
     """
 
     __slots__ = ("_interval", "_next", "_untold")
@@ -65,7 +65,7 @@ class Repeats:
         self._untold = 0
 
     def count(self) -> int | None:
-        """Count one more; answers how many there were since it was told, if it is to be told now."""
+        """Count one more; return the number since the last report if a new report is due."""
         self._untold += 1
         now = asyncio.get_running_loop().time()
         if now < self._next:

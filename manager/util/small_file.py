@@ -1,4 +1,4 @@
-"""Files that somebody has named, in a flag, a variable or another file: settings, certificates, tokens."""
+"""Reading of files that a flag, a variable or another file names: settings, certificates, tokens."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _LONGEST = 1024 * 1024
 
 
 def read_small_file(path: str | PathLike[str], *, longest: int = _LONGEST) -> bytes:
-    """What the file holds. Blocks, as long as the disk does and no longer.
+    """Return the content of a small file. Blocks, but only as long as the disk does.
 
-    Raises `OSError`, for what is longer than `longest` bytes too, and for pipes and devices, which may never
-    come to an end; its `strerror` says what is wrong.
+    Raises `OSError`, also for more than `longest` bytes, and for pipes and devices, which may never end; its
+    `strerror` describes the problem.
     """
-    # To open a pipe that nobody writes to would wait for ever.
+    # Opening a pipe without a writer would otherwise wait for ever.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(0, "it is not a regular file", path)

@@ -1,4 +1,4 @@
-"""YAML: settings, kubeconfigs and definitions that somebody else has written, and manifests for people."""
+"""YAML input from users (settings, kubeconfigs, CRDs), and readable manifests as output."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from manager.util.nesting import MOST_LEVELS, TOO_DEEP
 
 __all__ = ["NotYaml", "load", "load_all", "yaml_document", "yaml_documents", "yaml_stream"]
 
-# In C it takes a tenth of the time, but is less exact in what is wrong, and where. Whoever built PyYAML may
-# have had no libyaml.
+# The C loader takes a tenth of the time, but its errors are less exact. A PyYAML built without libyaml
+# lacks it.
 _FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 # Characters that aliases may add to a text, were they written out.
@@ -23,11 +23,11 @@ _ADDED_BY_ALIASES = 1_000_000
 # Characters of a number. Python refuses to read longer decimal ones, and to write any.
 _LONGEST_NUMBER = 1_000
 
-# What comes of numbers and dates that Python does not know, of tags on something else, and of odd characters.
+# Errors from numbers and dates that Python cannot represent, from misplaced tags and from odd characters.
 _IMPOSSIBLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
-# The beginning of what PyYAML says is wrong, before it quotes the text.
+# Match the beginning of PyYAML's error messages, before the quoted text.
 _UNQUOTED = re.compile(r"(?:(?:(?:could|did) not find )?expected (?:(?!, but ).)*|[\w .%]*)", re.DOTALL)
 
 _START = " that cannot start any token"
@@ -38,15 +38,15 @@ class NotYaml(ValueError):
 
 
 class _Refusal(yaml.MarkedYAMLError):
-    """What is wrong in words of ours, which may be told as they are."""
+    """YAML error in our own words, which may be shown unchanged."""
 
 
 def load(text: bytes, *, unique_keys: bool = False) -> Any:
-    """What a YAML text holds, as `yaml.safe_load`; `unique_keys` refuses a mapping that has one twice.
+    """Parse a YAML text like `yaml.safe_load`; `unique_keys` rejects a mapping with a repeated key.
 
-    A few lines of aliases for aliases stand for more than any memory holds, once somebody prints them, and
-    merged mappings do so while they are read. `NotYaml` is raised for these, for what is part of itself or
-    nested too deeply, for numbers that nobody could print, and for all that is not YAML.
+    A few lines of nested aliases can expand beyond any memory, when the result is printed, or already in
+    parsing when mappings are merged. `NotYaml` is raised for these, for recursive or too deeply nested
+    values, for numbers that cannot be printed, and for anything that is not YAML.
     """
     with _told():
         _check(text, yaml.SafeLoader)
@@ -54,7 +54,7 @@ def load(text: bytes, *, unique_keys: bool = False) -> Any:
 
 
 def load_all(text: bytes | str) -> list[Any]:
-    """The documents of a stream, which may be long; raises as `load`."""
+    """Parse the documents of a stream, which may be long; raises as `load` does."""
     with _told():
         _check(text, _FAST)
         return list(yaml.load_all(text, Loader=_FastLoader))
@@ -104,7 +104,7 @@ def _check(text: bytes | str, loader: Any) -> None:
 
 
 class _Bounded:
-    """Reads no number that is endless, and takes `=` for text, as everybody else does."""
+    """Constructors that reject numbers with too many digits, and read `=` as text, like other parsers."""
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
         if len(node.value) >= _LONGEST_NUMBER:
@@ -163,7 +163,7 @@ _BASE: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class _Dumper(_BASE):  # type: ignore[misc] # whichever there is
-    """Writes text of several lines as a block, and repeats rather than refers."""
+    """YAML dumper that writes multi-line text as a block, and repeats values instead of using aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is PyYAML's
         return True

@@ -38,14 +38,14 @@ class _Verdict:
 
 
 class _Defaulting:
-    """Sets defaults: the verdict is the smallest patch from what came to what the function made of it."""
+    """Defaulting: the verdict is the smallest patch from the received object to the function's result."""
 
     def __init__(self, admission: Admission[Any]) -> None:
         self._default = admission.functions["default"]
         self._operations = admission.default_on
 
     async def __call__(self, question: AdmissionQuestion, request: AdmissionRequest) -> _Verdict:
-        """The verdict. Raises what the function raises, and `BadReview` without an object."""
+        """Return the verdict. Raises what the function raises, and `BadReview` if the object is missing."""
         if question.operation not in self._operations:
             return _Verdict()
         if request.object is None:
@@ -58,7 +58,7 @@ class _Defaulting:
         await own_turn(size)
         if encoded(request.object) == before:
             return _Verdict()
-        # Decoding is the cheapest way to a copy of what the function may have changed anywhere.
+        # Decoding is the cheapest way to get a copy, as the function may have changed anything.
         await own_turn(size)
         original = orjson.loads(before)
         await own_turn(size)
@@ -69,11 +69,11 @@ _CONTROLS = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], " ")
 
 
 class _Validating:
-    """Validates: the verdict is what the function for the operation says, and it accepts without one.
+    """Verdict of the operator's function for the operation; without a function, every request is accepted.
 
-    An object that is not of the model's shape, though the schema let it pass, is refused with the fields that
-    are wrong. But only what a request brings is refused: with such an object stored, it can still be deleted,
-    and changed, to a sound one or in another place; the user is warned that nobody has checked.
+    An object can pass the schema and still not fit the model; a request that brings one is refused, naming
+    the wrong fields. A stored object that does not fit can still be deleted, corrected, or changed elsewhere;
+    the user is then warned that no function validated it.
     """
 
     def __init__(self, admission: Admission[Any]) -> None:
@@ -81,7 +81,7 @@ class _Validating:
         self._models = admission.models
 
     async def __call__(self, question: AdmissionQuestion, request: AdmissionRequest) -> _Verdict:
-        """The verdict. Raises what the function raises, and `BadReview` without an object."""
+        """Return the verdict. Raises what the function raises, and `BadReview` if the object is missing."""
         objects: list[Resource | None] = []
         function = self._functions.get(VALIDATES[question.operation])
         if function is None:
@@ -92,7 +92,7 @@ class _Validating:
                 return self._unchecked(question, old)
             objects.append(old)
         elif question.operation == "CREATE" and function == self._functions.get("validate_update"):
-            objects.append(None)  # it asks for the old object, of which there is none
+            objects.append(None)  # the function takes an old object, and a CONNECT has none
         if question.operation != "DELETE":
             new = await self._decoded(question, question.object, request.object, "object")
             if isinstance(new, ValidationError):
@@ -134,7 +134,7 @@ _API_VERSION = "admission.k8s.io/v1"
 
 
 class AdmissionEndpoint:
-    """Answers the reviews that one webhook of a configuration asks for."""
+    """Endpoint for the reviews of one webhook of a configuration."""
 
     identified = True
 
@@ -151,12 +151,14 @@ class AdmissionEndpoint:
         what: str,
         panics: Counter,
     ) -> None:
-        """Args:
-        admission: what is registered for the kind.
-        path: where it is asked.
-        judge: comes to the verdict, or raises what the operator's function raises.
-        what: names that function in messages.
-        panics: counts the times it fails unexpectedly.
+        """Create the endpoint of one webhook.
+
+        Args:
+            admission: what is registered for the kind.
+            path: where it is asked.
+            judge: comes to the verdict, or raises what the operator's function raises.
+            what: names that function in messages.
+            panics: counts the times it fails unexpectedly.
         """
         self.path = path
         self._kinds = admission.models.keys()
@@ -169,7 +171,7 @@ class AdmissionEndpoint:
 
     @classmethod
     def all_of(cls, admission: Admission[Any], *, panics: Counter) -> tuple[AdmissionEndpoint, ...]:
-        """Those that the kind has functions for."""
+        """Create an endpoint for each webhook of the kind that has a function."""
         endpoints = []
         kind = admission.kind.__name__
         for webhook in admission.webhooks:
@@ -236,7 +238,7 @@ class AdmissionEndpoint:
         self._lines.tell(write, event, **fields, **self._told(question))
 
     def _told(self, question: AdmissionQuestion) -> Mapping[str, Any]:
-        """What a line of the log says of a review: never what is in the object."""
+        """Return the log fields of a review; they never contain the object's content."""
         return {
             "webhook": self.path,
             "uid": question.uid,

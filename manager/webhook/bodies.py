@@ -40,7 +40,7 @@ class Held:
 
 
 class Bodies:
-    """Keeps room for the bodies of all requests and their answers; together they have to fit into memory.
+    """Memory limit for the bodies of all requests and their answers together.
 
     A small body needs none: there are no more of them than connections. A larger one says how long it is,
     and waits until there is room for it and an answer of its length; of those that wait the smallest is
@@ -58,13 +58,15 @@ class Bodies:
         patience: float = 1.0,
         waits: float = 5.0,
     ) -> None:
-        """Args:
-        at_once: bytes of all of them together.
-        small: bytes up to which a body needs no room.
-        seconds: in which a body has to come whole.
-        taken_within: seconds in which an answer has to be taken.
-        patience: seconds after which who keeps us waiting has to give way.
-        waits: seconds after which one that finds no room is asked to come again.
+        """Set the limits of request bodies.
+
+        Args:
+            at_once: maximum bytes of all bodies together.
+            small: bytes up to which a body needs no reservation.
+            seconds: time limit for receiving a whole body.
+            taken_within: seconds within which a client must read the answer.
+            patience: seconds after which a client that keeps others waiting loses its place.
+            waits: seconds after which a request without room is asked to come again.
         """
         self._at_once = at_once
         self._small = small
@@ -83,10 +85,10 @@ class Bodies:
 
     @asynccontextmanager
     async def held_body(self, request: web.Request, *, limit: int) -> AsyncIterator[Held]:
-        """The body of a request, with room for it until the end of the block: send the answer within that.
+        """Yield the body of a request, with room reserved for it until the end of the block.
 
-        Raises `BodyRefused` when it has more bytes than `limit`, or takes too long, and `Busy` when it finds
-        no room.
+        Send the answer within the block. Raises `BodyRefused` when the body has more bytes than `limit` or
+        takes too long, and `Busy` when there is no room for it.
         """
         length = request.content_length or 0
         if length > limit:

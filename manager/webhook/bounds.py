@@ -77,7 +77,7 @@ async def check_object(
     if len(content) * _MOST_FOR_A_BYTE <= limit:
         return
     allowed = limit - (len(content) - len(passed_over)) // _BYTES
-    # What stands in strings costs nothing, but to leave it out takes longer than to count it.
+    # Text in strings costs nothing, but excluding it takes longer than counting it.
     if await _structure(content, allowed, strings=True) <= allowed:
         return
     if await work_of(content, passed_over, enough=limit) > limit:
@@ -87,16 +87,16 @@ async def check_object(
 async def work_of(
     content: bytes | bytearray | memoryview, passed_over: memoryview = _NOTHING, *, enough: int
 ) -> int:
-    """What an object costs without the part that is `passed_over`; it is exact up to `enough`."""
+    """Return the cost of an object without the part `passed_over`; it is exact up to `enough`."""
     kept = await _structure(passed_over, len(passed_over) * 2, strings=False)
     length = (len(content) - len(passed_over)) // _BYTES
     return length + await _structure(content, enough - length + kept, strings=False) - kept
 
 
 async def _structure(content: bytes | bytearray | memoryview, enough: int, *, strings: bool) -> int:
-    """The work that commas and brackets stand for, those in strings too or not; no further than `enough`.
+    """Count the cost of commas and brackets, including those in strings if `strings`; stop after `enough`.
 
-    It is exact as far as the text is JSON, and a parser goes no further.
+    The count is exact as far as the text is valid JSON; a parser stops there too.
     """
     count, inside, position = 0, False, 0
     while position < len(content) and count <= enough:
@@ -115,14 +115,14 @@ async def _structure(content: bytes | bytearray | memoryview, enough: int, *, st
 
 
 class Turns:
-    """Lets reviews be worked on so that neither the loop nor a small review waits for a large one for long.
+    """Scheduler of reviews, by which neither the loop nor a small review waits long for a large one.
 
     The small ones of many connections may come at once, and each takes its milliseconds: as many as make up
     `SMALL` bytes are begun in one turn of the loop, and at least one.
     """
 
     def __init__(self, *, waits: float = 5.0) -> None:
-        """`waits`: seconds after which a large review is asked to come again."""
+        """Set up the limits; after `waits` seconds, a large review is asked to come again."""
         self._waits = waits
         self._one_at_a_time = asyncio.Lock()
         self._left = SMALL

@@ -34,7 +34,7 @@ def by_service(namespace: str, name: str) -> ClientConfig:
 
 
 def by_url(base: str, ca_bundle: str | None = None) -> ClientConfig:
-    """Call `https://HOST:PORT`; `ca_bundle` is base64 of PEM, or None if somebody else sets it."""
+    """Call `https://HOST:PORT`; `ca_bundle` is base64 of PEM, or None if another component sets it."""
     bundle = {} if ca_bundle is None else {"caBundle": ca_bundle}
     return lambda path: {"url": f"{base.rstrip('/')}{path}", **bundle}
 
@@ -112,5 +112,5 @@ def _namespaces(admission: Admission[Any], program: Program) -> JsonObject:
 
 
 def field_manager_of(program: Program) -> str:
-    """The field manager of `program` for its webhook objects."""
+    """Return the field manager of `program` for its webhook objects."""
     return f"{program.name}-webhook"

@@ -38,10 +38,11 @@ _VALUE = re.compile(rf"({_NAME})?")
 
 
 def _guarded_metadata(original: msgspec.Raw, converted: Any) -> tuple[JsonObject, str]:
-    """The metadata as it was, with the labels and annotations of `converted`, which a function has made.
+    """Return the original metadata with labels and annotations of `converted`, and the reason of a refusal.
 
-    What the API server would not take stays as it was, and is said. Raises `TypeError` when labels or
-    annotations are not texts by name, and names what is not.
+    A label or annotation that the API server would reject keeps its old value, and the reason says so.
+
+    Raises `TypeError`, naming the field, when labels or annotations are not strings by name.
     """
     metadata: JsonObject = orjson.loads(memoryview(original))
     refused = ""
@@ -87,7 +88,7 @@ def _texts(value: Any, field: str) -> Any:
 
 
 class _Step(NamedTuple):
-    """One function on the way, and the version that is there after it."""
+    """Function on the conversion path, with the version that it produces."""
 
     convert: Convert
     api_version: str
@@ -95,7 +96,7 @@ class _Step(NamedTuple):
 
 
 class _Head(msgspec.Struct, rename="camel"):
-    """What has to be known of an object before it is converted, and what stays as it is."""
+    """Fields that must be known before a conversion, including the metadata that it must not change."""
 
     api_version: str
     kind: str
@@ -112,7 +113,7 @@ _names = msgspec.json.Decoder(_Names)
 
 
 def _together(content: JsonObject, managed_fields: bytes) -> bytes:
-    """The JSON of an object, with its managedFields put back at the end, where they were taken apart."""
+    """Encode an object, with the managedFields that `apart` took out of it back at the end."""
     if not managed_fields:
         return encoded(content)
     metadata = content["metadata"] = content.pop("metadata")
@@ -121,7 +122,7 @@ def _together(content: JsonObject, managed_fields: bytes) -> bytes:
 
 
 class _Converter:
-    """Knows the way from each version of each kind to each other one: straight, or by the hub."""
+    """Paths between all versions of each kind: direct, or through the hub."""
 
     def __init__(self, conversions: Iterable[Conversion]) -> None:
         self._lines = Lines(per_minute=LINES)
@@ -133,7 +134,10 @@ class _Converter:
                     self._ways[key] = _way(conversion, start, end)
 
     async def convert(self, whole: msgspec.Raw, api_version: str, field: str) -> bytes | memoryview:
-        """The object in `whole`, which `field` is, in that version. Raises `NotConverted` and `TooCostly`."""
+        """Convert the object in `whole`, found at `field`, to `api_version`.
+
+        Raises `NotConverted` and `TooCostly`.
+        """
         raw, managed_fields = await apart(whole, field, STORED_WORK)
         size = len(memoryview(raw))
         await own_turn(size)
@@ -214,7 +218,7 @@ _LONGEST_WAIT = 30.0
 
 
 class ConversionEndpoint:
-    """Answers the reviews that ask for objects in another version, of all kinds that can be converted."""
+    """Endpoint for conversion reviews of all convertible kinds."""
 
     path = CONVERSION_PATH
 
@@ -260,7 +264,7 @@ class ConversionEndpoint:
         self._lines.tell(_log.error, event, error=str(error), exc_info=error.__cause__, **told)
 
     async def _all(self, question: ConversionQuestion) -> bytearray:
-        """The answer, every object in the same order. Raises `NotConverted` for the first that fails."""
+        """Return the response with all objects in order. Raises `NotConverted` for the first failure."""
         answer = _begun(question.uid)
         since_turn = 0
         for number, raw in enumerate(question.objects):

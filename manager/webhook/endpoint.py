@@ -21,24 +21,24 @@ cause more; the metrics count all.
 
 
 class Endpoint(Protocol):
-    """Answers reviews, as bytes; it does not know HTTP."""
+    """Endpoint that answers reviews as bytes, independent of HTTP."""
 
     @property
     def path(self) -> str:
-        """Where it is asked."""
+        """Return the URL path of the endpoint."""
 
     @property
     def max_body(self) -> int:
-        """How many bytes a review may have."""
+        """Return the maximum bytes of a review."""
 
     @property
     def identified(self) -> bool:
-        """Whether an API server can be told to show a certificate there."""
+        """Return whether an API server can be told to show a certificate there."""
 
     async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytes | bytearray:
-        """The answer to the review in `body`, whose sender gives up after `waits` seconds (None: not known).
+        """Answer the review in `body`, whose sender gives up after `waits` seconds (None: unknown).
 
-        Raises `Unanswered` where there can be none.
+        Raises `Unanswered` if there is no verdict.
         """
 
 
@@ -47,22 +47,21 @@ _LONGEST_MARGIN = 0.5
 
 
 def time_limit(*waits: float | None) -> float:
-    """Seconds for an answer to one who waits for the shortest of `waits`.
+    """Return the seconds within which an answer must be ready, given the callers' timeouts `waits`.
 
-    A little less than that, a tenth or half a second, because the answer has to get there. None is for as
-    long as there is.
+    The limit is the shortest timeout minus a tenth of it, at most half a second, for the way back. None means
+    no timeout.
     """
     shortest = min(wait for wait in waits if wait is not None)
     return shortest - min(shortest * _MARGIN, _LONGEST_MARGIN)
 
 
 async def answered(work: Awaitable[T], *, what: str, uid: str, seconds: float) -> T:
-    """The result of an operator's function, which `what` says in a message, for the review `uid`.
+    """Return the result of an operator's function, which messages call `what`, for the review `uid`.
 
-    Raises `Refused` and `NotConverted` as the function does, `FunctionTooSlow` after `seconds`, and
-    `FunctionFailed` for everything else that it raises, with that as its cause: `sys.exit` in a function ends
-    no manager. The user hears only of what sort it is: its text may have more of the object, or of the
-    program, than the user may know.
+    Raises `Refused` and `NotConverted` as the function does, and `FunctionTooSlow` after `seconds`. Any other
+    exception, including `sys.exit`, becomes the cause of a `FunctionFailed`, so it does not end the manager.
+    The user sees only the exception's type, as its text may contain data that the user may not read.
     """
     limit = asyncio.timeout(seconds)
     try:
@@ -82,10 +81,10 @@ async def answered(work: Awaitable[T], *, what: str, uid: str, seconds: float) -
 
 
 def _is_not_the_functions(error: BaseException) -> bool:
-    """Whether somebody wants this task to end.
+    """Return whether the error is a request to end this task.
 
-    A cancellation may also be the function's own: it waited for a task that was cancelled, say. Then the API
-    server is still there, and waits for an answer.
+    A cancellation may also be the function's own: it waited for a cancelled task, for example. Then the API
+    server still waits for an answer.
     """
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()

@@ -1,4 +1,4 @@
-"""Questions that get no verdict, and how the API server is told so.
+"""Failures to reach a verdict, and the HTTP errors that report them.
 
 Unanswered
 ├── BadReview         400   not the JSON of a review, or not one for this webhook
@@ -18,10 +18,10 @@ from manager.telemetry.logs import shortened
 
 
 class Unanswered(Exception):
-    """There is no verdict, so the failure policy of the webhook decides; the message is for the user.
+    """Failure to reach a verdict, so the webhook's failure policy decides; the message is for the user.
 
-    A verdict in a review would refuse the request whatever that policy says. So this is an HTTP error with a
-    `Status` as body, whose message the API server passes on.
+    A verdict in a review would refuse the request whatever that policy says. So the response is an HTTP error
+    with a `Status` as body, whose message the API server passes on.
     """
 
     code: ClassVar[HTTPStatus] = HTTPStatus.INTERNAL_SERVER_ERROR
@@ -46,7 +46,7 @@ class TooCostly(BadReview):
 
 
 class Busy(Unanswered):
-    """There is no room or no time for it now; the message says to retry."""
+    """Lack of capacity or time at the moment; the message says to retry."""
 
     code = HTTPStatus.SERVICE_UNAVAILABLE
     reason = "ServiceUnavailable"
@@ -75,7 +75,7 @@ class NotConverted(Exception):
 
 
 def status_body(code: int, reason: str, message: str) -> Mapping[str, Any]:
-    """A `Status` of the API, for an answer that is nothing else."""
+    """Return a `Status` of the API for a response outside of a review."""
     return {
         "kind": "Status",
         "apiVersion": "v1",

@@ -1,10 +1,10 @@
-"""JSON patches (RFC 6902): what an admission answer sends so that one document becomes another.
+"""JSON patches (RFC 6902) from one document to another, for admission answers.
 
-There is a library for it, jsonpatch. For one field that has changed in an object with the bookkeeping of a
-few managers it needs most of a millisecond, ten times as long as this.
+The jsonpatch library needs most of a millisecond for one changed field of an object with the managedFields of
+a few managers, ten times as long as this module.
 
-What is equal is compared as JSON, in one piece, which also tells 1 from 1.0 and from true, as Python does
-not. Only the way to what differs is walked, so a large object costs little more than its encoding.
+Equal parts are compared as one piece of JSON, which also distinguishes 1, 1.0 and true, as Python does not.
+Only the path to a difference is walked, so a large object costs little more than its encoding.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _MOST = 1000
 
 
 class _TooMany(Exception):
-    """There are more than `_MOST` differences."""
+    """More than `_MOST` differences."""
 
 
 def json_patch(before: dict[str, Any], after: dict[str, Any]) -> list[Operation]:
-    """The operations that turn `before` into `after`; none when the two are the same JSON.
+    """Return the operations that turn `before` into `after`; none when the two are the same JSON.
 
-    They are as deep as can be; where replacing a list or an object whole is shorter, that, and of members of
-    the object itself where there would be more than a thousand. Values are not copied, and belong to `after`.
+    Operations are as deep as possible, but replace a whole list or object where that is shorter. Beyond a
+    thousand operations, they replace top-level members. Values are not copied, and belong to `after`.
     """
     operations: list[Operation] = []
     try:
@@ -133,7 +133,7 @@ def _common(one: Sequence[Any], other: Sequence[Any]) -> int:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether they are the same JSON, with the members of objects in the same order."""
+    """Return whether they are the same JSON, with the members of objects in the same order."""
     return bool(one == other) and encoded(one) == encoded(other)
 
 

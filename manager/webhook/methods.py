@@ -89,14 +89,14 @@ def _converts(way: Way, spoke: type[Resource]) -> Callable[[Converts[S]], Conver
 
 @contextmanager
 def spec_and_annotations(obj: JsonObject) -> Iterator[tuple[JsonObject, JsonObject]]:
-    """What a conversion works on: spec and annotations, which are put back when they have changed.
+    """Yield spec and annotations for a conversion to change, and put changed annotations back.
 
         with webhook.spec_and_annotations(greeting) as (spec, annotations):
             if "text" in spec:
                 spec["words"] = spec.pop("text")
 
-    No schema may have seen the object: what is missing, or cannot be read, is empty here, and stays as it is.
-    Annotations that are empty at the end are left out of the object, as they were before the way there.
+    The object may not have been validated by a schema: a missing or unreadable part is empty here, and stays
+    as it is. Annotations that are empty at the end are removed from the object.
     """
     spec, metadata = obj.get("spec"), obj.get("metadata")
     found = metadata.get("annotations") if isinstance(metadata, dict) else None
@@ -120,17 +120,18 @@ def webhooks_of(operators: Iterable[Any]) -> Webhooks:
 
 
 def has_webhooks(operator: Any) -> bool:
-    """Whether an operator, or the class of one, answers anything at all."""
+    """Return whether an operator, or the class of one, answers anything at all."""
     cls = operator if isinstance(operator, type) else type(operator)
     members = (member for base in cls.__mro__ for member in vars(base).values())
     return any(isinstance(member, Admission) or any(marks(member)) for member in members)
 
 
 def registrations(operator: Any) -> Iterator[Admission[Any] | Conversion]:
-    """What an operator's marked methods come to: of a class to be read, of an operator to be called.
+    """Yield the registrations that an operator's marked methods define, from its class or an instance.
 
-    `kind` is what it is asked about, and the hub of conversions; `admission` are its `AdmissionOptions`. Then
-    come the kinds of others, each with an `Admission` as an attribute of the class.
+    A class suffices to read the registrations; calling them needs an instance. `kind` is the admitted kind
+    and the hub of conversions; `admission` are its `AdmissionOptions`. Other kinds follow, each an
+    `Admission` in an attribute of the class.
 
     Raises `RegistrationError` for methods that do not fit.
     """

@@ -35,17 +35,17 @@ class FieldError:
 
 
 def invalid(field: str, value: Any, reason: str) -> FieldError:
-    """The field has an invalid value. The user sees the value, or its beginning: never pass a secret."""
+    """Return an error for an invalid value. It shows the value or its beginning: never pass a secret."""
     return FieldError(field, "FieldValueInvalid", _with_reason(f"Invalid value: {_shown(value)}", reason))
 
 
 def forbidden(field: str, reason: str) -> FieldError:
-    """The field must not be set, or not be changed, whatever its value is."""
+    """Return an error for a field that must not be set or changed, whatever its value."""
     return FieldError(field, "FieldValueForbidden", _with_reason("Forbidden", reason))
 
 
 def required(field: str, reason: str = "") -> FieldError:
-    """The field has no value and needs one."""
+    """Return an error for a missing required value."""
     return FieldError(field, "FieldValueRequired", _with_reason("Required value", reason))
 
 
@@ -60,7 +60,7 @@ class Refused(Exception):
     """
 
     def __init__(self, first: FieldError | str, /, *more: FieldError) -> None:
-        """Raises `TypeError` for a text together with field errors: a user sees either."""
+        """Take either one message or any number of field errors; raise `TypeError` for a mix of both."""
         errors = (first, *more)
         self.fields = tuple(error for error in errors if isinstance(error, FieldError))
         """What is wrong with which field; empty when a text says it all."""
@@ -69,7 +69,7 @@ class Refused(Exception):
         super().__init__(str(first) if not self.fields else _joined(self.fields))
 
     def status(self, kind: GroupVersionKind, name: str) -> Mapping[str, Any]:
-        """The `Status` that says this of the object `name` of that kind."""
+        """Return the refusal as a `Status` about the object `name` of that kind."""
         if not self.fields:
             return {
                 "status": "Failure",
@@ -117,7 +117,7 @@ _SHOWN = 10
 
 
 def field_errors(error: ValidationError) -> tuple[FieldError, ...]:
-    """What is wrong with which field. Values are not shown: a model does not say which of them are secret."""
+    """Return the field errors of a model; values stay hidden, as a model does not mark secrets."""
     return tuple(
         _field_error(detail["type"], detail["loc"], detail["msg"])
         for detail in error.errors(include_url=False, include_input=False, include_context=False)[:_SHOWN]

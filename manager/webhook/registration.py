@@ -1,4 +1,4 @@
-"""What is registered for each kind: functions that validate, default or convert objects."""
+"""Registrations per kind: functions that validate, default or convert objects."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class AdmissionOptions:
 
 
 class AdmissionWebhook(NamedTuple):
-    """One webhook of a configuration, as the API server is told of it."""
+    """Webhook of a webhook configuration, as the API server knows it."""
 
     admission: Admission[Any]
     mutating: bool
@@ -172,13 +172,13 @@ class AdmissionWebhook(NamedTuple):
 
     @property
     def name(self) -> str:
-        """`mpet-v1beta1.kb.io`, as kubebuilder names it."""
+        """Return the name in kubebuilder's form: `mpet-v1beta1.kb.io`."""
         prefix, version = "m" if self.mutating else "v", self.admission.kind.gvk.version
         return f"{prefix}{'-'.join(self.admission.called)}-{version}.kb.io"
 
     @property
     def path(self) -> str:
-        """`/mutate-petstore-example-com-v1beta1-pet`, as controller-runtime serves it."""
+        """Return the path in controller-runtime's form: `/mutate-petstore-example-com-v1beta1-pet`."""
         gvk = self.admission.kind.gvk
         verb = "mutate" if self.mutating else "validate"
         return f"/{verb}-{gvk.group.replace('.', '-')}-{gvk.version}-{'-'.join(self.admission.called)}"
@@ -265,10 +265,10 @@ class Admission(AdmissionOptions, Generic[R]):
         return self._decorated("validate_delete", function)
 
     def validate_connect(self, function: Judges[S, N, W]) -> Judges[S, N, W]:
-        """Decorate the function that validates a connection, such as `pods/exec`; it gets the options of the
-        connection.
+        """Decorate the function that validates a connection, such as `pods/exec`.
 
-        It returns warnings for the user, or None, and raises `Refused`.
+        The function gets the options of the connection. It returns warnings for the user, or None, and raises
+        `Refused`.
         """
         return self._decorated("validate_connect", function)
 
@@ -283,13 +283,13 @@ class Admission(AdmissionOptions, Generic[R]):
 
     @property
     def called(self) -> tuple[str, ...]:
-        """What it is called after its kind, in names and paths."""
+        """Return the parts of the webhook's name and path: the kind, then its name or the subresources."""
         parts = (self.name,) if self.name else (each.replace("*", "all") for each in self.subresources)
         return (self.kind.gvk.kind.lower(), *filter(None, parts))
 
     @property
     def models(self) -> Mapping[GroupVersionKind, type[Resource]]:
-        """What may be shown, and as what functions get it."""
+        """Return the kinds that a review may contain, with the models that the functions receive."""
         shown = [_SHOWN[each] for each in self.subresources if each in _SHOWN]
         if "proxy" in self.subresources:
             shown.append(("v1", f"{self.kind.gvk.kind}ProxyOptions"))
@@ -301,7 +301,7 @@ class Admission(AdmissionOptions, Generic[R]):
 
     @property
     def webhooks(self) -> Iterator[AdmissionWebhook]:
-        """Those that it has functions for: the one that sets defaults, then the one that validates."""
+        """Yield the webhooks that have functions: first the defaulting, then the validating one."""
         if "default" in self.functions:
             yield AdmissionWebhook(self, mutating=True, operations=tuple(self.default_on))
         asked = tuple(operation for operation, role in VALIDATES.items() if role in self.functions)
@@ -343,7 +343,7 @@ class Conversion:
 
     @property
     def spokes(self) -> tuple[type[Resource], ...]:
-        """The other versions."""
+        """Return the versions other than the hub."""
         return tuple(dict.fromkeys((*self.converters_to_hub, *self.converters_from_hub)))
 
     def check(self) -> None:
@@ -363,7 +363,7 @@ class Webhooks:
     """The registrations of all operators, checked: at most one for each kind, and each complete."""
 
     def __init__(self, registrations: Iterable[Admission[Any] | Conversion]) -> None:
-        """Raises `RegistrationError`, which names what does not fit."""
+        """Check that the registrations are complete and unique; raise `RegistrationError` if not."""
         admissions: dict[str, Admission[Any]] = {}
         conversions: dict[str, Conversion] = {}
         for each in registrations:
@@ -385,12 +385,12 @@ class Webhooks:
 
     @property
     def mutating(self) -> tuple[AdmissionWebhook, ...]:
-        """Those of the MutatingWebhookConfiguration."""
+        """Return the webhooks of the MutatingWebhookConfiguration."""
         return tuple(each for admission in self.admissions for each in admission.webhooks if each.mutating)
 
     @property
     def validating(self) -> tuple[AdmissionWebhook, ...]:
-        """Those of the ValidatingWebhookConfiguration."""
+        """Return the webhooks of the ValidatingWebhookConfiguration."""
         return tuple(
             each for admission in self.admissions for each in admission.webhooks if not each.mutating
         )

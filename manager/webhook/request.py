@@ -19,7 +19,7 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """Who makes the request."""
+    """User that makes the request."""
 
     name: str = ""
     """As the API server knows the user: `jane`, `system:serviceaccount:team-a:builder`."""

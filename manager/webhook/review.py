@@ -41,7 +41,7 @@ class Kind(_Camel):
 
     @property
     def gvk(self) -> GroupVersionKind:
-        """The same in our words."""
+        """Return the kind as a `GroupVersionKind`."""
         return GroupVersionKind(self.group, self.version, self.kind)
 
 
@@ -69,7 +69,7 @@ class _User(_UserName):
 
 
 class AdmissionQuestion(_Camel):
-    """The `request` of an AdmissionReview. Objects stay the bytes they came in until somebody needs them."""
+    """`request` of an AdmissionReview; objects stay undecoded bytes until they are needed."""
 
     uid: str
     kind: Kind
@@ -87,7 +87,7 @@ class AdmissionQuestion(_Camel):
 
     @property
     def user_name(self) -> str:
-        """Who asks, for the log."""
+        """Return the name of the requesting user for the log; empty if it cannot be read."""
         try:
             return _user_name.decode(self.user_info).username
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -95,13 +95,13 @@ class AdmissionQuestion(_Camel):
 
     @property
     def object_name(self) -> str:
-        """The object's name; what it is to begin with while the server has yet to make it."""
+        """Return the object's name, or its `generateName` while the server has not yet named it."""
         return self.name or _named(self.object)
 
     async def request(self, finalizer: str = "") -> AdmissionRequest:
-        """What a function gets to see, with the objects decoded. Raises `BadReview`.
+        """Decode the objects and return the request for a webhook function. Raises `BadReview`.
 
-        `finalizer` is the one that the kind's operator is going to add.
+        `finalizer` is the finalizer that the kind's operator will add.
         """
         await check_object(memoryview(self.user_info), "$.request.userInfo", USER_WORK)
         if is_too_deep(self.user_info):
@@ -227,7 +227,7 @@ _user_name = msgspec.json.Decoder(_UserName)
 
 
 async def read_admission(body: bytes | bytearray) -> AdmissionQuestion:
-    """The question in an AdmissionReview. Raises `BadReview`, which says what is wrong with it."""
+    """Decode the request of an AdmissionReview. Raises `BadReview`, which says what is wrong."""
     kind = _admission, "admission.k8s.io/v1", "AdmissionReview"
     try:
         return _opened(body, *kind).request
@@ -237,7 +237,7 @@ async def read_admission(body: bytes | bytearray) -> AdmissionQuestion:
 
 
 async def read_conversion(body: bytes | bytearray) -> ConversionQuestion:
-    """The question in a ConversionReview. Raises `BadReview`, which says what is wrong with it."""
+    """Decode the request of a ConversionReview. Raises `BadReview`, which says what is wrong."""
     try:
         return await _conversion_in(body)
     except RecursionError:
@@ -255,7 +255,7 @@ async def _conversion_in(body: bytes | bytearray) -> ConversionQuestion:
 
 
 def managed_fields(raw: msgspec.Raw) -> memoryview:
-    """Those of an object, as they stand in it; empty where there are none."""
+    """Return the undecoded managedFields of an object; empty if there are none."""
     try:
         return memoryview(_booked.decode(raw).metadata.managed_fields)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -263,7 +263,7 @@ def managed_fields(raw: msgspec.Raw) -> memoryview:
 
 
 def _lacks(raw: msgspec.Raw, finalizer: str) -> bool:
-    """Whether an object that is not being deleted is without it."""
+    """Return whether an object that is not being deleted is without it."""
     try:
         metadata = _held.decode(raw).metadata
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -332,7 +332,7 @@ def _reason(error: Exception) -> str:
 
 
 async def _read_object(raw: msgspec.Raw, field: str, limit: int = STORED_WORK) -> JsonObject | None:
-    """The object in that field of a request; None where there is none. Raises `BadReview`."""
+    """Decode the object in a field of a request; return None if it is absent. Raises `BadReview`."""
     content = memoryview(raw)
     if not content or content == _NULL:
         return None

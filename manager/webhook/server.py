@@ -137,7 +137,7 @@ LIMITS = Limits(
 
 
 class WebhookServer:
-    """Serves webhooks over HTTPS, as soon as there is a certificate."""
+    """HTTPS server of webhooks, which starts as soon as there is a certificate."""
 
     def __init__(
         self,
@@ -150,15 +150,17 @@ class WebhookServer:
         bodies: Bodies | None = None,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Args:
-        address: where it listens.
-        endpoints: what answers, each under its path.
-        certificate: what it presents; another one is taken up without ending a connection.
-        metrics: where requests are counted.
-        limits: of connections and times.
-        bodies: limits of bodies; default `Bodies()`.
-        stopping: whether API servers should go elsewhere, as this one ends soon. They are answered all the
-            same, and told that each answer is the last on its connection.
+        """Create a webhook server.
+
+        Args:
+            address: the address to listen at.
+            endpoints: the endpoints, each with its path.
+            certificate: the served certificate; a new one replaces it without ending a connection.
+            metrics: counts the requests.
+            limits: of connections and times.
+            bodies: limits of bodies; default `Bodies()`.
+            stopping: returns whether this server ends soon. It still answers, but tells clients that each
+                answer is the last on its connection.
         """
         self._address = address
         self._stopping = stopping
@@ -173,12 +175,12 @@ class WebhookServer:
 
     @property
     def bound(self) -> BindAddress | None:
-        """Where it listens, with the port that the system has chosen; None while it does not."""
+        """Return the address that it listens at, with the actual port; None while it does not listen."""
         return self._bound
 
     @property
     def problem(self) -> str | None:
-        """Why requests should go elsewhere; None while they may come."""
+        """Return why requests should go elsewhere; None while they are welcome."""
         if self._stopping():
             return "the manager is stopping"
         if self._bound is not None:

@@ -1,7 +1,7 @@
-"""What a manager beside its developer has registered goes when it stops, or with the next start of one.
+"""Cleanup of local registrations: webhooks that point to a manager on its developer's machine.
 
-It is marked, with what was there before, and that is put back. A URL of this machine at which nobody answers
-would have every write refused that the webhooks are asked about.
+Each is marked with the configuration that it replaces, which is restored when the manager stops or the next
+one starts. Otherwise the API server would refuse every write that the unreachable webhooks match.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _log = get_logger("webhook.certificates")
 
 
 class UntilStopped:
-    """Marks the webhook configurations and conversions of a program that are there while it runs."""
+    """Marks on the webhook configurations and conversions that exist only while a program runs."""
 
     def __init__(self, transport: Transport, webhooks: Webhooks, program: Program, prefix: str) -> None:
         """`prefix` is what the names of the configurations begin with."""
@@ -57,11 +57,11 @@ class UntilStopped:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What `make uninstall` finds configurations by."""
+        """Return the labels by which `make uninstall` finds the configurations."""
         return {self._label: "true"}
 
     def mark(self, found: Mapping[str, Any]) -> dict[str, str]:
-        """The annotation for what is to take the place of `found`, which is empty if there is nothing."""
+        """Return the annotation for the object that replaces `found`, which is empty if there is none."""
         if any(_urls(found)):
             return {self._before: _annotations(found).get(self._before, "null")}
         return {self._before: orjson.dumps(_part(found)[1]).decode()}
@@ -86,9 +86,9 @@ class UntilStopped:
                 )
 
     async def look_for_left_over(self, *, same_machine: bool) -> None:
-        """Tell, once, of what points to nobody, and take away what a manager that was killed has left.
+        """Warn once about registered URLs without a listener, and remove what a killed manager left behind.
 
-        The latter only if the API server is on this machine: else its 127.0.0.1 is not ours.
+        Removal happens only if the API server runs on this machine: else its 127.0.0.1 is not ours.
         """
         answered: dict[str, bool] = {}
         for path in self._paths:
@@ -100,7 +100,7 @@ class UntilStopped:
                 for base in {f"{parts.scheme}://{parts.netloc}" for parts in map(urlsplit, _urls(found))}:
                     host = urlsplit(base).hostname or ""
                     if base not in answered:
-                        # What is local to a machine can only be tried there.
+                        # A loopback address can only be tested on its own machine.
                         answered[base] = (is_loopback(host) and not same_machine) or await _listens(base)
                     if answered[base]:
                         continue
@@ -155,7 +155,7 @@ class UntilStopped:
 
 
 def _tell_what_is_left(found: Mapping[str, Any]) -> None:
-    """Say in which version the objects of a definition can be used while nobody converts them."""
+    """Log in which version a CRD's objects remain usable while no manager converts them."""
     spec = found.get("spec") or {}
     for each in spec.get("versions") or ():
         if each.get("storage"):
@@ -175,7 +175,7 @@ def _part(found: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 def _urls(found: Mapping[str, Any]) -> Iterator[str]:
-    """The URLs at which the API server asks, of webhooks or of a conversion."""
+    """Yield the URLs that the API server calls, of webhooks or of a conversion."""
     _, part = _part(found)
     asked: Sequence[Any] = part if isinstance(part, list) else [(part or {}).get("webhook") or {}]
     for each in asked:
@@ -197,7 +197,7 @@ async def may(transport: Transport, verb: str, path: str) -> bool:
 
 
 async def _listens(base: str) -> bool:
-    """Whether somebody lets us connect there."""
+    """Return whether a server accepts connections at the URL."""
     parts = urlsplit(base)
     try:
         async with asyncio.timeout(_PATIENCE):

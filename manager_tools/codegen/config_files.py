@@ -1,9 +1,9 @@
-"""Which files under `config/` are generated, named as kubebuilder names them.
+"""Generated files under `config/`, named as in kubebuilder.
 
-What follows from models, operators and webhooks is made here and in `roles`. The rest is in the folder
-`config` beside this module, written out but for the names of the program and of an operator. All of it is
-as it is until kustomize puts a prefix to the names and everything into one namespace; where such a name
-stands that kustomize does not know of, the files `kustomizeconfig.yaml` say.
+This module and `roles` generate the files that depend on models, operators and webhooks. The others are in
+the folder `config` beside this module, complete except for the names of the program and of an operator.
+Kustomize then adds a prefix to all names and puts everything into one namespace. The `kustomizeconfig.yaml`
+files list names in fields that kustomize does not know.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _crd_file(definition: Manifest) -> str:
 
 
 def _written(program: Program, folder: str, *names: str) -> dict[str, str]:
-    """What is the same for every program."""
+    """Return the files that are the same for every program."""
     texts = {name: (_WRITTEN / folder / name).read_text(encoding="utf-8") for name in names}
     return {name: text.replace("PROGRAM", program.name) for name, text in texts.items()}
 

@@ -18,12 +18,12 @@ _CRD = "CustomResourceDefinition"
 
 
 class DefinitionError(Exception):
-    """It cannot be read: one line that says what is wrong with which field."""
+    """Definition that cannot be read; the one-line message names the field and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One version of a kind, and the schema of its objects."""
+    """Version of a kind, with the schema of its objects."""
 
     gvk: GroupVersionKind
     plural: str
@@ -163,7 +163,7 @@ class Definition:
     """A CustomResourceDefinition."""
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
-        """Raises `DefinitionError` when it is not one that the server would take."""
+        """Parse a CustomResourceDefinition; raise `DefinitionError` if the server would reject it."""
         api_version = manifest.get("apiVersion")
         if api_version != "apiextensions.k8s.io/v1":
             raise DefinitionError(f"its apiVersion has to be apiextensions.k8s.io/v1, not {api_version}")
@@ -180,7 +180,7 @@ class Definition:
         }
 
     def served(self, version: str | None) -> Served:
-        """That version, or the one that objects are stored in. Raises `DefinitionError` for another."""
+        """Return the version, by default the storage version. Raises `DefinitionError` for an unknown one."""
         stored = next((name for name, (each, _) in self._versions.items() if each.storage), None)
         name = version or stored or next(iter(self._versions))
         if name not in self._versions:
@@ -209,7 +209,7 @@ class Definition:
 
 
 def definitions_in(text: str) -> list[Definition]:
-    """The definitions in a stream of YAML. Raises `DefinitionError` for anything else."""
+    """Return the definitions in a stream of YAML. Raises `DefinitionError` for anything else."""
     try:
         documents = yaml_documents(text)
     except NotYaml as error:
@@ -229,7 +229,10 @@ def definitions_in(text: str) -> list[Definition]:
 def served_by_openapi(
     document: Mapping[str, Any], gvk: GroupVersionKind, plural: str, *, namespaced: bool
 ) -> Served:
-    """A kind in what the API server publishes of a group and version. Raises `DefinitionError`."""
+    """Return a kind from the API server's OpenAPI document of a group and version.
+
+    Raises `DefinitionError` if the document does not describe the kind.
+    """
     schemas = _shaped(document, _Published, "").components.schemas
     _class_name(gvk.kind)
     for name, schema in schemas.items():

@@ -14,15 +14,15 @@ from manager_tools.codegen.server_checks import check_definition
 from manager_tools.codegen.structural import structural_schema
 
 _OPEN_ENDED = ("additionalProperties", "x-kubernetes-preserve-unknown-fields")
-# The server's own part of every object, of which the schema says nothing.
+# The server manages this part of every object, and the schema does not describe it.
 _METADATA = ".metadata"
 
 
 def leads_somewhere(path: str, schema: JsonSchema) -> bool:
-    """True when the schema has a field at the path.
+    """Return whether the schema has a field at the path.
 
-    The server accepts a path to nothing, and the column stays empty. Paths with brackets (filters, indexes,
-    quoted names) are checked up to the bracket.
+    The server accepts a path without a field, and the column stays empty. Paths with brackets (filters,
+    indexes, quoted names) are checked up to the bracket.
     """
     if path == _METADATA or path.startswith(_METADATA + "."):
         return True
@@ -56,11 +56,10 @@ def custom_resource_definitions(
 ) -> list[Manifest]:
     """Return one definition for each group and kind, with all versions that `kinds` has of it.
 
-    The order is that of `kinds`. Where there is a conversion for a kind, its definition says so, and
-    `client_config` whom to ask for it. With `max_description`, descriptions of fields have at most as many
-    characters, and 0 leaves them out. Raises ModelError when a model has no structural schema, when the
-    versions of a kind, or a conversion and these, do not fit together, or when the API server would refuse
-    the definition.
+    The order is that of `kinds`. The definition of a kind with a conversion refers to the webhook at
+    `client_config`. `max_description` limits the characters of the fields' descriptions, and 0 omits them.
+    Raises ModelError when a model has no structural schema, when versions or a conversion of a kind do not
+    match, or when the API server would refuse the definition.
     """
     kinds = tuple(dict.fromkeys(kinds))
     if (conflict := conflict_of_kinds(kinds)) is not None:

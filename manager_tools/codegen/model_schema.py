@@ -65,7 +65,7 @@ def attribute_docs(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _own_docs(model: type[BaseModel]) -> dict[str, str]:
-    """What stands right below the attributes in the body of this very class."""
+    """Return the docstrings below the attributes in the body of this very class."""
     try:
         classes = _classes(inspect.getsource(sys.modules[model.__module__]))
         definition = classes[model.__qualname__]
@@ -84,7 +84,7 @@ def _own_docs(model: type[BaseModel]) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=64)
 def _classes(source: str) -> dict[str, ast.ClassDef]:
-    """The classes of a module by their qualified names; parsed once for all models that are in it."""
+    """Return a module's classes by their qualified names; a module is parsed once for all its models."""
     found: dict[str, ast.ClassDef] = {}
 
     def walk(node: ast.AST, within: str) -> None:

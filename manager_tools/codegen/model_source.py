@@ -123,7 +123,7 @@ _AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"
 
 @dataclass(frozen=True, slots=True)
 class ModelSource:
-    """The text of a module, and what the definition says that the model does not, a line each."""
+    """Source text of a module, with a line for each part of the definition that the model lacks."""
 
     text: str
     unsaid: list[str]
@@ -146,7 +146,7 @@ class _Type:
     """What only `schema_words` says."""
 
     def annotation(self, *, optional: bool = False) -> Expression:
-        """What stands behind the colon."""
+        """Return the field's annotation, the part after the colon."""
         parts = [Union(self.base) if optional and self.base != "Any" else self.base]
         if self.limits:
             parts.append(_call("Field", **self.limits))
@@ -179,7 +179,7 @@ class _Writer:
         self._unsaid: dict[str, None] = dict.fromkeys(served.unsaid)
 
     def source(self, origin: str) -> ModelSource:
-        """The whole module."""
+        """Return the source of the whole module."""
         root = self._root_class()
         self._check_conditions()
         body = "\n\n".join((*self._classes, root))
@@ -249,7 +249,7 @@ class _Writer:
         return self._decorator() + class_source(head, _description(schema), self._config(schema) + fields)
 
     def _config(self, schema: Schema) -> str:
-        """What holds of the whole object."""
+        """Return the source of the class's settings, which apply to the whole object."""
         if not self._defines:
             return ""
         self._tell_unknown(schema, self._root)
@@ -329,7 +329,7 @@ class _Writer:
     def _class(self, node: Schema, path: str, owner: str, name: str) -> str:
         required = sorted(node.get("required") or ())
         about = _description(node)
-        # The first one's description is that of the class, and one that has none is not to get it.
+        # The class takes the first one's description; a schema without a description must not get it.
         what = [node.get("properties"), required, path == self._status, bool(about)]
         shape = json.dumps(what, sort_keys=True)
         if (known := self._by_shape.get(shape)) is not None:
@@ -379,7 +379,7 @@ class _Writer:
     def _field(
         self, name: str, wire: str, node: Any, *, must: bool, path: str, owner: str
     ) -> tuple[str, bool]:
-        """The lines of a field, and whether it has a default."""
+        """Return the source lines of a field, and whether it has a default."""
         where = f"{path}.{wire}"
         node = self._resolved(node, where)
         kind = self._type(node, where, owner, wire)
@@ -404,7 +404,7 @@ class _Writer:
         return text, default is not None
 
     def _factory(self, kind: _Type, where: str, *, in_status: bool) -> str | None:
-        """What makes a value that operators want to find there, although it may be missing."""
+        """Return a factory for a value that operators want to be present although it may be missing."""
         if where in {self._spec, self._status} and kind.base in self._can_be_empty:
             return str(kind.base)
         return "list" if in_status and str(kind.base) == "list[Condition]" else None
@@ -417,7 +417,7 @@ class _Writer:
         return _call("Field", default=made) if isinstance(made, Group) and made.opening in "[{" else made
 
     def _value(self, node: Schema, value: Any, path: str, owner: str, name: str) -> Expression:
-        """A default: a model where the value is one, because Python gives it to code as it is."""
+        """Return a default's source; Python code gets defaults unconverted, so models become instances."""
         if isinstance(value, list) and isinstance(node.get("items"), Mapping):
             each = (self._value(node["items"], it, f"{path}[]", owner, _singular(name)) for it in value)
             return Group("[", tuple(each))
@@ -438,7 +438,7 @@ class _Writer:
     # Types
 
     def _resolved(self, node: Schema, path: str) -> Schema:
-        """The schema itself where there is a reference to one."""
+        """Return the schema with a reference to another schema replaced by that schema."""
         parts: list[Any] = node.get("allOf") or []
         only = parts[0] if len(parts) == 1 and isinstance(parts[0], Mapping) else node
         if "$ref" not in only:
@@ -513,7 +513,7 @@ class _Writer:
         raise DefinitionError(f"{path}: type: {node.get('type')!r} is no type of a schema")
 
     def _limited(self, kind: _Type, node: Schema, path: str, limits: Mapping[str, str]) -> _Type:
-        """A scalar, with what limits it."""
+        """Return the type of a scalar with its constraints."""
         plain = kind.base not in {"IntOrString", "Quantity"}
         values = [each for each in node.get("enum") or () if each is not None]
         if values and self._defines:
@@ -604,7 +604,7 @@ class _Writer:
         return kind
 
     def _element(self, node: Any, path: str, owner: str, name: str) -> Expression:
-        """What a list or a map holds."""
+        """Return the annotation of the items of a list or a map."""
         node = self._resolved(node, path)
         kind, about = self._type(node, path, owner, name), _description(node)
         if self._defines and about and self._about.get(str(kind.base)) != about and kind.base != "Condition":
@@ -631,7 +631,7 @@ def _column(column: Mapping[str, Any]) -> Expression:
 
 
 def _is_condition(node: Schema) -> bool:
-    """Whether its objects are what the model Condition says, whatever the words about it."""
+    """Return whether its objects are what the model Condition says, whatever the words about it."""
     theirs = (node.get("properties") or {}).keys()
     ours = _condition()
     return bool(theirs == ours["properties"].keys() and _wordless(node) == ours)
@@ -682,7 +682,7 @@ def _pascal(wire: str) -> str:
 
 
 def _singular(name: str) -> str:
-    """What one of several is called."""
+    """Return the singular of a plural field name."""
     for plural, singular in (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch"), ("shes", "sh")):
         if name.endswith(plural):
             return name.removesuffix(plural) + singular

@@ -16,7 +16,7 @@ _QUOTES = '"""'
 
 
 def is_name(text: str) -> bool:
-    """Whether a class, a module or a field can be called so."""
+    """Return whether a class, a module or a field can be called so."""
     return text.isidentifier() and text.isascii() and not keyword.iskeyword(text)
 
 
@@ -33,7 +33,7 @@ class Group:
 
     @property
     def closing(self) -> str:
-        """The other bracket."""
+        """Return the closing bracket."""
         return {"(": ")", "[": "]", "{": "}"}[self.opening[-1]]
 
     @property
@@ -101,7 +101,7 @@ Expression: TypeAlias = "str | Group | Keyword | Union | Text"
 
 
 def literal(value: Any) -> Expression:
-    """A value of JSON."""
+    """Return a JSON value as an expression."""
     match value:
         case str():
             return Text(value)
@@ -113,7 +113,7 @@ def literal(value: Any) -> Expression:
 
 
 def field_source(name: str, annotation: Expression, default: Expression | None) -> str:
-    """The line, or lines, of a model's field."""
+    """Return the source line, or lines, of a model's field."""
     head = f"{' ' * _STEP}{name}: "
     flat = f"{head}{annotation}" + ("" if default is None else f" = {default}")
     if len(flat) <= LINE_WIDTH:
@@ -164,14 +164,14 @@ def laid(expression: Expression, indent: int = 0, taken: int = 0, after: int = 0
 
 
 def class_source(head: str, about: str, body: str) -> str:
-    """A class of that head, without its colon."""
+    """Return the source of a class; `head` is its first line without the colon."""
     text = docstring(about)
     gap = "\n" if text and body else ""
     return f"{head}:\n{text}{gap}{body}" + ("" if text or body else "    pass\n")
 
 
 def docstring(text: str, indent: int = _STEP) -> str:
-    """The description as a docstring; nothing without a text."""
+    """Return the description as a docstring; "" without a text."""
     text = "".join(each for each in text.expandtabs() if each.isprintable() or each == "\n")
     text = inspect.cleandoc(text).strip()
     if not text:
@@ -199,7 +199,7 @@ def docstring(text: str, indent: int = _STEP) -> str:
 
 
 def imported(module: str, names: Iterable[str]) -> str:
-    """An import of the names, in the order that the linter wants."""
+    """Return an import of the names, sorted for the linter."""
     listed = sorted(names, key=_import_order)
     line = f"from {module} import {', '.join(listed)}\n"
     if len(line) - 1 <= LINE_WIDTH:

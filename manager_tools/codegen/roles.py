@@ -171,11 +171,11 @@ def _limited(manifest: Manifest, namespaces: Iterable[str]) -> Iterator[Manifest
 
 
 def of_people(kinds: Iterable[type[Resource]]) -> Roles:
-    """Return the cluster roles that are bound to nobody.
+    """Return the cluster roles without bindings.
 
-    There is one for who is to see the metrics, such as Prometheus, one for `migrate-storage`, and for people
-    three for each kind: who may do anything with its objects, who may create, change and scale them, and who
-    may look at them.
+    There is one for readers of the metrics, such as Prometheus, one for `migrate-storage`, and three for
+    users of each kind: one for all operations, one to create, change and scale objects, and one to view
+    them.
     """
     kinds = tuple(kinds)
     metrics = _role("ClusterRole", "metrics-reader", ())
@@ -209,7 +209,7 @@ def _role(role: str, name: str, rules: Iterable[RbacRule]) -> Manifest:
 
 
 def _bound(file: str, role: str, name: str, rules: Iterable[RbacRule]) -> Roles:
-    """A role, and what gives it to the service account."""
+    """Return a role with its binding to the service account."""
     binding = {
         "apiVersion": f"{_API}/v1",
         "kind": f"{role}Binding",

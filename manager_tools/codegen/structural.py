@@ -67,7 +67,7 @@ FORMATS = frozenset(
     }
 )
 
-# As a person reads a schema: what it is, what it may hold, and what is inside.
+# Order for readers of a schema: description and type first, then constraints, then contents.
 ORDER = (
     "description",
     "type",
@@ -299,7 +299,7 @@ def structural_schema(kind: type[Resource]) -> JsonSchema:
 
 
 def object_schema(model: type[ApiModel]) -> JsonSchema:
-    """Return the schema of what a model says that is a part of objects. Raises ModelError."""
+    """Return the schema of a model that is a part of objects. Raises ModelError."""
     return _convert(model_schema(model), model.__name__)
 
 
@@ -353,8 +353,8 @@ def _object(node: JsonSchema, field: str) -> JsonSchema:
 def _model(node: JsonSchema, field: str) -> JsonSchema:
     """Convert a model's fields.
 
-    What the model does with other fields (`additionalProperties`) says how code reads an object; the server
-    drops them before they are stored.
+    The model's setting for other fields (`additionalProperties`) concerns Python code only; the server drops
+    such fields before it stores an object.
     """
     properties: JsonSchema = {}
     required: list[str] = []

@@ -35,6 +35,6 @@ def init(folder: Path, domain: str, name: str | None) -> None:
 
 
 def _checkout() -> Path | None:
-    """The checkout that this library runs from; None where it is installed."""
+    """Return the checkout that contains this library; None if the library is installed."""
     root = Path(__file__).resolve().parents[2]
     return root if (root / "pyproject.toml").is_file() and (root / "devcluster").is_dir() else None

@@ -122,7 +122,7 @@ def migrate_storage(
 
 
 def named_definitions(asked: Sequence[str], kinds: Sequence[type[Resource]]) -> list[str]:
-    """The names of the definitions that `asked` names, each once; of all `kinds` if it names none.
+    """Return the distinct names of the definitions in `asked`; those of all `kinds` if it is empty.
 
     A definition's full name need not be one of `kinds`. Raises `UsageError` for an unknown name.
     """
@@ -165,7 +165,7 @@ async def _migrate(
 async def _migrate_all(
     program: Program, arguments: MigrateArguments, names: Sequence[str], screen: Screen
 ) -> bool:
-    """Whether all of it is done."""
+    """Return whether all of it is done."""
     done = True
     async with connected(program, _COMMAND, kubeconfig=arguments.kubeconfig, context=arguments.context) as (
         transport,

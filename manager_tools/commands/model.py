@@ -177,7 +177,7 @@ async def _on_server(
 
 
 async def _kinds(transport: Transport, group: str, version: str | None) -> AsyncIterator[_Found]:
-    """The kinds of a group, or of all groups."""
+    """Yield the kinds of a group, or of all groups."""
     groups = [("", version or "v1", ["v1"])] if group in {"", "core"} else []
     for each in _decode_groups(await transport.request("GET", "/apis")).groups:
         if group in {"", each.name}:

@@ -31,14 +31,14 @@ class LimitedAlready(Exception):
 
 
 def limited_to(namespaces: Sequence[str], manifests: Sequence[Manifest]) -> Iterator[Manifest]:
-    """Yield the manifests with the manager watching `namespaces`, and its rights in these alone.
+    """Yield the manifests with the manager restricted to watching `namespaces`, and its rights to these.
 
-    The namespaces are not made: they are somebody's. Other cluster roles stay, such as the one that lets it
-    ask the API server who is calling. Its webhooks have a say in these namespaces alone, so that elsewhere
-    nobody waits for a manager that is not theirs; conversion has no namespaces.
+    The namespaces must exist. Other cluster roles stay, such as the one for asking the API server about a
+    client's identity. Webhooks apply to these namespaces only, so that other namespaces do not depend on this
+    manager; conversion has no namespaces.
 
     Raises:
-        LimitedAlready: they are limited to some as they are.
+        LimitedAlready: the manifests are already restricted.
     """
     for manifest in manifests:
         kind, name = manifest["kind"], manifest["metadata"]["name"]

@@ -27,7 +27,7 @@ _REMOVED = """'{"metadata":{"finalizers":null}}'"""
 
 
 def main(kubectl: str) -> int:
-    """Returns kubectl's exit code."""
+    """Delete the manifests from standard input, and return kubectl's exit code."""
     manifests = sys.stdin.read()
     command = [kubectl, "delete", "--ignore-not-found", "-f", "-"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as deleting:
@@ -43,7 +43,7 @@ def main(kubectl: str) -> int:
 
 
 def _stored(definition: dict[str, Any]) -> str:
-    """What kubectl knows its objects by in the stored version: nobody may be there to convert any other."""
+    """Return kubectl's name for the objects in the stored version, as conversion may be unavailable."""
     spec = definition["spec"]
     [version] = (each["name"] for each in spec["versions"] if each["storage"])
     return f"{spec['names']['plural']}.{version}.{spec['group']}"
@@ -66,7 +66,7 @@ def _left_of(kubectl: str, name: str) -> list[tuple[str, str, str]]:
 
 
 def _message(item: dict[str, Any]) -> str:
-    """What its status says, which others may write."""
+    """Return the message of the Ready condition, shortened to one line, as other clients may write it."""
     for condition in (item.get("status") or {}).get("conditions") or []:
         if condition.get("type") == "Ready":
             return on_one_line(shortened(str(condition.get("message", "")), _LONGEST))

@@ -52,12 +52,12 @@ class StoredDefinition:
 
     @property
     def uniform(self) -> bool:
-        """Whether every object is stored in the storage version."""
+        """Return whether every object is stored in the storage version."""
         return set(self.stored) <= {self.storage}
 
     @property
     def version(self) -> str:
-        """The version in which objects are read and written: the storage version, if that is served.
+        """Return the version for reads and writes: the storage version, if it is served.
 
         Else another one, which the server stores in the storage version as well. Raises `IndexError` if no
         version is served.
@@ -66,15 +66,15 @@ class StoredDefinition:
 
     @property
     def subresource(self) -> str:
-        """The subresource that is written: the status if the kind has one, else "" for the object."""
+        """Return the written subresource: "status" if the kind has one, else "" for the object."""
         return "status" if self.version in self.with_status else ""
 
     def collection(self, namespace: str = "") -> str:
-        """The path of all objects, or of those of a namespace."""
+        """Return the path of all objects, or of those in a namespace."""
         return self._mapping().path(namespace)
 
     def path(self, key: ObjectKey) -> str:
-        """The path by which an object is written."""
+        """Return the path for writing an object."""
         return self._mapping().path(key.namespace, key.name, self.subresource)
 
     def _mapping(self) -> RestMapping:
@@ -177,18 +177,18 @@ class Position:
 
     @classmethod
     def kept_at(cls, definition: StoredDefinition) -> Self | None:
-        """The position that an earlier run has left; None if there is none, or it is no longer valid."""
+        """Return the saved position of an earlier run; None if there is none or it is no longer valid."""
         if definition.position is None:
             return None
         try:
             kept = _decode_position(definition.position.encode())
         except ProtocolError:
-            return None  # somebody else's, or a later version's: the start is right for all
+            return None  # of another program or a later version: starting anew is always right
         holds = (kept.uid, kept.generation, kept.storage) == _identity(definition)
         return cls(kept.resume, kept.done) if holds and kept.resume else None
 
     def text(self, definition: StoredDefinition) -> str:
-        """The annotation's value."""
+        """Return the position as the annotation's value."""
         uid, generation, storage = _identity(definition)
         kept = _Kept(uid, generation, storage, self.resume, self.done)
         return msgspec.json.encode(kept).decode()
@@ -212,7 +212,7 @@ class Definitions:
         self.field_manager = f"{program.name}-migrate-storage"
 
     async def get(self, name: str) -> StoredDefinition:
-        """The definition as it is now; raises NotFound and the rest of KubeError."""
+        """Read the current definition; raise NotFound and other `KubeError`s."""
         return decode_definition(await self._client.request("GET", _path(name)), position=self.position)
 
     async def keep(self, definition: StoredDefinition, position: Position, *, retries: bool = True) -> None:
@@ -235,8 +235,8 @@ class Definitions:
     async def trim(self, definition: StoredDefinition) -> bool:
         """Leave the storage version as the only stored one.
 
-        `definition` is as it was when the migration began. Raises DefinitionChanged when it is another now,
-        also in the very moment. Answers False when somebody else has trimmed it already.
+        `definition` is the definition at the start of the migration. Raises DefinitionChanged if it differs
+        now, also on a concurrent change. Returns False when another client has trimmed it already.
         """
 
         async def send() -> bool:
@@ -245,7 +245,7 @@ class Definitions:
                 raise DefinitionChanged
             if now.uniform:
                 return False
-            # On the version just looked at: whoever changes the definition now goes first, and is seen.
+            # The resource version makes a concurrent change of the definition win, and be noticed.
             body = {
                 "metadata": {"resourceVersion": now.resource_version},
                 "status": {"storedVersions": [now.storage]},

@@ -31,12 +31,12 @@ FAILING = 20
 
 
 class Migration:
-    """Brings all objects of a kind into the storage version of its definition.
+    """Migration of all objects of a kind to the storage version of its definition.
 
-    May be cancelled, or killed, at any time: what has been rewritten is, and the next one goes on where this
-    was, or a little before. Several at once do the same work twice and no harm.
+    It may be cancelled or killed at any time. Rewritten objects stay so, and the next migration continues
+    at the same place or a little before. Concurrent migrations repeat the same work, but do no harm.
 
-    Attributes: `tally` has what became of the objects so far.
+    Attributes: `tally` counts the results so far.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Migration:
         raise MigrationFailed("the definition keeps changing; run this again later")
 
     async def _again(self, before: StoredDefinition) -> StoredDefinition:
-        """The definition as it is now; raises MigrationFailed when it is gone."""
+        """Read the definition again; raise MigrationFailed if it is gone."""
         with suppress(NotFound):
             definition = await self.definitions.get(before.name)
             if definition.uid == before.uid:
@@ -123,7 +123,7 @@ class Migration:
 
 
 class _Walk:
-    """Rewrites every object from a position on, and stores the position in the definition meanwhile.
+    """Walk that rewrites every object from a position on, and saves the position in the definition.
 
     The position never passes an object that was refused, so that the next run comes to it again.
     """

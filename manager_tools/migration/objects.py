@@ -111,11 +111,11 @@ class Objects:
         self._query = {"fieldManager": field_manager, **({"dryRun": "All"} if dry_run else {})}
 
     async def page(self, resume: str) -> Page:
-        """The page that `resume` leads to, "" for the first one.
+        """Return the page at the continue token `resume`, "" for the first page.
 
-        A token is of use for some minutes; then the server gives another one for the same place in what
-        there is by then. Objects that came in meanwhile are missed by none, as they are stored in the new
-        version from the start. Where it gives none, or does not know the token at all, the list begins anew.
+        A token expires after some minutes; then the server gives another one for the same place in the
+        current state. Objects created meanwhile need no migration, as they are stored in the new version.
+        If the server gives no new token, or does not know the old one, the list starts anew.
         """
         try:
             return await self._ask(resume)
@@ -154,8 +154,8 @@ class Objects:
                 accept=_METADATA.format(""),
             )
         except (NotFound, Conflict) as error:
-            # It may have gone, or somebody else was faster again and again, or has made another object of
-            # that name. But a server that does not know the path yet says the one, a webhook the other.
+            # The object may be gone, recreated under its name, or changed by other clients again and again.
+            # But a server that does not know the path yet also answers Not Found, and a webhook Conflict.
             now = await self._now(found.key)
             if now is None:
                 return "gone"

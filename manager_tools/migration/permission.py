@@ -1,7 +1,7 @@
-"""The rights that a migration needs, and which are missing, before anything is done.
+"""Permissions of a migration, and a check for missing ones before it starts.
 
-`config/rbac/` has a ClusterRole of these rules for the operators' kinds. It is bound to nobody: a person who
-upgrades is an administrator most often, and a Job is given it for as long as it runs.
+`config/rbac/` has a ClusterRole of these rules for the operators' kinds, without a binding. A user who
+upgrades is usually an administrator, and a Job gets the role for its run.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ DEFINITIONS = "customresourcedefinitions"
 
 
 def migration_rights(kinds: Iterable[type[Resource]]) -> list[RbacRule]:
-    """The rules for `kinds`, of which several may be versions of one.
+    """Return the rules for `kinds`, which may include several versions of one kind.
 
-    Definitions: to read them, to keep the position of a migration at them (an annotation), and to trim the
-    stored versions, which are in their status. Objects: to list them, and to patch what is written of
-    them, which is the status where that is apart.
+    CRDs: read them, keep the position of a migration in an annotation, and trim the stored versions, which
+    are in their status. Objects: list them, and patch the written part, which is the status where that is a
+    subresource.
     """
     rules: dict[RbacRule, None] = {}
     names: dict[str, None] = {}
@@ -60,10 +60,10 @@ _decode = Decoder(_Review, "a review")
 
 
 async def missing_rights(client: RetryingClient, definition: StoredDefinition, *, dry_run: bool) -> list[str]:
-    """The missing rights, in words such as "patch pets.petstore.example.com".
+    """Return the missing permissions in words, such as "patch pets.petstore.example.com".
 
-    A migration of hours should not fail at its last step. A server that does not tell is no obstacle: what
-    is not allowed is refused later on.
+    The check keeps a migration of hours from failing at its last step. If the server cannot answer it, the
+    migration starts, and a forbidden request fails later.
     """
     missing = []
     for attributes in _needed(definition, dry_run=dry_run):

@@ -28,14 +28,14 @@ _TOLD = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationOptions:
-    """What a person may choose; the defaults are kind to a small API server.
+    """Options of a migration; the defaults are gentle to a small API server.
 
     Attributes:
-        page_size: objects that are listed at once; an interrupted run goes on at the begin of a page.
-        concurrency: objects that are being written at the same time.
-        rate: objects a second at most.
-        settle: seconds to wait before the first is written, because each API server learns of a new
-            storage version by itself, and stores the old one until then.
+        page_size: objects per list request; an interrupted run continues at the start of a page.
+        concurrency: objects written at the same time.
+        rate: maximum objects per second.
+        settle: seconds to wait before the first write, because each API server learns of a new storage
+            version by itself, and stores the old one until then.
         dry_run: the server tries everything and stores nothing.
     """
 
@@ -68,7 +68,7 @@ class Tally:
 
     @property
     def all(self) -> int:
-        """How many there were in all."""
+        """Return the number of all objects."""
         return self.rewritten + self.no_need + self.gone + self.refused
 
     def count(self, result: Rewritten) -> None:
@@ -94,13 +94,13 @@ class Report:
     # While it goes on.
 
     def settling(self, seconds: float) -> None:
-        """A pause of `seconds`, until all servers have taken up the definition."""
+        """Report a pause of `seconds`, until all servers know the definition."""
         if seconds:
             pause = format_duration(seconds)
             self._screen.say(f"{self._name}: waiting {pause}, until every API server knows the definition")
 
     def begins(self, definition: StoredDefinition, *, after: int) -> None:
-        """The objects are gone through; `after` of them an earlier run has done."""
+        """Report the start; an earlier run has migrated the first `after` objects."""
         self._began, self._before = self._clock(), after
         others = ", ".join(version for version in definition.stored if version != definition.storage)
         what = "trying to rewrite" if self._dry_run else "rewriting"
@@ -110,7 +110,7 @@ class Report:
         self._screen.begin_progress()
 
     def advanced(self, done: int, total: int | None) -> None:
-        """So many objects are done, of so many in all, if that is known."""
+        """Show the progress: migrated objects, and the total if it is known."""
         self._problem = ""
         text = f"{self._name}: {done:,}"
         if total:
@@ -118,19 +118,19 @@ class Report:
         self._screen.progress(text)
 
     def refused(self, key: ObjectKey, reason: str) -> None:
-        """The server does not let this object be written."""
+        """Report an object whose write the server refused."""
         self._refused += 1
         if self._refused <= _TOLD:
             self._screen.say(f"{self._name}: refused: {key}: {reason}")
 
     def waiting(self, problem: str) -> None:
-        """The server is asked again; each problem is told once, until something works again."""
+        """Report a problem that is retried; a repeated problem is shown again only after a success."""
         if problem != self._problem:
             self._problem = problem
             self._screen.say(f"{self._name}: trying again: {problem}")
 
     def begins_anew(self) -> None:
-        """The definition has changed."""
+        """Report a restart from the beginning, as the definition has changed."""
         self._screen.say(f"{self._name}: the definition has changed meanwhile; from the start again")
 
     # At the end.
@@ -140,7 +140,7 @@ class Report:
         self._screen.result(f"{self._name}: nothing to do: all objects are stored as {definition.storage}")
 
     def skipped(self, why: str) -> None:
-        """This one needs no migration for another reason."""
+        """Report that a definition needs no migration."""
         self._screen.result(f"{self._name}: skipped: {why}")
 
     def ended(self, definition: StoredDefinition, outcome: Outcome, tally: Tally) -> None:
@@ -165,12 +165,12 @@ class Report:
         self._screen.result(f"{self._name}: {text}")
 
     def failed(self, why: str) -> None:
-        """It cannot go on."""
+        """Report that a migration failed."""
         self._screen.end_progress()
         self._screen.say(f"{self._name}: {why}")
 
     def interrupted(self, tally: Tally) -> None:
-        """Somebody asked for an end."""
+        """Report that the user interrupted the migration."""
         self._screen.end_progress()
         done = f" after {self._before + tally.all:,} objects" if tally.all else ""
         hint = "" if self._dry_run else "; run it again to go on"
@@ -194,10 +194,10 @@ def _counted(tally: Tally) -> str:
 
 
 class Screen:
-    """Results go to standard output, all else to standard error.
+    """Output with results on standard output and all other lines on standard error.
 
-    On a terminal the progress is one line that is written again and again, below everything else; elsewhere
-    it is a line now and then. Nobody reading any more is no reason to stop what is reported on.
+    On a terminal, the progress is one line at the bottom that is redrawn; elsewhere it is an occasional
+    line. A closed output does not stop the migration.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -209,7 +209,7 @@ class Screen:
         self._shown_at = -math.inf
 
     def result(self, text: str) -> None:
-        """A line of what the program was run for."""
+        """Print a line of the result."""
         self._erase()
         try:
             print(on_one_line(text), file=sys.stdout, flush=True)
@@ -219,7 +219,7 @@ class Screen:
         self._draw()
 
     def say(self, text: str) -> None:
-        """A line about how it goes."""
+        """Print a line about the progress of the work."""
         self._erase()
         _write(f"{on_one_line(text)}\n")
         self._draw()
@@ -241,7 +241,7 @@ class Screen:
         self._shown_at = -math.inf if self._terminal else self._clock()
 
     def end_progress(self) -> None:
-        """It is over; its line goes."""
+        """Erase the progress line."""
         self._erase()
         self._shown = ""
 

@@ -31,7 +31,7 @@ _AWAY = TransportError, TooManyRequests, ServiceUnavailable, ServerTimeout
 
 
 class RetryingClient:
-    """Sends requests, and retries each with back-off while that may help.
+    """Client that sends requests, and retries each with back-off where that may help.
 
     The requests of a migration may all be sent twice: they read, or write what is there already.
     """

@@ -24,12 +24,12 @@ _IMPORTS = re.compile(r"(?:^from (?!__future__)\S+ import [^(\n]+\n)+", re.MULTI
 
 
 class ScaffoldError(Exception):
-    """It cannot be written: one line that says why."""
+    """Scaffolding failure; the one-line message gives the reason."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Names:
-    """What is called how. Raises `ScaffoldError` for a name that cannot be one."""
+    """Names in a scaffolded project. Raises `ScaffoldError` for an invalid name."""
 
     program: str
     domain: str
@@ -63,7 +63,7 @@ class Names:
 
     @property
     def module(self) -> str:
-        """The kind's name, as modules and variables have it."""
+        """Return the kind's name in the form for modules and variables."""
         return self.kind.lower()
 
     def in_place(self, text: str) -> str:
@@ -85,7 +85,7 @@ class Names:
 
 
 def plural_of(kind: str) -> str:
-    """What English mostly makes of a word."""
+    """Return the plural of a word by English rules."""
     word = kind.lower()
     if word.endswith("y") and word[-2:-1] not in {*"aeiou", ""}:
         return f"{word[:-1]}ies"
@@ -93,5 +93,5 @@ def plural_of(kind: str) -> str:
 
 
 def _in_order(imports: re.Match[str]) -> str:
-    """A block of `from MODULE import ...` lines, as the linter wants them."""
+    """Sort a block of `from MODULE import ...` lines for the linter."""
     return "".join(sorted(imports[0].splitlines(keepends=True), key=lambda line: line.split()[1]))

@@ -16,9 +16,9 @@ Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Method(NamedTuple):
-    """A method of a class, with its marks.
+    """Method of a class, with its decorators.
 
-    Attributes: `marks` are the last names of its decorators, with what they are given; `text` is its source;
+    Attributes: `marks` are the last parts of its decorators with their arguments; `text` is its source;
     `uses` are the names in it.
     """
 
@@ -29,7 +29,7 @@ class Method(NamedTuple):
 
 
 def parsed(path: Path) -> tuple[str, ast.Module]:
-    """The text of a file and what Python makes of it; raises `ScaffoldError` when that is nothing."""
+    """Return the text and the syntax tree of a file; raise `ScaffoldError` when it cannot be parsed."""
     try:
         text = path.read_text(encoding="utf-8")
         return text, ast.parse(text)
@@ -40,14 +40,14 @@ def parsed(path: Path) -> tuple[str, ast.Module]:
 
 
 def imported_names(tree: ast.Module) -> Iterator[tuple[str, str, str]]:
-    """Of each name that the module takes from another: what it is called here, the module, its name there."""
+    """Yield each name that the module imports: its local name, the module, and its name there."""
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield from ((each.asname or each.name, node.module, each.name) for each in node.names)
 
 
 def declared_for(tree: ast.Module, kind: str) -> Iterator[tuple[ast.ClassDef, str]]:
-    """The operators of that kind, `class ...(Operator[Kind])`, with the module that the kind is from."""
+    """Yield the operators of that kind, `class ...(Operator[Kind])`, with the kind's module."""
     known = {here: module for here, module, name in imported_names(tree) if name == kind}
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
@@ -59,7 +59,7 @@ def declared_for(tree: ast.Module, kind: str) -> Iterator[tuple[ast.ClassDef, st
 
 
 def methods(text: str, cls: ast.ClassDef) -> list[Method]:
-    """Those of a class."""
+    """Return the methods of a class."""
     lines = text.splitlines(keepends=True)
     return [
         Method(
@@ -74,7 +74,7 @@ def methods(text: str, cls: ast.ClassDef) -> list[Method]:
 
 
 def with_members(text: str, name: str, members: str, version: str = "") -> str:
-    """Put `members`, indented as they are to be, to the end of the class, and `version` into its `versions`.
+    """Append `members`, already indented, to the class, and add `version` to its `versions`.
 
     Raises `ScaffoldError` for versions that are not written as a tuple.
     """
@@ -148,7 +148,7 @@ def replaced(text: str, by: Mapping[ast.expr, str]) -> str:
 
 
 def _start(node: ast.stmt) -> int:
-    """The index of its first line."""
+    """Return the index of the statement's first line, decorators included."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(each.lineno for each in decorators)]) - 1
 

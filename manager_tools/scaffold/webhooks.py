@@ -28,14 +28,14 @@ _COMMENTED = re.compile(r"^# \[WEBHOOK\].*\n(?:#(?:-|  ).*\n)+", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What the API server is to ask: defaults, a verdict, the same object in the version `conversion`."""
+    """Webhooks to scaffold: defaulting, validation, and conversion to the version `conversion`."""
 
     defaulting: bool = False
     validation: bool = False
     conversion: str = ""
 
     def __iter__(self) -> Iterator[str]:
-        """The modules of the template."""
+        """Yield the modules of the template."""
         sorts = ("defaulting", "validation", "conversion")
         return (each for each in sorts if getattr(self, each))
 
@@ -113,7 +113,7 @@ def _operator_of(root: Path, kind: str, group: str, program: str, spoke: str) ->
 
 
 def _answers(sort: str, operator: _Operator) -> tuple[str, list[tuple[str, str]]]:
-    """The methods for one sort of question, and what has to be imported for them: modules and names."""
+    """Return the methods for one type of webhook, and their imports as modules and names."""
     text = operator.names.in_place(template(Path(f"controllers/answering/{sort}.py")))
     tree = ast.parse(text)
     [cls] = [node for node in tree.body if isinstance(node, ast.ClassDef)]
@@ -135,7 +135,7 @@ def _needed(tree: ast.Module, added: list[Method]) -> Iterator[tuple[str, str]]:
 
 
 def _second_version(root: Path, names: Names) -> dict[Path, str]:
-    """The model as it is, under another version, in which nothing is stored."""
+    """Copy the model to another version that is not the storage version."""
     group = Path("apis", names.group)
     path = group / names.version / f"{names.module}.py"
     text, tree = parsed(root / path)
@@ -160,7 +160,7 @@ def _second_version(root: Path, names: Names) -> dict[Path, str]:
 
 
 def _unstored(text: str, mark: ast.expr) -> str:
-    """The decorator `@crd` of a version in which nothing is stored."""
+    """Return the decorator `@crd` of a version that is not the storage version."""
     written = ast.get_source_segment(text, mark) or ""
     head = written.removesuffix(")").rstrip()
     if head.endswith("(") or not written.endswith(")"):
@@ -171,7 +171,7 @@ def _unstored(text: str, mark: ast.expr) -> str:
 
 
 def _overlay(root: Path) -> dict[Path, str]:
-    """What is deployed, with webhooks in it."""
+    """Return the kustomize overlay with webhooks enabled."""
     if not (root / _OVERLAY).exists():
         return {}
     text = (root / _OVERLAY).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Which files are written, and which are changed."""
+"""Writing and changing of a project's files."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def _with_name_rule(model: str, owns: str) -> str:
 def create_api(root: Path, names: Names, *, cluster_scoped: bool = False, owns: str | None = None) -> Written:
     """Write a kind and its operator to the project at `root`.
 
-    Raises `ScaffoldError` when that is no project, when one of the files is there already, and for a kind to
-    own of which there is no beginning.
+    Raises `ScaffoldError` when there is no project, when one of the files exists already, and when no
+    template owns the requested kind.
     """
     known = beginnings()
     if owns is not None and owns not in known:
@@ -133,7 +133,7 @@ def create_api(root: Path, names: Names, *, cluster_scoped: bool = False, owns: 
     if cluster_scoped:
         plural = f'    plural="{names.plural}",\n'
         new[model] = new[model].replace(plural, f"{plural}    namespaced=False,\n")
-        # What is in no namespace may own what is in any.
+        # A cluster-scoped object may own objects in any namespace.
         its = f"namespace={names.module}.metadata.namespace"
         new[operator] = new[operator].replace(its, 'namespace="default"')
     for path, text in new.items():
@@ -147,14 +147,14 @@ def create_api(root: Path, names: Names, *, cluster_scoped: bool = False, owns: 
 
 
 def _bound(text: str) -> Iterator[str]:
-    """The names of what a module imports, and of its classes."""
+    """Yield the names of a module's imports and classes."""
     tree = ast.parse(text)
     yield from (here for here, _, _ in imported_names(tree))
     yield from (node.name for node in tree.body if isinstance(node, ast.ClassDef))
 
 
 def beginnings() -> dict[str, Path]:
-    """The operators that own one of a kind, by that kind."""
+    """Return the template operators by the kind that they own."""
     folder = Path("controllers", "owning")
     paths = (
         (folder / path.name, _OWNS.search(path.read_text())) for path in (_PROJECT / folder).glob("*.py")
@@ -163,7 +163,7 @@ def beginnings() -> dict[str, Path]:
 
 
 def domain_of(root: Path) -> str:
-    """What the groups of the project at `root` end with; raises `ScaffoldError` when there is no project."""
+    """Return the domain of the project's API groups; raise `ScaffoldError` when there is no project."""
     try:
         settings = tomllib.loads((root / _PYPROJECT).read_text())
         domain = settings["tool"]["operator-manager"]["domain"]
@@ -187,12 +187,12 @@ def _template_files() -> Iterator[Path]:
 
 
 def template(path: Path) -> str:
-    """What a file of the template says."""
+    """Return the text of a template file."""
     return (_PROJECT / path).read_text(encoding="utf-8")
 
 
 def with_operator(main: str, names: Names, ours: frozenset[str]) -> str:
-    """The module `main` with the operator in its list; raises `ScaffoldError` where it cannot be put."""
+    """Add the operator to the list in the module `main`; raise `ScaffoldError` if that is impossible."""
     main = _SHORT_LIST.sub(lambda found: f"{found[1]} = (\n{_line(found[2])})", main)
     operators = _LIST.search(main)
     if operators is None:
@@ -208,7 +208,7 @@ def with_operator(main: str, names: Names, ours: frozenset[str]) -> str:
 
 
 def ours(root: Path) -> frozenset[str]:
-    """The packages that imports are sorted by as those of the project."""
+    """Return the packages that import sorting counts as the project's own."""
     return frozenset({"manager", "manager_tools", *(path.parent.name for path in root.glob("*/__init__.py"))})
 
 
@@ -244,7 +244,7 @@ def write(root: Path, new: Mapping[Path, str], changed: Mapping[Path, str]) -> W
 
 
 def _take_back(made: Sequence[Path], before: Mapping[Path, bytes]) -> None:
-    """As it was: without what was `made`, and with what was there `before`."""
+    """Restore the files `before`, and remove those `made`."""
     for path, content in before.items():
         path.write_bytes(content)
     for path in made:

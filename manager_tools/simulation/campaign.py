@@ -57,7 +57,7 @@ def run_campaign(given: Mapping[str, Any], operators: Sequence[AnyOperator], pro
     count = given.get("seeds", count)
     plans = _plans(given, operators, count, samples)
     if given["crash_points"]:
-        count = 0  # nobody knows before
+        count = 0  # the number is unknown in advance
     outcomes = run_all(plans, operators, jobs=1 if count == 1 else jobs, samples=samples)
     try:
         return _run(
@@ -74,7 +74,7 @@ def run_campaign(given: Mapping[str, Any], operators: Sequence[AnyOperator], pro
 
 
 def _samples(folder: Path) -> Iterator[dict[str, Any]]:
-    """The objects of `config/samples/`, where a project has them."""
+    """Yield the objects of a project's `config/samples/`."""
     for path in sorted(folder.glob("*.yaml")):
         try:
             documents = load_all(path.read_bytes())
@@ -173,7 +173,7 @@ def _matrix(
 
 @contextmanager
 def _asked_to_stop() -> Iterator[list[int]]:
-    """The signals that came: the runs that are under way go on to their ends."""
+    """Collect signals instead of ending, so that simulations in progress run to their ends."""
     asked: list[int] = []
     both = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(each, lambda number, _: asked.append(number)) for each in both]
@@ -185,7 +185,7 @@ def _asked_to_stop() -> Iterator[list[int]]:
 
 
 class _Progress:
-    """Says now and then how far it is; `count` is 0 if nobody knows how many there are."""
+    """Occasional report of the progress; `count` is 0 if the total is unknown."""
 
     def __init__(self, count: int, first: int) -> None:
         self.done = 0
@@ -244,7 +244,7 @@ def _tell(
 
 
 def _kept(plan: Plan) -> Path:
-    """The file that a plan is put into."""
+    """Write a plan to a file, and return its path."""
     crash = "" if plan.crash_at is None else "-{}-{}".format(*plan.crash_at)
     path = Path(f"simulation-{plan.seed}{crash}.json")
     path.write_text(plan.to_json())

@@ -68,7 +68,7 @@ _Span = tuple[float, float]
 
 
 class WebhookCertificates:
-    """What a world knows of them."""
+    """Observations of a world about its webhook certificates."""
 
     def __init__(self, world: Scene, webhooks: Webhooks, program: Program, namespace: str) -> None:
         self.namespace, self.name = namespace, f"{program.prefix}{SECRET}"
@@ -85,11 +85,11 @@ class WebhookCertificates:
 
     @property
     def converted(self) -> Sequence[str]:
-        """The names of the definitions whose objects a webhook converts."""
+        """Return the names of the definitions whose objects a webhook converts."""
         return [f"{each.hub.plural}.{each.hub.gvk.group}" for each in self._webhooks.conversions]
 
     def kept_by(self, transport: Transport, webhooks: Webhooks, chance: Chance) -> Certificates:
-        """What a replica runs for it."""
+        """Return the runnables and the source for a replica's certificates."""
         return kept_in_secret(
             transport,
             webhooks,
@@ -104,13 +104,13 @@ class WebhookCertificates:
 
     @property
     def targets(self) -> list[Key]:
-        """Those that have a bundle, or should have."""
+        """Return the keys of the objects that have, or should have, a CA bundle."""
         return list(self._bundles)
 
     # What is seen
 
     def seen(self, change: Change, sent: Sent | None) -> bool:
-        """Called within each write; whether it is about certificates."""
+        """Observe a write, during the write; return whether it is about certificates."""
         key, kept = change.key, change.new
         if (key.group, key.plural, key.namespace, key.name) == ("", "secrets", self.namespace, self.name):
             if sent is not None:
@@ -131,7 +131,7 @@ class WebhookCertificates:
         return True
 
     def started(self) -> None:
-        """Called after each start of the cluster, which may have another state than was seen."""
+        """Read the bundles after a start of the cluster, which may have lost states that were seen."""
         self._bundles.clear()
         for group, plural in sorted(_TARGETS):
             for kept in self._world.cluster.store.select(group, plural):
@@ -139,7 +139,7 @@ class WebhookCertificates:
                     self._bundles[kept.key] = [(self._world.now, found)]
 
     def may_be_written_by_two(self, path: str) -> bool:
-        """Whether it does not matter who has the lease: a second keeper has been started."""
+        """Return whether two replicas may write the path now, as a second keeper was started."""
         path = path.partition("?")[0]
         return self._world.now < self.two_keep_until and (
             path.endswith((f"/{self.name}", f"/namespaces/{self.namespace}/secrets"))
@@ -147,7 +147,7 @@ class WebhookCertificates:
         )
 
     def keep_twice(self, seconds: float) -> None:
-        """Two do, for so long."""
+        """Run a second keeper of certificates for `seconds`."""
         self.two_keep_until = max(self.two_keep_until, self._world.now + seconds + _TOGETHER)
 
     # What has to hold
@@ -178,7 +178,7 @@ class WebhookCertificates:
                     yield f"for {key.plural} {key.name}: {why}"
 
     def check_renewals(self, since: float) -> None:
-        """They were not too many in the calm since then."""
+        """Check that there were not too many renewals since the calm began."""
         count = sum(each > since for each in self._stored)
         most = 4 + (self._world.now - since) / _RENEWED_AT_MOST
         if count > most:
@@ -186,12 +186,12 @@ class WebhookCertificates:
 
 
 def tells_a_key(text: bytes) -> bool:
-    """Whether there is a private key in it."""
+    """Return whether there is a private key in it."""
     return any(each in text for each in _PRIVATE)
 
 
 def _spans(served: bytes, bundle: bytes, host: str) -> list[_Span]:
-    """From when until when who has the bundle trusts the certificate, each time that it does."""
+    """Return the time spans in which a client with the bundle trusts the certificate."""
     first = certificates_in(served)[0]
     if host not in first.names:
         return []

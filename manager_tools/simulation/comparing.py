@@ -1,4 +1,4 @@
-"""What a cluster has come to, to be compared with a fresh install of what people have asked for."""
+"""Comparison of a cluster's final state with a fresh install of the users' requests."""
 
 from __future__ import annotations
 
@@ -178,13 +178,13 @@ def resource_of(kind: type[Resource]) -> str:
 
 
 def owned_resources(operators: Sequence[AnyOperator]) -> list[str]:
-    """The kinds of children."""
+    """Return the kinds of the operators' children."""
     kinds = [each.kind for operator in operators for each in operator.sources if isinstance(each, Owns)]
     return list(dict.fromkeys(map(resource_of, kinds)))
 
 
 def controller_of(obj: Object) -> Object | None:
-    """The owner reference of who made it."""
+    """Return the owner reference of the controller."""
     references = obj.get("metadata", {}).get("ownerReferences") or ()
     return next((each for each in references if each.get("controller")), None)
 
@@ -198,10 +198,10 @@ def state_of(
     made: Container[object] = (),
     uids: dict[str, str] | None = None,
 ) -> Object:
-    """The operators' objects and their children by place, without what is up to chance.
+    """Return the operators' objects and their children by place, without random parts.
 
-    Objects of other controllers, such as the pods of a Deployment, are no children, unless managers `made`
-    them. With `shared`, children have the label of their owner's range. `uids` gets the uid
+    Objects of other controllers, such as the pods of a Deployment, do not count as children, unless
+    managers `made` them. With `shared`, children have the label of their owner's shard. `uids` gets the uid
     of each place.
     """
     found: list[tuple[str, str, Object]] = []
@@ -234,7 +234,7 @@ def _shown(resource: str, metadata: Object) -> str:
 
 
 def _by_place(found: Iterable[tuple[str, str, Object]], uids: dict[str, str] | None) -> Object:
-    """The states by their places, with numbers where these are the same but for what is up to chance."""
+    """Return the states by place; places that differ only in random parts get numbers."""
     states: Object = {}
     for place, uid, state in sorted(found, key=lambda each: (each[0], str(each[2]))):
         free = place
@@ -256,7 +256,7 @@ def made_state(
     kept: frozenset[str],
     uids: dict[str, str] | None = None,
 ) -> Object:
-    """What is there of what managers have `made` beside those kinds, but for the resources `kept`."""
+    """Return the objects of other kinds that managers have `made`, except the resources `kept`."""
     known = {*owned_resources(operators), *(resource_of(each.kind) for each in operators), *kept}
     found: list[tuple[str, str, Object]] = []
     for key in made:
@@ -282,7 +282,7 @@ def _with_label_judged(obj: Object, *, shared: bool) -> Object:
 
 
 def _owners_of_what_gave_up(cluster: DevCluster) -> set[str]:
-    """The uids of objects with a Deployment that waits for its pods no more."""
+    """Return the uids of objects whose Deployment no longer waits for its pods."""
     return {
         owner["uid"]
         for each in cluster.client.list("deployments.apps")
@@ -329,10 +329,10 @@ def asked_for(
 
 
 def different_from_fresh(have: Object, fresh: Object) -> Iterator[str]:
-    """Where a state differs from that of a fresh install, in words, but for what a status tells of the past.
+    """Yield the differences from a fresh install, except where a status depends on the history.
 
-    A Deployment that was once complete does not give up, even when it was so for a moment with no pod. An
-    object whose name for a child is taken says what it had come to before, and has the children from then.
+    A Deployment that was ever complete does not give up, even if it was complete for a moment with no pod. An
+    object whose child's name is taken keeps its earlier status and children.
     """
     have, fresh = dict(have), dict(fresh)
     stuck = {_named(each) for each in fresh.values() if _name_taken(each)}
@@ -385,7 +385,7 @@ def _named(obj: Object) -> tuple[str, ...]:
 
 
 def _owner(obj: Any) -> tuple[str, ...] | None:
-    """Who has it, in the same namespace."""
+    """Return kind, namespace and name of the owner."""
     if not isinstance(obj, dict) or (controller := controller_of(obj)) is None:
         return None
     return controller["kind"], obj["metadata"].get("namespace", ""), controller["name"]
@@ -446,7 +446,7 @@ def _type_of(item: Any) -> str:
 
 
 def _place(resource: str, obj: Object) -> tuple[str, ...]:
-    """As a `Key`."""
+    """Return the parts of the object's `Key`."""
     plural, _, group = resource.partition(".")
     return group, plural, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 

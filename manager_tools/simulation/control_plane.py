@@ -35,7 +35,7 @@ _SHARDED = 0.5
 
 
 class Disk:
-    """What a cluster writes to. What is not flushed when the power fails is lost."""
+    """Simulated disk of a cluster. A power failure loses changes that are not flushed."""
 
     def __init__(self, rng: random.Random) -> None:
         self.version = 0
@@ -74,7 +74,7 @@ class Disk:
             self._flush()
 
     def lose(self) -> int:
-        """The power fails: how many changes are lost. From then on this is what the next cluster gets."""
+        """Fail the power, and return the number of lost changes; the next cluster starts without them."""
         lost, self._unflushed = self._unflushed, []
         self.stuck = False
         if self._flushing is not None:
@@ -133,7 +133,7 @@ class Disk:
 
 
 class _Plug:
-    """One cluster's way to the disk, until the power fails."""
+    """Connection of one cluster to the disk, until the power fails."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk: Disk | None = disk
@@ -177,8 +177,10 @@ class ControlPlane:
         seen: Callable[[Change], None],
         started: Callable[[], None],
     ) -> None:
-        """`account` is namespace and name of the managers' account. `seen` gets each change, within the
-        write; `started` is called after each start.
+        """Create a control plane.
+
+        `account` is namespace and name of the managers' account. `seen` gets each change, during the write;
+        `started` is called after each start.
         """
         self.disk = Disk(random.Random(f"{seed}/disk"))
         namespace, name = account
@@ -199,12 +201,12 @@ class ControlPlane:
 
     @property
     def is_up(self) -> bool:
-        """Whether it answers."""
+        """Return whether it answers."""
         return self._up.is_set()
 
     @property
     def client(self) -> LocalClient:
-        """The cluster's own; raises StatusError while it is down."""
+        """Return the cluster's own client; raises StatusError while the cluster is down."""
         if not self.is_up:
             code = HTTPStatus.SERVICE_UNAVAILABLE
             raise StatusError(code, "ServiceUnavailable", "the cluster is down")
@@ -235,7 +237,7 @@ class ControlPlane:
         self._started()
 
     def go_ahead(self) -> float:
-        """Have very much written that nobody here looks at; the time before anything else is written."""
+        """Advance the resource version by a lot; return the time until which other writes must wait."""
         self.disk.highest = max(self.disk.highest, self.cluster.store.version) + _BUMP
         self.cluster.store.version = self.disk.highest
         return asyncio.get_running_loop().time() + _FLUSHED_WITHIN

@@ -66,7 +66,7 @@ async def _stop(_: World, __: Fault, here: Sequence[Replica]) -> None:
 async def _scale(world: World, fault: Fault, here: Sequence[Replica]) -> None:
     others = {each.number for each in world.running} - {fault.replica}
     if fault.replica in world.away or not others - world.away:
-        return  # somebody is to be there
+        return  # one replica must remain
     world.away.add(fault.replica)
     await _stop(world, fault, here)
     await asyncio.sleep(fault.seconds)
@@ -146,7 +146,7 @@ async def _take_rights(world: World, fault: Fault, _: Sequence[Replica]) -> None
     bindings = [each for each in world.manifests if each["kind"].endswith("Binding")]
     client = await world.plane.there()
     if any(client.peek(*_place_of(each)) is None for each in bindings):
-        return  # somebody has taken them already
+        return  # another fault has taken them already
     world.rights_taken += 1
     for each in bindings:
         with suppress(StatusError):
@@ -194,7 +194,7 @@ async def _take_definition(world: World, fault: Fault, _: Sequence[Replica]) -> 
     client = await world.plane.there()
     definition = client.peek(_DEFINITIONS, "", name)
     if definition is None or "deletionTimestamp" in definition["metadata"]:
-        return  # somebody has taken it already
+        return  # another fault has deleted it already
     await client.delete(_DEFINITIONS, "", name)
     world.note("cluster", f"the definition of {name} is deleted")
     deadline = world.now + _GOES_WITHIN

@@ -1,8 +1,8 @@
-"""What no operator may do in a simulation, since it differs from run to run: it is named with file and line.
+"""Guards against an operator's nondeterminism in a simulation; a report names the file and line.
 
-While a run lasts, what reads the machine's clock or chance, starts threads or processes, or opens sockets
-asks who calls. The nearest frame that is neither of the standard library nor of an installed package tells:
-the runtime's own may go on, an operator's may not.
+During a run, functions that read the machine's clock or randomness, start threads or processes, or open
+sockets check their caller. The caller is the nearest frame outside of the standard library and installed
+packages. The runtime itself may call them, an operator may not.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _guard(original: Any, shown: str, why: str, found: list[str]) -> Any:
 
 
 def _where(args: tuple[Any, ...]) -> str:
-    """The host or address among the arguments of a socket's function."""
+    """Return the host or address among a socket function's arguments."""
     return ", ".join(repr(each) for each in args[:2] if not isinstance(each, socket.socket))
 
 
@@ -155,7 +155,7 @@ def _seeded(original: Callable[..., None], found: list[str]) -> Callable[..., No
 
 
 def _made_before(name: str, found: list[str]) -> random.Random:
-    """Takes the place of one that a module has: whatever its seed, what it gives depends on earlier runs."""
+    """Return a guarded replacement of a module's own generator, whose values would depend on earlier runs."""
     made = random.Random(0)
     for method in ("random", "getrandbits"):
         setattr(made, method, _guard(getattr(made, method), f"{name}.{method}", _CHANCE, found))
@@ -163,7 +163,7 @@ def _made_before(name: str, found: list[str]) -> random.Random:
 
 
 def _dates(found: list[str]) -> dict[int, Any]:
-    """Of the module and its classes, which cannot be changed, others that take their places."""
+    """Return replacements of the datetime module and its classes, which cannot be patched."""
 
     class Alike(type):
         def __instancecheck__(cls, instance: Any) -> bool:
@@ -262,7 +262,7 @@ def is_operators(file: str) -> bool:
 
 @cache
 def _not_theirs() -> tuple[str, ...]:
-    """The folders of what no operator has written."""
+    """Return the folders that contain no operator's code."""
     paths = sysconfig.get_paths()
     folders = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     folders += [str(Path(sys.modules[name].__file__ or "").parent) for name in _RUNTIME]

@@ -72,7 +72,7 @@ class ProcessClock:
     minute: int = 0
 
     def drift(self, rate: float) -> None:
-        """Go at another rate from now on; what it shows goes on without a jump."""
+        """Change the rate of the clock without a jump of the shown time."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         now, before = loop.true_time, self.rate
@@ -91,7 +91,7 @@ class ProcessClock:
         self.skew = 0.0
 
     def resume(self) -> None:
-        """End a freeze: what would have run meanwhile runs now."""
+        """End a freeze, and schedule the callbacks that became due meanwhile."""
         waiting, self.paused = self.paused or (), None
         loop: Any = asyncio.get_running_loop()
         loop._ready.extend(waiting)
@@ -103,7 +103,7 @@ process_clock: ContextVar[ProcessClock] = ContextVar("process_clock", default=TR
 
 
 class _Handle(asyncio.Handle):
-    """As any other, made at half the cost: there is one for each step of each task."""
+    """Handle that costs half as much as asyncio's, as each step of each task needs one."""
 
     __slots__ = ()
 
@@ -118,7 +118,7 @@ class _Handle(asyncio.Handle):
 
 
 class _Timer(asyncio.TimerHandle):
-    """As any other, at less cost."""
+    """Timer handle that costs less than asyncio's."""
 
     __slots__ = ()
 
@@ -134,7 +134,7 @@ class _Timer(asyncio.TimerHandle):
         self._scheduled = True
 
     def cancel(self) -> None:
-        """As any other; what it would have called is not kept."""
+        """Cancel the timer like any other, and drop its callback."""
         self._cancelled = True
         handle: Any = self
         handle._callback = handle._args = None
@@ -147,7 +147,7 @@ class NotVirtual(RuntimeError):
 class VirtualLoop(asyncio.SelectorEventLoop):
     """See the top of this file."""
 
-    # What the event loops of the standard library keep, and no stub tells of.
+    # Attributes of the standard library's event loops that no stub declares.
     _ready: Any
     _closed: bool
     _debug: bool
@@ -158,9 +158,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     """Each timer behind its time and its number, so that none of them is asked which is earlier."""
 
     def __init__(self, rng: random.Random | None = None) -> None:
-        """`rng` draws the order of tasks that are ready at the same time; None is the order in which
-        they became so.
-        """
+        """Create a loop; `rng` shuffles tasks that are ready at the same time, None keeps their order."""
         super().__init__(_NoSelector())
         self._begin(0, rng)
 
@@ -177,7 +175,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @property
     def true_time(self) -> float:
-        """Seconds since the loop was made, on nobody's clock."""
+        """Return the seconds since the loop's creation, independent of the processes' clocks."""
         return self._ticks / TICKS
 
     def time(self) -> float:
@@ -186,7 +184,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._ticks / TICKS * clock.rate + clock.offset
 
     def wall_clock(self) -> float:
-        """What `manager.util.clock.now` shows."""
+        """Return the time that `manager.util.clock.now` shows."""
         self.on_wall_clock()
         clock = process_clock.get()
         return self._epoch + self.true_time * clock.rate + clock.skew
@@ -202,7 +200,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """As any loop does; `when` is on the clock of the process that asks."""
+        """Schedule a timer like any loop; `when` is on the clock of the calling process."""
         clock = process_clock.get()
         if clock is not TRUE_CLOCK:
             # Late by a trifle rather than early by a rounding error.
@@ -221,7 +219,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """As any loop does, on the clock of the process that asks."""
+        """Schedule a timer like any loop, on the clock of the calling process."""
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_soon(
@@ -230,7 +228,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.Handle:
-        """As any loop does."""
+        """Schedule a callback like any loop."""
         if self._closed or self._debug:
             return super().call_soon(callback, *args, context=context)
         handle = _Handle(callback, args, self, context)
@@ -240,7 +238,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def create_task(  # type: ignore[override]
         self, coro: Any, *, name: str | None = None, context: Context | None = None, **more: Any
     ) -> asyncio.Task[Any]:
-        """As any loop does; whose task it is, is remembered."""
+        """Create a task like any loop, and record the process that owns it."""
         task: asyncio.Task[Any] = super().create_task(coro, name=name, context=context, **more)
         owned: Any = task
         owned.process_clock = (
@@ -251,22 +249,22 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return task
 
     def tasks_of(self, clock: ProcessClock) -> list[asyncio.Task[Any]]:
-        """The tasks of the process with that clock that are not done."""
+        """Return the pending tasks of the process with that clock."""
         return [task for task in asyncio.all_tasks(self) if getattr(task, "process_clock", None) is clock]
 
     @property
     def timers(self) -> list[Any]:
-        """What is still to be called."""
+        """Return the pending timers."""
         return [timer for _, _, timer in self._scheduled if not timer.cancelled()]
 
     def timers_of(self, clock: ProcessClock) -> list[asyncio.TimerHandle]:
-        """What is still to be called in the process with that clock."""
+        """Return the pending timers of the process with that clock."""
         return [each for each in self.timers if each._context.get(process_clock, TRUE_CLOCK) is clock]
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """As any loop does, but the thread has ended, or waits for a `ThreadHold`, when this returns."""
+        """Run `func` in a thread, but return only after it has ended or waits for a `ThreadHold`."""
         if executor is None:
             executor = self._default_executor or ThreadPoolExecutor()
             self._default_executor = executor
@@ -344,9 +342,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.services.refuse("loop.create_unix_server() is called")
 
     def _run_once(self) -> None:
-        """Turns as the loops of the standard library have them, but for time, order and freezes.
+        """Run turns like the standard library's loops, apart from time, order and freezes.
 
-        All turns until the loop is to stop, as there are some ten thousand in each run.
+        One call runs all turns until the loop stops, as each run has some ten thousand.
         """
         ready, shuffles = self._ready, self._rng is not None
         while True:
@@ -380,9 +378,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 return
 
     def _add_due(self) -> None:
-        """To what is ready, the timers that are due; if nothing is, time jumps to the next of them.
+        """Move due timers to the ready callbacks; with nothing ready, advance the time to the next timer.
 
-        It goes ahead in any case: by the clock of a process, the timer may be a trifle later.
+        Time always advances, as rounding on a process's clock may make a timer slightly later.
         """
         scheduled, ready = self._scheduled, self._ready
         while scheduled and scheduled[0][2]._cancelled:
@@ -433,20 +431,20 @@ _thread = threading.local()
 
 
 class ThreadHold:
-    """Keeps threads from ending while time goes on; they call `wait`."""
+    """Hold that keeps threads from ending while time goes on; they call `wait`."""
 
     def __init__(self) -> None:
         self.held: list[Future[Any]] = []
         self._released = threading.Event()
 
     def wait(self) -> None:
-        """Called in a thread: return once this is released."""
+        """Block the calling thread until the hold is released."""
         if not self._released.is_set():
             _thread.heard.put(self)
             self._released.wait(30)  # a test that fails before is not to hang
 
     def release(self) -> None:
-        """They have ended when this returns."""
+        """Release the threads, and return after they have ended."""
         ended: SimpleQueue[Future[Any]] = SimpleQueue()
         for each in self.held:
             each.add_done_callback(ended.put)
@@ -456,7 +454,7 @@ class ThreadHold:
 
 
 class _NoSelector(selectors.BaseSelector):
-    """There are no sockets, and so nobody asks it for anything."""
+    """Selector without sockets; it is never polled."""
 
     def __init__(self) -> None:
         self._keys: dict[Any, selectors.SelectorKey] = {}

@@ -39,14 +39,14 @@ much, compared with a fresh install.
 
 
 def plans_of_faults(operator: AnyOperator, seeds: Sequence[int], *, minutes: float) -> Iterator[Plan]:
-    """So many runs for each kind of fault."""
+    """Yield a plan per seed for each kind of fault."""
     for fault in KINDS_OF_FAULT:
         shards = 0 if fault in ALONE else SHARDS
         yield from (plan_of(seed, (operator,), minutes=minutes, fault=fault, shards=shards) for seed in seeds)
 
 
 def matrix(outcomes: Iterable[tuple[str, Outcome]], *, command: str, minutes: float) -> str:
-    """The page, of runs with the names of their operators."""
+    """Return the page about the runs, which come with their operators' names."""
     cells: dict[tuple[str, str], list[Outcome]] = {}
     for name, outcome in outcomes:
         cells.setdefault((outcome.plan.faults[0].what, name), []).append(outcome)

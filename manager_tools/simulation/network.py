@@ -1,7 +1,7 @@
-"""A network between one process and the API server, with every fault that a network and a server have.
+"""Simulated network between one process and the API server, with all faults of networks and servers.
 
-Requests and answers take time, get lost one way or the other, and arrive although their sender has given up.
-What goes wrong is drawn from one source of chance; how often is up to the `Weather`.
+Requests and responses take time, get lost, and may arrive after their sender has given up. All faults are
+drawn from one source of randomness; the `Weather` defines how frequent they are.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _Arrived = deque[tuple[float, bytes] | None]
 
 @dataclass
 class Weather:
-    """What the network is like for one process, and the server as far as it sees it."""
+    """Condition of the network, and of the server as one process sees it."""
 
     delay: float = 0.002
     """Longest time that a request, an answer or a piece of a stream takes, in seconds."""
@@ -72,7 +72,7 @@ class Weather:
     _changes: list[Mapping[str, Any]] = field(default_factory=list, repr=False)
 
     def change(self, **values: Any) -> Callable[[], None]:
-        """Have these values until what is returned is called; of several, the last one counts."""
+        """Override values until the returned function is called; the last of several overrides counts."""
 
         def undo() -> None:
             self._changes = [each for each in self._changes if each is not values]
@@ -90,7 +90,7 @@ class Weather:
 
 @dataclass(eq=False)
 class Sent:
-    """A request that has left a process, as whoever follows the simulation sees it."""
+    """Request that has left a process, as observers of the simulation see it."""
 
     process: str
     method: str
@@ -105,7 +105,7 @@ class Sent:
 
     @property
     def is_upkeep(self) -> bool:
-        """Whether it is about leases or Events, and so changes no object of an operator."""
+        """Return whether it is about leases or Events, and so changes no object of an operator."""
         return "/leases" in self.path or "/events" in self.path
 
 
@@ -120,7 +120,7 @@ Told = Callable[[str, str], None]
 
 
 class Network:
-    """Implements `manager.kube.wire.Wire`."""
+    """`manager.kube.wire.Wire` with faults."""
 
     host = "simulated"
 
@@ -141,13 +141,15 @@ class Network:
         refused: Callable[[str, str, str], None] = lambda _process, _message, _asked_at: None,
         context: contextvars.Context,
     ) -> None:
-        """`context` is the server's: what it does goes on when who asked for it is frozen or dead.
+        """Connect one process to the control plane.
 
-        `crash` is asked, before and after each write has its effect, whether the process dies there.
-        `counted` is called for each request. `by_clock` says whether time alone has caused it.
-        `refused` is called for a request that is forbidden while the process `has_all_rights`, with the
-        process, the message and the line that asked.
-        `versions` are those that the server has had, with the time of each.
+        `context` is the server's, whose work continues when the client is frozen or dead.
+
+        `crash` returns, before and after each write takes effect, whether the process dies there. `counted`
+        is called for each request. `by_clock` returns whether time alone has caused the request. `refused`
+        is called for a request that is forbidden while the process `has_all_rights`, with the process, the
+        message and the line of code that sent it. `versions` are the server's past resource versions, with
+        the time of each.
         """
         self.weather = weather
         self.writes = 0
@@ -171,7 +173,7 @@ class Network:
         return _Exchanging(self, request)
 
     async def _send(self, exchange: _Exchange, request: WireRequest, header: str | None) -> _Answer:
-        """The answer to a request; `exchange` is to be left in any case."""
+        """Return the answer to a request; the caller must leave `exchange` in any case."""
         self._counted()
         self._open[exchange] = None
         if self._dead:
@@ -194,7 +196,7 @@ class Network:
 
     @property
     def requests(self) -> list[str]:
-        """Those that nobody has let go of."""
+        """Return the paths of the open requests."""
         return [exchange.path for exchange in self._open]
 
     def abort(self) -> None:
@@ -212,7 +214,7 @@ class Network:
             exchange.fail("the connection was cut (simulated)")
 
     def unplug(self) -> None:
-        """The process is dead: nothing that it does has an effect any more, but for what is on its way."""
+        """Disconnect the dead process: only requests already on their way may still take effect."""
         self._dead = True
 
     async def _carry(
@@ -224,7 +226,7 @@ class Network:
         path: str,
         query: str,
     ) -> None:
-        """What becomes of a request once it has left."""
+        """Carry a sent request to the server and back, with faults."""
         writes = request.method != "GET"
         sender.set(sent)
         chance = self._rng.random
@@ -259,7 +261,7 @@ class Network:
     async def _served(
         self, exchange: _Exchange, request: WireRequest, header: str | None, path: str, query: str
     ) -> ApiResponse:
-        """The answer, after the time that the server takes for it."""
+        """Return the answer after the server's processing time."""
         chance = self._rng.random
         if chance() < self.weather.refusals:
             answer = self._refusal()
@@ -272,7 +274,8 @@ class Network:
             if answer.status == HTTPStatus.FORBIDDEN and self._has_all_rights():
                 exchange.forbidden = orjson.loads(answer.body)["message"]
         if self.weather.slow:
-            # What is asked for has happened. If it waited before, it could happen when somebody else leads.
+            # The write has taken effect already. A delay before it could let it happen under another
+            # leader.
             await asyncio.sleep(self._rng.uniform(0.0, self.weather.slow))
         return answer
 
@@ -304,7 +307,7 @@ class Network:
             return ApiResponse.failure(refusal)
 
     async def _ask_second(self, exchange: _Exchange, request: ApiRequest) -> ApiResponse:
-        """The answer of a server whose watch cache is behind. What it reads from the storage is not."""
+        """Answer like a server with a stale watch cache; its reads from storage are current."""
         handle, asked = self._plane.cluster.handle, dict(request.query)
         version = self._past(self.weather.behind)
         exchange.behind = "watch" in asked
@@ -333,7 +336,7 @@ class Network:
         return await handle(replace(request, query=followed))
 
     def _past(self, seconds: float) -> int | None:
-        """The last version of a while ago, as far as it is still known."""
+        """Return the newest resource version of `seconds` ago that is still known."""
         then = self._true_time() - seconds
         found = None
         for when, version in self._versions:
@@ -360,7 +363,7 @@ class Network:
         return self._rng.uniform(0.0, self.weather.delay)
 
     async def pieces(self, answer: ApiResponse, exchange: _Exchange) -> AsyncGenerator[bytes, None]:
-        """A stream as it arrives: each piece late by the lag of this moment, in order."""
+        """Yield the pieces of a stream in order, each delayed by the current lag."""
         stream = answer.stream
         assert stream is not None
         arrived: _Arrived = deque()
@@ -403,7 +406,7 @@ class Network:
             exchange.wake()
 
     async def _next(self, arrived: _Arrived, exchange: _Exchange) -> bytes | None:
-        """The next piece, once it is there for the process; None when no more come."""
+        """Return the next piece once it has reached the process; None at the end."""
         while not arrived:
             await exchange.wait()
         exchange.check()
@@ -425,7 +428,7 @@ class Network:
         return self.weather.lag + (self.weather.behind if exchange.behind else 0.0)
 
     async def _skip(self, piece: bytes, arrived: _Arrived, exchange: _Exchange) -> bytes:
-        """What has come of the piece, and of all that has arrived since, once the stream goes on."""
+        """Wait until the stream goes on, and return the latest states of all pieces that have arrived."""
         while self.weather.skips:
             await exchange.wait(1.0)
         pieces = [piece]
@@ -466,7 +469,7 @@ def _reason(answer: ApiResponse) -> str:
 
 
 def _initial_events(listed: dict[str, Any], version: int) -> bytes:
-    """A list as a stream begins with it."""
+    """Encode a list as the initial events of a watch."""
     kind = {"kind": listed["kind"].removesuffix("List"), "apiVersion": listed["apiVersion"]}
     events = [{"type": "ADDED", "object": {**kind, **each}} for each in listed["items"] or ()]
     metadata = {"resourceVersion": str(version), "annotations": {"k8s.io/initial-events-end": "true"}}
@@ -475,7 +478,7 @@ def _initial_events(listed: dict[str, Any], version: int) -> bytes:
 
 
 def _latest(piece: bytes) -> bytes:
-    """Of these lines the last one about each object, and the last bookmark."""
+    """Return only the last line about each object, and the last bookmark."""
     if b"initial-events-end" in piece:
         return piece
     last: dict[tuple[str, str], bytes] = {}
@@ -497,7 +500,7 @@ def _without_bookmarks(piece: bytes) -> bytes:
 
 
 class _Exchanging:
-    """A request while somebody waits for its answer, or reads that."""
+    """Request until its caller has the whole response or gives up."""
 
     def __init__(self, network: Network, request: WireRequest) -> None:
         self._network = network
@@ -537,7 +540,7 @@ class _Exchanging:
 
 
 class _Exchange:
-    """One request and its answer, on their way."""
+    """Request and response in transit."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, path: str) -> None:
         self.path = path
@@ -565,7 +568,7 @@ class _Exchange:
         self.wake()
 
     def leave(self, rng: random.Random) -> None:
-        """What is on its way may arrive although nobody waits for the answer any more."""
+        """Give up on the answer; a request already on its way may still arrive."""
         if self.answered.done() and not self.answered.cancelled():
             self.answered.exception()
         else:
@@ -574,12 +577,12 @@ class _Exchange:
             self.carrying.cancel()
 
     def check(self) -> None:
-        """Raises ConnectionLost if it has failed."""
+        """Raise ConnectionLost if the exchange has failed."""
         if self._lost:
             raise ConnectionLost(self._lost)
 
     def wake(self) -> None:
-        """Whoever reads the answer looks what there is."""
+        """Wake the reader of the response."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
@@ -601,7 +604,7 @@ class _Exchange:
 
 
 class _Answer:
-    """Implements `manager.kube.wire.WireResponse`."""
+    """`manager.kube.wire.WireResponse` from the simulated network."""
 
     def __init__(self, answer: ApiResponse, exchange: _Exchange, network: Network) -> None:
         self.status = answer.status

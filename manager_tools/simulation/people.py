@@ -80,12 +80,12 @@ _TAKERS: dict[str, Object] = {
 
 
 class People:
-    """They do one step at a time, each drawn from the step itself, so that others may be left out."""
+    """Simulated users; each of their steps has its own seed, so that others can be omitted."""
 
     def __init__(
         self, plane: ControlPlane, operators: Sequence[AnyOperator], samples: Mapping[str, Sequence[Object]]
     ) -> None:
-        """`samples` are specs that a kind takes, by its `Kind.group`: half of what is created is one."""
+        """Create users; half of the objects that they create come from `samples`, specs by `Kind.group`."""
         self.accepted: Counter[str] = Counter()
         """How many objects of each resource were taken."""
         self._samples = samples
@@ -179,7 +179,7 @@ class People:
         return " ".join(child) + await self._apply_over(*child, where[-1].choice(_APPLIED))
 
     async def _apply_over(self, resource: str, namespace: str, name: str, fields: Object) -> str:
-        """Apply fields by force, as somebody with another field manager does."""
+        """Apply fields by force under another field manager."""
         served = self._client._resource(resource)
         metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
         body = {"apiVersion": served.api_version, "kind": served.kind, **fields}
@@ -197,7 +197,7 @@ class People:
         return f" {_shown(fields)} -> {answer.status}"
 
     async def _relabel_child(self, _: int, *where: Any) -> str | None:
-        """One of its labels says something else."""
+        """Change one label of a child."""
         rng = where[-1]
         if (child := self._child(rng)) is None:
             return None
@@ -272,7 +272,7 @@ class People:
     async def _with_finalizers(
         self, where: tuple[str, str, str], made: Callable[[list[str]], list[str]]
     ) -> str | None:
-        """The list is written as it was read, if nobody has written meanwhile."""
+        """Change the finalizers, unless another client writes the object after the read."""
         live = self._client.peek(*where)
         if live is None:
             return None
@@ -293,7 +293,7 @@ class People:
         """Let go of what they hold: of these resources or of all, in a namespace or everywhere."""
         while held := self._held(namespace, resources or self._resources):
             for each in held:
-                with suppress(StatusError):  # somebody else has written: once more
+                with suppress(StatusError):  # conflict: try again
                     await self._release(each)
 
     async def give_back(self) -> None:
@@ -363,7 +363,7 @@ class People:
         )
 
     def _child(self, rng: random.Random) -> tuple[str, str, str] | None:
-        """The resource, namespace and name of something that an operator has made."""
+        """Return the resource, namespace and name of a random child."""
         children = [where for where, each in self._placed(self._owned) if controller_of(each)]
         return rng.choice(children) if children else None
 
@@ -376,7 +376,7 @@ class People:
 
 
 def marks_of_others(data: bytes) -> set[str]:
-    """The labels, annotations and finalizers that people have added to an object of an operator's."""
+    """Return the labels, annotations and finalizers that users have added to an operator's object."""
     if not any(each.encode() in data for each in (_MARK, _HELD)):
         return set()
     metadata = orjson.loads(data)["metadata"]

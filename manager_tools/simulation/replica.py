@@ -1,4 +1,4 @@
-"""One process of a simulation: a manager as a user would start it, with its own clock, network and end."""
+"""One process of a simulation: a manager as a user starts it, with its own clock, network and shutdown."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class _TokenFile(Credentials):
 
 
 class Replica:
-    """One process: a manager as a user would start it, with its own clock, network and end."""
+    """Simulated process: a manager as a user starts it, with its own clock, network and shutdown."""
 
     def __init__(
         self,
@@ -193,12 +193,12 @@ class Replica:
             self._served = ServedCertificate(kept.source, look_every=READ_EVERY)
             for runnable in (*kept.runnables, Runnable("webhooks", self._serve)):
                 self.manager.add(runnable)
-            # Another one, which may go on beside that of who leads.
+            # A second keeper, which may run beside the leader's.
             *_, keeper = self._certificates.kept_by(transport, webhooks, self._unguessable).runnables
             self._keep = keeper.run
 
     async def _serve(self) -> None:
-        """As the server of webhooks does."""
+        """Keep the certificate up to date, like the webhook server."""
         assert self._served is not None
         await self._served.obtained()
         async with self._served.kept_current():
@@ -206,19 +206,19 @@ class Replica:
 
     @property
     def presented(self) -> bytes | None:
-        """The certificate that its webhooks present; None while it does not listen."""
+        """Return the certificate that the webhooks present; None while they do not listen."""
         if self._served is None or self._served._known is None:
             return None
         return self._served._known[0].certificates
 
     def keep_certificates(self) -> Callable[[], object]:
-        """Keep certificates whoever leads, until what is returned is called."""
+        """Keep certificates without regard to leadership, until the returned function is called."""
         keeping = asyncio.get_running_loop().create_task(self._keep(), context=self.context.copy())
         self._keeping.append(keeping)
         return keeping.cancel
 
     def _unguessable(self, count: int) -> bytes:
-        """So many bytes, which can be searched for if they are fit for a password."""
+        """Return random bytes; long enough ones contain a mark by which a leaked password is found."""
         planted = PLANTED.encode()
         drawn = self.rng.randbytes(count)
         made = planted + drawn[len(planted) :] if count >= 2 * len(planted) else drawn
@@ -255,12 +255,12 @@ class Replica:
                 self.world.violated(f"{self.name} has left {what} behind: {sorted(left)}")
 
     def tell_to_end(self) -> None:
-        """As SIGTERM does."""
+        """Stop the process like SIGTERM."""
         if self.alive and not self.stop.is_set():
             self.stop.set()
             loop = asyncio.get_running_loop()
             late = GRACE + STOP_MARGIN
-            freezes = self._freezes if self.clock.paused is None else -1  # what is frozen is late anyway
+            freezes = self._freezes if self.clock.paused is None else -1  # a frozen process is late anyway
             self._ends_by = self.context.copy().run(loop.call_later, late, self._late, late, freezes)
 
     def _late(self, seconds: float, freezes: int) -> None:
@@ -268,9 +268,9 @@ class Replica:
             self.world.violated(f"{self.name} does not end within {seconds:g} s")
 
     async def effect(self, what: str, when: str) -> bool:
-        """Tell of an effect outside of the cluster, `before` and `after` it; True if the process dies here.
+        """Report an outside effect, `before` and `after` it; return True if the process dies here.
 
-        Does not return after a death: nobody is there any more.
+        It never returns after a death.
         """
         sent = Sent(self.name, "CALL", what)
         if when == "after":
@@ -302,7 +302,7 @@ class Replica:
         return False
 
     def has_looked(self) -> None:
-        """Told by who stands for what is outside of the cluster: it gets an answer that it will act upon."""
+        """Count a read of the outside, on whose answer the operator will act; freeze here if planned."""
         self.world.looks += 1
         if self.world.crash_at == (self.world.looks, "look"):
             self._freeze()
@@ -348,7 +348,7 @@ class Replica:
 
     @property
     def alive(self) -> bool:
-        """Whether it can do anything, now or when it is no longer frozen."""
+        """Return whether it can do anything, now or when it is no longer frozen."""
         return not self.dead and not self.task.done()
 
     def next_due(self) -> list[float]:

@@ -84,14 +84,14 @@ class Scene(ABC):
 
     @property
     def now(self) -> float:
-        """Virtual seconds since the beginning, which no clock of a process shows."""
+        """Return the virtual seconds since the start, which no process's clock shows."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         return loop.true_time
 
     @property
     def cluster(self) -> DevCluster:
-        """The one that is there, or was the last."""
+        """Return the current cluster, or the last one."""
         return self.plane.cluster
 
     def note(self, process: str, what: str) -> None:

@@ -74,7 +74,7 @@ When = Annotated[str, Meta(pattern="^(before|after|freeze|stale|meddle|refuse|lo
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What happens in a run; all else is drawn from its seed."""
+    """Plan of a simulation run; all other decisions are drawn from its seed."""
 
     seed: int
     replicas: Annotated[int, Meta(ge=1, le=9)]
@@ -86,12 +86,12 @@ class Plan:
     """Whether managers keep the certificates of their webhooks, and the API server trusts no others."""
 
     def to_json(self) -> str:
-        """To be read by `from_json`."""
+        """Encode the plan for `from_json`."""
         return json.dumps(asdict(self), indent=1)
 
     @classmethod
     def from_json(cls, text: str | bytes, *, kinds: int) -> Plan:
-        """Raises ValueError for what is no plan for so many kinds."""
+        """Decode a plan; raise ValueError if it is invalid for this number of kinds."""
         if is_too_deep(text.encode() if isinstance(text, str) else text):
             raise ValueError(f"it is no plan of a simulation: {TOO_DEEP}")
         try:
@@ -114,13 +114,13 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a run.
+    """Outcome of a run.
 
-    Attributes: `violations` is what did not hold; `digest` is the same for the same seed, on any machine;
-    `writes` are those of the managers, and `looks` how often they read what is outside of the cluster;
-    `seconds` are virtual; `timeline` has (seconds, who, what); `accepted` is how many objects of each
-    resource the API server took; `lost` and `doubled` is how much a fresh install has more and less of;
-    `settled` is how long it took to become calm, in virtual seconds.
+    Attributes: `violations` are the failed checks; `digest` is the same for the same seed, on any machine;
+    `writes` counts the managers' writes, and `looks` their reads of the outside; `seconds` are virtual;
+    `timeline` has (seconds, process, event); `accepted` counts the objects of each resource that the API
+    server took; `lost` and `doubled` count the objects that a fresh install has more and less of; `settled`
+    is the time to become calm, in virtual seconds.
     """
 
     plan: Plan
@@ -137,7 +137,7 @@ class Outcome:
 
     @property
     def sort(self) -> str:
-        """What sort of failure it is, without names and numbers."""
+        """Return the category of the failure, without names and numbers."""
         what = self.violations[0].what if self.violations else ""
         return re.sub(r"[0-9][-0-9a-z.]*|[^\s/]*/\S*", "*", what)[:60]
 
@@ -150,9 +150,9 @@ def plan_of(
     fault: str | None = None,
     shards: int = 0,
 ) -> Plan:
-    """What that number stands for: so many virtual minutes of people and faults, or of one kind of fault.
+    """Return the plan of a seed, with virtual minutes of user actions and faults, or of one kind of fault.
 
-    With `shards`, replicas share the objects in so many ranges, and there are more of them.
+    With `shards`, there are more replicas, and they divide the objects into that many shards.
     """
     rng = random.Random(f"{seed}/plan")
     dense = fault is None and seed % _DENSE == _DENSE - 1
@@ -183,12 +183,12 @@ def plan_of(
 def crash_points(
     plan: Plan, operators: Sequence[AnyOperator], *, samples: Samples | None = None
 ) -> Iterator[Plan]:
-    """The same with one thing that goes wrong at each write of a manager, and no other fault.
+    """Yield plans with one fault at each write of a manager, and no other fault.
 
-    A death right `before` or `after` it, with one replica, which is started again, and with another that
-    takes over; a `freeze` that lasts until another one has taken over; a restart in which a `stale` state is
-    read; people who `meddle` right after it; a server that will `refuse` it, and all that follows for a
-    while. And a freeze after each `look` at what is outside of the cluster.
+    A single replica dies right `before` or `after` the write and restarts, or another replica takes over. It
+    freezes (`freeze`) until another has taken over. It restarts and reads `stale` state. Users `meddle` right
+    after the write. The server refuses (`refuse`) it and all writes for a while. Plans with `look` freeze the
+    replica after each read of the outside.
     """
     calm = replace(plan, faults=(), replicas=1)
     seen = run(calm, operators, compare=False, samples=samples)
@@ -314,10 +314,10 @@ def _compared(world: World, plan: Plan) -> tuple[list[Violation], int, int]:
 
 @contextmanager
 def _collected_at_the_end() -> Iterator[None]:
-    """A world is one heap of cycles, which is there until its end: to look at it before finds nothing.
+    """Collect garbage only at the end of the block: a world is one heap of cycles that live until then.
 
-    What is older is left out, and so nothing of the world may be in use any more when this ends: what of it
-    is found by no collection here is found by none later.
+    Older objects are excluded. So nothing may use the world after the block: garbage of it that this
+    collection misses is never found.
     """
     usual = gc.get_threshold()
     tune_garbage_collector()
@@ -415,16 +415,16 @@ def assert_holds(
     services: Mapping[str, Handler] | None = None,
     may_differ: Iterable[str] = (),
 ) -> None:
-    """For the tests of an operator: raises AssertionError, which tells the story, when a seed fails.
+    """Check operators in simulations; raise an AssertionError with the full story when a seed fails.
 
-    People make objects up from the schema. `samples` are some that the API server takes, for kinds of which
-    that is hard to guess; it fails when it took none of a kind in all of the seeds.
+    Simulated users create objects from the schema. `samples` are valid objects for kinds whose constraints
+    are hard to guess; the check fails if the API server accepted no object of a kind in any seed.
 
-    `services` are handlers of aiohttp by URL (`http://HOST:PORT`), which answer what operators call by HTTP.
-    There is no other network: what is looked up or connected to beside them fails the test, with its name.
+    `services` are aiohttp handlers by URL (`http://HOST:PORT`) that answer the operators' HTTP calls. There
+    is no other network: any other look-up or connection fails the test, with its name.
 
-    `may_differ` names fields, anywhere in objects, that need not be as after a fresh install: of an operator
-    that asks for the time, what counts, or measures how long something takes. Times may differ anyway.
+    `may_differ` names fields, anywhere in objects, that may differ from a fresh install, for operators that
+    use the time, count, or measure durations. Timestamps may always differ.
     """
     specs, may_differ = specs_of(each.to_wire() for each in samples), frozenset(may_differ)
     accepted: Counter[str] = Counter()
@@ -440,7 +440,7 @@ def assert_holds(
 
 
 def specs_of(objects: Iterable[dict[str, Any]]) -> Samples:
-    """The specs of these objects, by resource."""
+    """Return the specs of the objects, by resource."""
     found: dict[str, list[dict[str, Any]]] = {}
     for each in objects:
         group, _, _ = each["apiVersion"].rpartition("/")
@@ -449,13 +449,13 @@ def specs_of(objects: Iterable[dict[str, Any]]) -> Samples:
 
 
 def never_accepted(accepted: Mapping[str, int], operators: Sequence[AnyOperator]) -> str:
-    """The kinds of which no object was ever taken, in words; "" if there is none."""
+    """Return a message about the kinds without any accepted object; "" if there are none."""
     kinds = [each.kind.gvk.kind for each in operators if not accepted.get(resource_of(each.kind))]
     return f"the API server took none of the objects made up for {', '.join(kinds)}" if kinds else ""
 
 
 def told(outcome: Outcome) -> str:
-    """The story of a failure, for a person."""
+    """Return the story of a failure for a reader."""
     plan = outcome.plan
     lines = [f"seed {plan.seed}, {plan.replicas} replicas"]
     if plan.crash_at is not None:

@@ -1,4 +1,4 @@
-"""What people do to a cluster, made from the kinds' own schemas."""
+"""User actions in a cluster, generated from the kinds' own schemas."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ Seconds = Annotated[float, Meta(ge=0, le=86_400)]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One act at a time, in virtual seconds; `draw` seeds all that is drawn for it."""
+    """User action at a virtual time; `draw` seeds all its random choices."""
 
     at: Seconds
     act: Annotated[str, Meta(pattern=f"^({'|'.join(ACTS)})$")]
@@ -96,7 +96,7 @@ class Step:
 
 
 def steps(rng: random.Random, kinds: int, *, seconds: float, count: int) -> list[Step]:
-    """What is done in the course of that time, to so many kinds."""
+    """Generate `count` actions on that number of kinds, within `seconds`."""
     acts, weights = list(ACTS), list(ACTS.values())
     made = [
         Step(
@@ -111,7 +111,7 @@ def steps(rng: random.Random, kinds: int, *, seconds: float, count: int) -> list
 
 
 def drawn(schema: Mapping[str, Any], rng: random.Random) -> Any:
-    """A value that the schema allows, or nearly."""
+    """Draw a value that the schema allows, or almost allows."""
     values: Sequence[Any] = schema.get("enum") or ()
     if rng.random() < _BEYOND:
         values = (None, "", -1, 2**31, [], {}, "x" * 300)
@@ -135,7 +135,7 @@ def drawn(schema: Mapping[str, Any], rng: random.Random) -> Any:
 
 
 def edges(schema: Mapping[str, Any]) -> list[Any]:
-    """The values at a schema's own bounds, and those right beyond."""
+    """Return the values at a schema's bounds, and those right beyond."""
     if values := schema.get("enum"):
         return [*values, f"not {values[0]}"]
     kind, found = schema.get("type"), list[Any]()
@@ -156,7 +156,7 @@ def edges(schema: Mapping[str, Any]) -> list[Any]:
 
 
 def changed(spec: Object, schema: Mapping[str, Any], rng: random.Random) -> Object:
-    """A merge patch that changes one field of it, or takes one away."""
+    """Draw a merge patch that changes or removes one field of the spec."""
     name = rng.choice(sorted(schema.get("properties") or {"": None}))
     if not name:
         return {}
@@ -169,7 +169,7 @@ def changed(spec: Object, schema: Mapping[str, Any], rng: random.Random) -> Obje
 
 
 def _drawn_for(name: str, schema: Mapping[str, Any], rng: random.Random) -> Any:
-    """A value for a field of that name: if it is a password, one that can be searched for."""
+    """Draw a value for a field of that name; a password contains a mark that can be searched for."""
     value, secret = drawn(schema, rng), name.endswith("password") or schema.get("format") == "password"
     if secret and value and isinstance(value, str) and value not in edges(schema):
         return (PLANTED + value)[: max(len(value), len(PLANTED))]

@@ -1,4 +1,4 @@
-"""One run: a cluster, the managers in it, people, and what goes wrong, all of it drawn from one number."""
+"""One simulation run: a cluster, its managers, users and faults, all drawn from one seed."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ _STOPS_WITHIN = 60.0
 
 
 class Outside:
-    """What an operator keeps outside of the cluster, in the same process; made once for each world."""
+    """State of an operator outside of the cluster, in the same process; one for each world."""
 
     services: Mapping[str, Handler] = {}
     """Handlers of aiohttp that answer HTTP in its stead, by URL: `http://HOST:PORT`."""
@@ -110,37 +110,37 @@ class Outside:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """It is there while this lasts."""
+        """Keep the external system running inside the block."""
         yield
 
     def operator(self, operator: AnyOperator, replica: Replica) -> AnyOperator:  # noqa: ARG002
-        """The operator as it runs in that replica."""
+        """Return the operator as it runs in that replica."""
         return operator
 
     def seen(self, change: Change, sent: Sent | None) -> None:
-        """Called within each write to the cluster; by a manager, it is what that has `sent`."""
+        """Observe a write to the cluster, during the write; `sent` is the request if a manager wrote."""
 
     async def check(self) -> list[str]:
-        """What does not hold once all is calm."""
+        """Return the violations after everything has settled."""
         return []
 
     async def state(self) -> Any:
-        """What is compared with a fresh install."""
+        """Return the state for the comparison with a fresh install."""
         return None
 
     def inherited(self) -> Iterable[tuple[str, Object]]:
-        """What a fresh install finds there, with its resource: it is older than the object that uses it."""
+        """Return objects that exist before a fresh install, with their resources."""
         return ()
 
 
 class _Webhooks(WebhookClient):
-    """Calls the webhooks of any replica that is there."""
+    """Client of the webhooks of any running replica."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     async def close(self) -> None:
-        """There is no connection."""
+        """Close connections; there are none by default."""
 
     async def call(self, client_config: Object, review: Object, timeout: float) -> Object:
         """See `WebhookClient`."""
@@ -265,15 +265,15 @@ class World(Scene):
             found |= roles.of_shards()
         return roles.installed(found, namespace=LEASE_NAMESPACE)
 
-    # What is told
+    # Observations
 
     @property
     def digest(self) -> str:
-        """Of every change of the store, in order: the same for the same seed."""
+        """Return the hash of all changes of the store in order: equal seeds give equal hashes."""
         return self._digest.hexdigest()
 
     def _seen(self, change: Change) -> None:
-        """Called within each write."""
+        """Check and record a change, during the write."""
         kept = change.new or change.final
         assert kept is not None
         self._digest.update(kept.data if change.new is not None else b"-" + kept.data)
@@ -313,7 +313,7 @@ class World(Scene):
                 self.last_write = self.now
 
     def _started(self) -> None:
-        """Called after each start of the cluster."""
+        """Reset the state after each start of the cluster."""
         self.versions.clear()
         if self.certificates is not None:
             self.certificates.started()
@@ -327,7 +327,7 @@ class World(Scene):
         self.check_told(str(sent), data)
 
     def _check_left_alone(self, sent: Sent, change: Change) -> None:
-        """What others have put on it is still there; of what is removed, only their finalizers count."""
+        """Check that other clients' marks remain; on a deleted object, only their finalizers count."""
         assert change.old is not None
         had = marks_of_others(change.old.data)
         if change.new is None:
@@ -338,12 +338,12 @@ class World(Scene):
             self.violated(f"{sent} took away {', '.join(sorted(lost))}, which is somebody else's")
 
     def check_told(self, who: str, what: bytes) -> None:
-        """There is nothing in it that nobody may read."""
+        """Check that a text contains no secret."""
         if _has_secret(what) or (self.certificates is not None and tells_a_key(what)):
             self.violated(f"{who} tells a secret")
 
     def check_holder(self, sent: Sent, change: Change | None = None) -> None:
-        """Nobody else has the lease: of all, or of the range of what has `change`d."""
+        """Check that no replica but the sender holds the lease, or the lease of the object's shard."""
         if self.certificates is not None and self.certificates.may_be_written_by_two(sent.path):
             return
         if self.shards:
@@ -354,7 +354,7 @@ class World(Scene):
             self.violated(f"{sent} came while {holder} had the lease")
 
     def _range_of(self, change: Change) -> int | None:
-        """The range of the object that something belongs to; None where that cannot be said."""
+        """Return the shard of the object that a changed object belongs to; None if it is unknown."""
         kept = change.new or change.final
         assert kept is not None
         resource, uid = f"{change.key.plural}.{change.key.group}".rstrip("."), kept.uid
@@ -368,7 +368,7 @@ class World(Scene):
         return Ranges.of(self.shards, ()).number_of(uid) if operator.shared_out else 0
 
     def holder(self, number: int = 0) -> str:
-        """Who has the lease, or that of a range."""
+        """Return the holder of the leader's lease, or of a shard's lease."""
         if self.now < self.no_holder_until:
             return ""
         first = self._lease(0)
@@ -381,10 +381,10 @@ class World(Scene):
         found = self.cluster.client.peek("leases.coordination.k8s.io", LEASE_NAMESPACE, name) or {}
         return {"metadata": found.get("metadata") or {}, "spec": found.get("spec") or {}}
 
-    # What happens
+    # Actions
 
     async def run(self) -> None:
-        """All of it; what does not hold is in `violations` then."""
+        """Run the whole simulation; violations are collected in `violations`."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         main = asyncio.current_task()
@@ -563,7 +563,7 @@ class World(Scene):
         await asyncio.sleep(max(0.0, when - self.now))
         await act(what)
 
-    # What has to hold in the end
+    # Final checks
 
     async def _is_calm(self) -> bool:
         """Wait until nothing is written any more, and see that it stays so."""
@@ -608,13 +608,13 @@ class World(Scene):
 
     @property
     def leader(self) -> Replica | None:
-        """The one that works."""
+        """Return the leading replica."""
         alive = [each for each in self.running if each.alive]
         alone = self.replicas == 1 and not self.shards
         return next((each for each in alive if alone or self.holder() == each.name), None)
 
     def _unowned(self) -> list[int]:
-        """The ranges that nobody works on who is there; a Lease may name who does not."""
+        """Return the shards without a running replica; their Leases may name replicas that are gone."""
         return [number for number in range(self.shards) if not any(each.has(number) for each in self.running)]
 
     def _check_shares(self) -> None:
@@ -670,7 +670,7 @@ class World(Scene):
 
     @property
     def drawn(self) -> frozenset[str]:
-        """The uids and tokens of all objects that there have been."""
+        """Return the uids and tokens of all objects that ever existed."""
         return self.drawn_before.union(self.born, self.tokens_made)
 
     async def _state(self) -> State:
@@ -694,7 +694,7 @@ class World(Scene):
         return State(objects, {place: self.born.get(uid, 0.0) for place, uid in uids.items()})
 
     async def _is_idle(self, queue: WorkQueue[Any] | None) -> bool:
-        """Nothing is reconciled, or not for long: some look again now and then, and may be at it."""
+        """Return whether the queue becomes empty for a moment, as operators may requeue periodically."""
         for _ in range(100):
             if queue is not None and not queue.unfinished():
                 return True
@@ -702,7 +702,7 @@ class World(Scene):
         return False
 
     def _check_caches(self, replica: Replica) -> None:
-        """They have what the store has, or what of it is in the replica's ranges."""
+        """Check that the caches match the store, or its part in the replica's shards."""
         ranges = Ranges.of(self.shards or 1, filter(replica.has, range(self.shards)))
         for shared in replica.manager.cache._shared.values():
             informer = shared.informer
@@ -745,7 +745,7 @@ def _has_secret(data: bytes) -> bool:
 
 @functools.cache
 def _declared(operators: tuple[AnyOperator, ...], in_pods: bool) -> Sequence[tuple[str, Object]]:
-    """The definitions and webhook configurations of the operators, with their resources."""
+    """Return the CRDs and webhook configurations of the operators, with their resources."""
     where = by_url(_WEBHOOKS)
     if in_pods:
         where = by_service(LEASE_NAMESPACE, f"{PROGRAM.prefix}{SERVICE}")

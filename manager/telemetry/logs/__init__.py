@@ -1,15 +1,15 @@
 """Structured logs: JSON lines in a container, readable columns on a terminal.
 
-Every line has `ts` (RFC 3339, UTC, milliseconds), `level` (debug, info, warn, error), `logger`
-and `msg`; the rest are the fields bound to the logger and given with the call. Lines go to
-standard error through a thread, so a reader that stalls never stalls the event loop; 8 MiB wait
-for it, and what is dropped beyond that is counted. A value has at most 1,024 characters, because
-strangers have a say in some of them, and none can make a line of its own.
+Every line has `ts` (RFC 3339, UTC, milliseconds), `level` (debug, info, warn, error), `logger` and `msg`; the
+rest are the fields of the logger and of the call. A thread writes the lines to standard error, so a stalled
+reader never blocks the event loop. Up to 8 MiB of lines wait for the reader; further lines are dropped and
+counted. A value has at most 1,024 characters, because untrusted clients supply some of them, and no value can
+imitate a line.
 
     log = get_logger("cache.reflector")
     log.warning("watch closed", kind="Pod", reason="expired")
 
-Within a reconcile, `reconcile_log()` is the logger that carries its controller, object and id.
+Within a reconcile, `reconcile_log()` returns the logger that carries its controller, object and id.
 """
 
 from __future__ import annotations

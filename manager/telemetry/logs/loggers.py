@@ -20,7 +20,7 @@ _UNWANTED = ("rich", "better_exceptions")
 
 @contextmanager
 def _hidden(names: tuple[str, ...]) -> Iterator[None]:
-    """While entered, importing `names` fails, but for those that somebody has imported already."""
+    """Make imports of `names` fail inside the block, except for modules that are already imported."""
     hidden = [name for name in names if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type] # None is how an import is refused
     try:
@@ -39,22 +39,22 @@ LONGEST = 1024
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """The text; of a longer one the beginning, and how many characters are missing."""
+    """Return the text, or the beginning of a longer one with the number of missing characters."""
     if len(text) <= longest:
         return text
     return f"{text[:longest]}… ({len(text) - longest} more characters)"
 
 
 def on_one_line(text: str) -> str:
-    """The text; characters that a terminal would obey, if there are any, as Python writes them."""
+    """Return the text; escape it like `repr` if it has characters that control a terminal."""
     return text if text.isprintable() else repr(text)[1:-1]
 
 
 def get_logger(name: str, **fields: Any) -> FilteringBoundLogger:
-    """A logger whose lines carry `logger=name` and `fields`.
+    """Return a logger whose lines carry `logger=name` and `fields`.
 
-    May be called at import, before logging is set up: the settings are read when it is used.
-    A hot path calls `.bind()` once and keeps the result, which saves that look-up per line.
+    It may be called at import, before logging is set up: the logger reads the settings when it is used. A hot
+    path calls `.bind()` once and keeps the result, which saves that look-up per line.
     """
     return cast("FilteringBoundLogger", structlog.get_logger(logger_name=name, **fields))
 

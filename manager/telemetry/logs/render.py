@@ -1,4 +1,4 @@
-"""From what a logging call was given to the bytes of one line."""
+"""Rendering of a log event as the bytes of one line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def timestamp() -> str:
 
 
 def render_json(_logger: Any, method: str, event: EventDict) -> bytes:
-    """One line of JSON, without the newline. Never fails: what JSON cannot hold is shown by `repr`."""
+    """Render one line of JSON without the newline; never fail, as `repr` replaces unsuitable values."""
     line: dict[Any, Any] = {
         "ts": timestamp(),
         "level": _LEVELS.get(method, method),
@@ -59,7 +59,7 @@ def render_json(_logger: Any, method: str, event: EventDict) -> bytes:
 
 
 def _visible(line: bytes) -> bytes:
-    """The same in JSON, without what begins a line for some readers, or what a terminal obeys."""
+    """Escape characters in JSON that some readers take for a line end, or that control a terminal."""
     text = line.decode()
     if text.isprintable():
         return line
@@ -67,7 +67,7 @@ def _visible(line: bytes) -> bytes:
 
 
 class ConsoleLines:
-    """Renders lines for people: time, level, message, logger, then `key=value` pairs."""
+    """Renderer of lines for users: time, level, message, logger, then `key=value` pairs."""
 
     def __init__(self, *, colours: bool) -> None:
         """`colours` adds ANSI colours, which only a terminal understands."""
@@ -81,9 +81,9 @@ class ConsoleLines:
         )
 
     def __call__(self, logger: Any, method: str, event: EventDict) -> bytes:
-        """One line, without its newline; those of an exception or a stack are below, and indented.
+        """Render an event as one line without its newline; lines of an exception or a stack follow, indented.
 
-        So whatever stands in a value, nothing but a line of log looks like one.
+        Because of the indentation, no value can imitate a log line.
         """
         message, exception = event.pop("event", ""), _exception(event.pop("exc_info", None))
         stack = event.pop("stack", None)
@@ -113,7 +113,7 @@ def _bare_or_quoted(value: Any) -> Any:
 
 
 def _bounded(value: Any) -> Any:
-    """The value, or as much of its text as a line may have: what strangers send is logged, too."""
+    """Return the value, or its shortened text if it is long, as logs contain untrusted clients' input."""
     if isinstance(value, str):
         return shortened(value)
     if value is None or isinstance(value, bool | float):
@@ -142,7 +142,7 @@ def _text(value: Any) -> str:
 
 
 def _traceback(exception: BaseException) -> str:
-    """As Python shows it, but for what is too long."""
+    """Format a traceback like Python, with long parts shortened."""
     text = "".join(shortened(part, _LONGEST_PART) for part in traceback.format_exception(exception))
     if len(text) <= _LONGEST_TRACEBACK:
         return text
@@ -157,7 +157,7 @@ def _write_traceback(out: TextIO, info: Any) -> None:
 
 
 def _exception(info: Any) -> BaseException | None:
-    """The exception that `exc_info` stands for: itself, a tuple, or True for the current one."""
+    """Return the exception that `exc_info` stands for: itself, a tuple, or True for the current one."""
     if isinstance(info, BaseException):
         return info
     if isinstance(info, tuple):

@@ -1,4 +1,4 @@
-"""Turning logging on for a process, that of libraries too, and off again."""
+"""Set-up and tear-down of a process's logging, including that of libraries."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 _QUIET = {
     # Debug prints each selector call.
     "asyncio": logging.INFO,
-    # What engine it uses, and each request once more.
+    # gRPC logs its polling engine, and each request once more.
     "_cygrpc": logging.WARNING,
     "grpc": logging.WARNING,
 }
 
 
 class BridgeHandler(logging.Handler):
-    """Hands each record of the standard library to a structured logger, formatted once."""
+    """Handler that passes each record of the standard library to a structured logger, formatted once."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Log the record under its own logger's name and level; never fails."""
@@ -93,10 +93,10 @@ class _Sink:
 def configured(
     *, level: LogLevel = "info", log_format: LogFormat = "auto", fd: int = 2
 ) -> Iterator[LineWriter]:
-    """Logging as asked for while the context lasts; on leaving, what is waiting is written.
+    """Configure logging within the block; at its end, flush the queued lines.
 
-    `fd` is where lines go: standard error unless told otherwise. Yields the writer, whose
-    `flush` a sudden end (`os._exit`) has to call itself.
+    `fd` is the output, by default standard error. Yields the writer; before a sudden end (`os._exit`), the
+    caller must call its `flush`.
     """
     terminal = os.isatty(fd)
     render: Callable[[Any, str, EventDict], bytes] = render_json

@@ -18,20 +18,22 @@ _BATCH_BYTES = 64 * 1024
 
 
 class LineWriter:
-    """Writes lines to a file descriptor in the order given, from a thread of its own.
+    """Writer of lines to a file descriptor, in order, from a thread of its own.
 
-    A write to a pipe whose reader stalls would stop the event loop, and with it the renewal of
-    the lease; here it only stops the thread. What does not fit is dropped, and a line says how
-    many were once the reader goes on.
+    A stalled reader of a pipe would block the event loop, and with it the renewal of the lease; here it
+    only blocks the thread. Lines beyond the limit are dropped; a line reports their number once the reader
+    goes on.
     """
 
     def __init__(
         self, fd: int, *, dropped_line: Callable[[int, int], bytes], max_waiting: int = MAX_WAITING
     ) -> None:
-        """Args:
-        fd: where to.
-        dropped_line: renders the line that tells how many lines were dropped, and how many bytes.
-        max_waiting: bytes that may wait.
+        """Start the thread.
+
+        Args:
+            fd: the file descriptor to write to.
+            dropped_line: renders the line with the number of dropped lines and their bytes.
+            max_waiting: maximum bytes in the queue.
         """
         self._fd = fd
         self._dropped_line = dropped_line
@@ -98,7 +100,7 @@ class LineWriter:
                 return
 
     def _next(self, *, wait: bool) -> bytes | threading.Event | bool | None:
-        """The next item; False when there is none and `wait` is not asked for."""
+        """Return the next item; without `wait`, return False if there is none."""
         try:
             return self._queue.get(block=wait)
         except Empty:
@@ -119,5 +121,5 @@ class LineWriter:
             except BlockingIOError:
                 select.select((), (self._fd,), ())
             except OSError:
-                # Nobody reads any more, and there is no other place to say so.
+                # The reader is gone, and there is no other place to report that.
                 return

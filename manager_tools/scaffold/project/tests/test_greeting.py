@@ -1,4 +1,4 @@
-"""What a Greeting comes to."""
+"""Tests of the Greeting operator."""
 
 from __future__ import annotations
 

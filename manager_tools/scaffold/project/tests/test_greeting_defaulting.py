@@ -1,4 +1,4 @@
-"""What is filled in of a Greeting when it is written."""
+"""Tests of the Greeting defaults."""
 
 from __future__ import annotations
 

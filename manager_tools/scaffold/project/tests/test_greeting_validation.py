@@ -1,4 +1,4 @@
-"""What is refused of a Greeting when it is written."""
+"""Tests of the Greeting validation."""
 
 from __future__ import annotations
 

@@ -24,4 +24,4 @@ class GreetingOperator(Operator[Greeting]):
 
     @webhook.from_hub(GreetingV1beta1)
     async def to_v1beta1(self, greeting: JsonObject) -> None:
-        """Do the reverse; what v1beta1 cannot hold goes into an annotation, for the way back."""
+        """Do the reverse; an annotation keeps for the way back what v1beta1 cannot hold."""

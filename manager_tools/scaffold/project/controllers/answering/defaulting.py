@@ -1,4 +1,4 @@
-"""Greeting: what is filled in when one is written."""
+"""Defaulting of a Greeting."""
 
 from __future__ import annotations
 

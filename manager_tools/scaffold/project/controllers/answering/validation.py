@@ -1,4 +1,4 @@
-"""Greeting: what is refused when one is written."""
+"""Validation of a Greeting."""
 
 from __future__ import annotations
 

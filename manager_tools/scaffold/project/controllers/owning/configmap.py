@@ -23,7 +23,7 @@ class GreetingOperator(Operator[Greeting]):
         ctx.condition("Ready", True, "AsWanted", message, event="Normal")
 
     def config_map(self, greeting: Greeting) -> ConfigMap:
-        """The ConfigMap that is wanted."""
+        """Return the desired ConfigMap."""
         name = greeting.metadata.name
         return ConfigMap(
             metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace),

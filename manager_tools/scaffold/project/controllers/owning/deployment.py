@@ -27,7 +27,7 @@ class GreetingOperator(Operator[Greeting]):
             ctx.condition("Ready", False, "RollingOut", message)
 
     def deployment(self, greeting: Greeting) -> Deployment:
-        """The Deployment that is wanted."""
+        """Return the desired Deployment."""
         name = greeting.metadata.name
         labels = {"app.kubernetes.io/name": "greeting", "app.kubernetes.io/instance": name}
         container = {"name": "main", "image": "registry.k8s.io/pause:3.10"}

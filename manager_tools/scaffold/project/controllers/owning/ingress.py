@@ -23,7 +23,7 @@ class GreetingOperator(Operator[Greeting]):
         ctx.condition("Ready", True, "AsWanted", message, event="Normal")
 
     def ingress(self, greeting: Greeting) -> Ingress:
-        """The Ingress that is wanted."""
+        """Return the desired Ingress."""
         name = greeting.metadata.name
         return Ingress(
             metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace),

@@ -23,6 +23,6 @@ class GreetingOperator(Operator[Greeting]):
         ctx.condition("Ready", True, "AsWanted", message, event="Normal")
 
     def namespace(self, greeting: Greeting) -> Namespace:
-        """The Namespace that is wanted."""
+        """Return the desired Namespace."""
         labels = {"app.kubernetes.io/name": "greeting"}
         return Namespace(metadata=ObjectMeta(name=greeting.metadata.name, labels=labels))

@@ -23,7 +23,7 @@ class GreetingOperator(Operator[Greeting]):
         ctx.condition("Ready", True, "AsWanted", message, event="Normal")
 
     def claim(self, greeting: Greeting) -> PersistentVolumeClaim:
-        """The PersistentVolumeClaim that is wanted."""
+        """Return the desired PersistentVolumeClaim."""
         name = greeting.metadata.name
         return PersistentVolumeClaim(
             metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace),

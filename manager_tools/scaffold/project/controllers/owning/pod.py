@@ -26,7 +26,7 @@ class GreetingOperator(Operator[Greeting]):
             ctx.condition("Ready", False, "Starting", f"Pod {pod.metadata.name} is not ready")
 
     def pod(self, greeting: Greeting) -> Pod:
-        """The Pod that is wanted."""
+        """Return the desired Pod."""
         name = greeting.metadata.name
         container = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
         return Pod(

@@ -25,7 +25,7 @@ class GreetingOperator(Operator[Greeting]):
         ctx.condition("Ready", True, "AsWanted", message, event="Normal")
 
     def secret(self, greeting: Greeting) -> Secret:
-        """The Secret that is wanted."""
+        """Return the desired Secret."""
         name = greeting.metadata.name
         size = b64encode(str(greeting.spec.size).encode()).decode()
         return Secret(

@@ -23,7 +23,7 @@ class GreetingOperator(Operator[Greeting]):
         ctx.condition("Ready", True, "AsWanted", message, event="Normal")
 
     def service(self, greeting: Greeting) -> Service:
-        """The Service that is wanted."""
+        """Return the desired Service."""
         name = greeting.metadata.name
         labels = {"app.kubernetes.io/name": "greeting", "app.kubernetes.io/instance": name}
         return Service(

@@ -1,4 +1,4 @@
-"""Greeting: what users may write of it, and what it says of itself."""
+"""Greeting API: spec and status."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["Greeting", "GreetingSpec", "GreetingStatus"]
 
 
 class GreetingSpec(ApiModel):
-    """What is wanted."""
+    """Desired state of a Greeting."""
 
     size: Annotated[Int32, Field(ge=0, le=100)] = 1
     """How many are wanted. Put your own fields in its place."""
 
 
 class GreetingStatus(Status, conditions={"Ready": "what is wanted is there"}):
-    """What is there."""
+    """Observed state of a Greeting."""
 
     size: Int32 = 0
     """How many there are."""
