@@ -1,6 +1,6 @@
-"""What a reflector does next when something fails: the whole table.
+"""The table that says how a reflector continues after each failure.
 
-A watch that ends in good order counts as a failure too, the mildest.
+A watch that ends in good order counts as the mildest failure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NO_STREAMING = "no-streaming"
 
 
 class State(enum.Enum):
-    """What a reflector is doing."""
+    """The step that a reflector is in."""
 
     RESOLVE = "resolve"
     """Ask discovery under which path the kind is served."""

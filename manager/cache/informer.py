@@ -1,4 +1,4 @@
-"""One shared watch: its content, who listens, and its upkeep."""
+"""A shared watch of one kind: its objects, its subscribers, and its reflectors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from manager.telemetry.logs import get_logger
 from manager.util import clock
 from manager.util.rate_limit import Repeats, TokenBucket
 
-# Objects of which is remembered that lists leave them out: enough to tell of each once, and never much.
+# An informer reports once for each object that lists skip, and remembers at most this many of them.
 LEFT_OUT = 1000
 
 EventHandler = Callable[[CacheEvent], None]
@@ -35,7 +35,7 @@ EventHandler = Callable[[CacheEvent], None]
 
 
 class Part(enum.Enum):
-    """What can fail on an object of the cache; named as in metrics."""
+    """The operation on a cached object that failed, named as in metrics."""
 
     PREDICATE = "predicate"
     HANDLER = "handler"
@@ -69,9 +69,9 @@ class ObjectFilter(Protocol):
 
 
 class Informer:
-    """What is known of one kind, kept current, and told to subscribers change by change.
+    """An up-to-date copy of one kind's objects, which notifies subscribers of every change.
 
-    Everything here is synchronous but waiting: what a method answers is true until the next await.
+    All methods but those that wait are synchronous: their results hold until the next await.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Informer:
 
     @property
     def size(self) -> int:
-        """Bytes of JSON of the objects held; what is around it comes on top, some 500 bytes an object."""
+        """Return the bytes of JSON of the held objects; each object takes some 500 bytes on top of that."""
         return self._store.bytes
 
     @property
@@ -258,11 +258,11 @@ class Informer:
             self._log.error("an object is left out of lists", object=str(record.key), error=str(error))
 
     def subscribe(self, handler: EventHandler, *, replay: bool = True) -> Callable[[], None]:
-        """Have every change told to `handler`, from now on.
+        """Call `handler` with every change from now on, and return a function that unsubscribes it.
 
-        With `replay`, what is there already is told first, as initial ADDED events. A handler that raises is
-        logged, and told of the next change all the same. To call what this returns is to have nothing told
-        any more; again is no change.
+        With `replay`, the handler first gets the objects that are there, as initial ADDED events. The
+        informer logs an exception of the handler, and still calls it with the next change. Unsubscribing
+        twice does no harm.
         """
         self._handlers.append(handler)
         if replay:
@@ -324,8 +324,8 @@ class Informer:
     def observe_delete(self, key: ObjectKey, uid: str | None, raw: bytes) -> None:
         """Take in the server's answer to a delete: a Status when the object is gone, else the object.
 
-        `uid` is that of the object that was to be deleted, where known. Raises ProtocolError when it is
-        neither.
+        `uid` is the UID of the object to delete, where the caller knows it. Raises ProtocolError when the
+        answer is neither.
         """
         if not self.covers(key.namespace):
             return
@@ -363,9 +363,9 @@ _decode_object = Decoder(_Object, "an object with a spec")
 
 
 def is_removed(raw: bytes, meta: Meta) -> bool:
-    """True when an object was being deleted and this write took away the last thing that kept it.
+    """Return whether a write removed the last finalizer or grace period of an object under deletion.
 
-    The server then removes it in the same step, and its answer is the object's last state.
+    The server then removes the object in the same step, and its answer is the object's last state.
     """
     if meta.deletion_timestamp is None or meta.finalizers or meta.deletion_grace_period_seconds:
         return False
@@ -378,9 +378,10 @@ def is_removed(raw: bytes, meta: Meta) -> bool:
 
 
 def deleted_uid(raw: bytes) -> str | None:
-    """The UID in an answer to a delete that is a Status, which means that the object is gone.
+    """Return the UID in a Status that answers a delete; such a Status means that the object is gone.
 
-    Empty when the Status does not name it; None when the answer is an object. Raises ProtocolError.
+    Returns "" when the Status does not name the UID, and None when the answer is an object. Raises
+    ProtocolError.
     """
     status = _decode_status(raw)
     if status.kind != "Status":

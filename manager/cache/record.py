@@ -33,9 +33,9 @@ class Owner(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults
 
 
 class Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """An object's metadata as keys, owners, labels and predicates need it.
+    """The part of an object's metadata that keys, owners, labels and predicates need.
 
-    Decoded without touching the rest of the object, and not kept: what the cache holds are the bytes.
+    It is decoded without the rest of the object, and is not kept: the cache holds the object's bytes.
     """
 
     name: str
@@ -112,10 +112,10 @@ _WIRE_NAMES = {name: name for name in ("annotations", "labels", "finalizers")} |
 }
 PARTIAL_KIND = "PartialObjectMetadata"
 
-# Bytes of an annotation that is still metadata, rather than content that somebody has put there.
+# Bytes of the largest annotation that the cache keeps; a larger one is content rather than metadata.
 ANNOTATION = 4096
-# Labels, annotations, finalizers and owner references of which anybody means something by each. Whoever may
-# write an object can fill it with a hundred thousand, which everybody pays for who reads it.
+# The most labels, annotations, finalizers or owner references that the cache keeps of an object. A client
+# that may write an object can add a hundred thousand of them, and every reader of the object pays for that.
 MOST_KEPT = 1000
 CUT = "cut"
 """What names, beside the metadata that is kept, the lists in it that were longer."""
@@ -132,7 +132,7 @@ class _RawMetadata(msgspec.Struct):
 
 
 class _Arriving(msgspec.Struct, gc=False):
-    """An object, of which only the metadata is decoded. Items of a list carry no kind."""
+    """An object with only its metadata decoded. Items of a list carry no kind."""
 
     metadata: _ArrivingMeta
     kind: str = ""
@@ -143,7 +143,7 @@ _decode_metadata = msgspec.json.Decoder(_RawMetadata).decode
 
 
 class Arrival(NamedTuple):
-    """An object of which only the metadata was looked at so far: enough to see whether it is news."""
+    """An object with only its metadata decoded: enough to see whether the cache has this version already."""
 
     raw: bytes | msgspec.Raw
     key: ObjectKey
@@ -242,12 +242,12 @@ class RecordDecoder:
 
 
 def metadata_of(raw: bytes, gvk: GroupVersionKind) -> bytes:
-    """What a cache of metadata would keep of an object's JSON; raises ProtocolError."""
+    """Return the JSON that a cache of metadata keeps of an object; raises ProtocolError."""
     return RecordDecoder(gvk, field_manager="", metadata_only=True)(raw)[0].raw
 
 
 def _limited(meta: Meta) -> dict[str, Any]:
-    """The fields of which not all is kept, with what is."""
+    """Return the metadata fields that exceed the limits, each with the items that the cache keeps."""
     less: dict[str, Any] = {}
     content = {
         name
@@ -269,7 +269,7 @@ def _limited(meta: Meta) -> dict[str, Any]:
 
 
 def _with_less(raw: bytes, less: Mapping[str, Any]) -> bytes:
-    """The JSON of an object's metadata with less in these fields, and the names of the lists among them."""
+    """Return an object's JSON with these metadata fields shortened; its `cut` member names the lists among them."""
     values = {_WIRE_NAMES[name]: msgspec.json.encode(value) if value else b"" for name, value in less.items()}
     lists = sorted(_WIRE_NAMES[name] for name, value in less.items() if isinstance(value, tuple))
     raw = _rebuild(raw, values)
@@ -297,7 +297,7 @@ class FieldManagers:
 
 
 def _quoted(name: str) -> bytes:
-    """A name as it stands between quotes."""
+    """Return a name escaped for JSON, without the quotes around it."""
     return msgspec.json.encode(name)[1:-1]
 
 
@@ -319,7 +319,7 @@ class OwnManagedFields:
             return raw
         own = self._own_entries(value)
         if own == value:
-            return raw  # as of an object that nobody else has written to yet
+            return raw  # the object has no other field manager yet
         key = KEY_AND_COLON.search(raw)
         if key is None or raw.count(KEY) != 1:
             # The object has a field of that name somewhere else too, or it is written in another way.
@@ -337,7 +337,7 @@ class OwnManagedFields:
         return bool(self._own_entries(value))
 
     def _own_entries(self, value: bytes) -> bytes:
-        """The JSON of our own entries, empty when there are none."""
+        """Return the JSON list of this operator's managedFields entries, empty when there are none."""
         if self._managers is None or self._managers.find(value) is None:
             return b""
         own = [entry for entry in map(bytes, _decode_entries(value)) if self._managers.find(entry)]
@@ -345,7 +345,7 @@ class OwnManagedFields:
 
 
 def _rebuild(raw: bytes, values: Mapping[str, bytes]) -> bytes:
-    """Put other values into the metadata; what has none is taken out."""
+    """Replace metadata fields of an object's JSON; an empty value removes the field."""
     members = _decode_object(raw)
     metadata = _decode_object(members["metadata"])
     metadata |= {name: msgspec.Raw(value) for name, value in values.items()}
@@ -543,11 +543,11 @@ _current: ContextVar[ref[set[Change]] | None] = ContextVar("own_writes", default
 
 
 def own_writes_from_here() -> set[Change]:
-    """Collect what the calling task writes from now on, and the tasks that it starts, in the set returned.
+    """Return a set that collects the writes of the calling task, and of tasks that it starts from now on.
 
-    Only a write of which the server has said that there was nothing between `before` and `after` gets in: a
-    create, and one that demanded a version. Any other may have met a change of somebody else on its way,
-    which nobody here has seen before. It ends when the caller drops the set.
+    The set gets only a write for which the server has ruled out any change between `before` and `after`: a
+    create, and a write that required a version. Any other write may have merged with a change by another
+    client that this process has not seen. Collecting ends when the caller drops the set.
     """
     changes: set[Change] = set()
     _current.set(ref(changes))

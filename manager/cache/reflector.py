@@ -54,7 +54,8 @@ from manager.util.rate_limit import Repeats
 # Objects per page: few requests, and a body of a few megabytes.
 PAGE = 500
 LIST_DEADLINE = 120.0
-# Who cannot list what is new within this time lists all, as often as it takes.
+# A reflector that cannot list newly selected objects within this time lists all objects instead, with
+# retries.
 LIST_MORE_WITHIN = 30.0
 
 # The server sends a bookmark a minute, so a connection that is silent for longer is dead.
@@ -70,14 +71,14 @@ BACKOFF_BASE = 0.8
 BACKOFF_CAP = 30.0
 # A pause that is longer is a problem at its first failure already.
 UNNOTICED = 5.0
-# Somebody may be waiting for a kind whose CRD was just installed, and asking for it costs the server little.
+# A caller may be waiting for a kind whose CRD was just installed, and a retry costs the server little.
 NOT_SERVED_CAP = 10.0
-# So long a server may say of a kind whose CRD was just installed that it is not ready, and is not to blame.
+# For so many seconds the server may report a just installed CRD as not ready, and that is no problem.
 NEW_FOR = 10.0
 
-# Several servers may answer under one address, and one that is behind would bring back what is gone. A list
-# that is older than what was seen is taken for the truth (the storage was restored from a backup) only after
-# all answers for so many seconds have said the same.
+# Several servers may answer under one address, and one that lags would bring back deleted objects. The
+# reflector accepts a list that is older than its cache (the storage was restored from a backup) only after
+# all answers for so many seconds were that old.
 RESTORED_AFTER = 30.0
 
 # So many of the newest objects are compared after a watch was lost.
@@ -128,7 +129,7 @@ def decode_bookmark(raw: msgspec.Raw) -> Bookmark:
 
 
 def version_of(text: str, what: str) -> int:
-    """The number that a resourceVersion is; raises ProtocolError, in which `what` has it."""
+    """Parse a resourceVersion as a number; raises ProtocolError, whose message names `what`."""
     try:
         return int(text)
     except ValueError as error:
@@ -378,9 +379,9 @@ class Reflector:
                 self._follows_again()
 
     async def _ask_for_deleted(self) -> None:
-        """Ask for what we have deleted and the server has told of since two bookmarks, but not its end.
+        """Get the objects that this process deleted, and that the server still sends after two bookmarks.
 
-        A watch that is behind tells that soon. Nobody does where a backup was restored that has the object.
+        A watch that lags soon reports their deletion. No watch does if a restored backup has the object.
         """
         before, self._doubted = self._doubted, self._sink.doubted()
         for key, _ in sorted(before & self._doubted)[:ASKED_AT_ONCE]:
@@ -400,7 +401,7 @@ class Reflector:
             self._told.clear()
             self._log.info("watching again")
 
-    # What the states have in common.
+    # Helpers that several states share.
 
     @asynccontextmanager
     async def _events(self, query: dict[str, str]) -> AsyncIterator[AsyncIterator[WatchEvent]]:
@@ -435,7 +436,7 @@ class Reflector:
         return f"{PARTIAL.format(form=form)},{JSON}" if self._spec.metadata_only else JSON
 
     def _not_older(self) -> dict[str, str]:
-        """What demands a list that is no older than what was seen, while there is reason to."""
+        """Return a query for a list that is not older than the cache, or {} without reason for doubt."""
         if self._doubts_since is None or self._believes():
             return {}
         return {"resourceVersion": str(self._sink.seen), "resourceVersionMatch": "NotOlderThan"}
@@ -500,7 +501,7 @@ class Reflector:
         if rule.pause is Pause.NO:
             return 0.0
         now = asyncio.get_running_loop().time()
-        # Whoever sends garbage after each list is not to be asked for lists without pause.
+        # A server that sends garbage after each list must not get list requests without a pause.
         good = self._attempt.good(now) and not isinstance(failure, ProtocolError)
         if good:
             self._backoff.reset()
@@ -536,7 +537,7 @@ class _Attempt:
     fruitful: bool = False
 
     def good(self, now: float) -> bool:
-        """True when a watch brought news or lasted."""
+        """Return whether the watch brought news or lasted long enough."""
         return self.fruitful or (self.connected_at is not None and now - self.connected_at >= SPACING)
 
 

@@ -45,13 +45,13 @@ class WatchFilter(Protocol):
 
 
 class Sink:
-    """Takes what is listed and watched in one namespace ("" for all) and tells what changed by it.
+    """The receiver of one namespace's lists and watch events ("" for all), which publishes the changes.
 
-    What its filter does not take is dropped before any of it is kept, or more than its metadata decoded: not
-    every server leaves it out.
+    It drops objects that its filter rejects before it keeps or fully decodes them: not every server leaves
+    them out.
 
     Attributes:
-        filter: what of it is taken in; None for all.
+        filter: selects the objects to take in; None for all.
         synced: set once a first list is complete.
     """
 
@@ -114,7 +114,7 @@ class Sink:
             record = held  # so that a new list of what is already known takes no memory
         self._listed[record.key] = record
         if not self.synced.is_set():
-            # Nobody relies on the content yet, and telling of each object as it comes spreads the work.
+            # No reader relies on the content yet, and publishing each object as it arrives spreads the work.
             self._publish(self._store.put(record, meta, initial=True))
 
     def unlist_item(self, raw: msgspec.Raw) -> None:
@@ -124,7 +124,7 @@ class Sink:
         self._listed.pop(self.decoder.look(raw).key, None)
 
     def finish_list(self, version: int) -> None:
-        """The list is complete as of a version: now the store shows it, and nothing else."""
+        """End a list that is complete at a version: from now on the store shows exactly its objects."""
         listed, self._listed = self._listed, {}
         initial = not self.synced.is_set() if self.filter is None else self.filter.is_empty
         self.synced.set()
@@ -157,9 +157,9 @@ class Sink:
         self._publish(changes)
 
     def bookmark(self, version: int) -> bool:
-        """The watch has told all up to a version; False when it had told more before.
+        """Record that the watch has sent everything up to a version; return False if it was further before.
 
-        Then the server's history is not the one that was watched: only a list can tell what is.
+        The server's history is then not the one that was watched, and only a list shows the current objects.
         """
         if version < self.version:
             return False
@@ -168,10 +168,10 @@ class Sink:
             self.filter.advanced(version)
         return True
 
-    # Objects that we have deleted, and of which the server goes on to tell.
+    # Objects that this process deleted, and that the server still sends.
 
     def doubted(self) -> set[tuple[ObjectKey, str]]:
-        """Those of which something has arrived, and not their end, with their UIDs."""
+        """Return the deleted objects, with UIDs, that the server has sent again without their deletion."""
         return self._store.doubted(self.namespace)
 
     def settle(self, key: ObjectKey, raw: bytes | None) -> None:

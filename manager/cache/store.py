@@ -1,17 +1,17 @@
-"""What is known of the objects of one kind, and how it may change.
+"""The store of one kind's objects, and the rules by which it changes.
 
-Everything here rests on two facts. Versions grow: of two states of an object the one with the higher
-resourceVersion is the later one, whichever way it came. And a watch leaves nothing out: once it has reached
-a version (the store's progress), every change up to it has been told.
+The store relies on two facts. Versions grow: of two states of an object the one with the higher
+resourceVersion is the later one, however it arrived. And a watch leaves nothing out: once it has reached a
+version (the store's progress), it has sent every change up to that version.
 
-So the answer to a write of our own is taken as an event like any other, and is told at once; the watch event
-that follows has the same version and is dropped. A write whose answer is no newer than the progress, of an
-object that is not held, was deleted since; and a list that is older than a write neither undoes nor hides
-it, because the watch that goes on from that list will tell of it.
+So the store takes the answer to an own write as an event, and publishes it at once; the watch event that
+follows has the same version and is dropped. If the answer to a write is no newer than the progress, and the
+store does not hold the object, the object was deleted since. A list that is older than a write neither undoes
+nor hides the write, because the watch that continues from that list will report it.
 
-The first does not hold for an object that we have deleted and that a restored backup brings back: it is the
-same object, of whose end no watch will tell. So what arrives of a deleted object is doubted, until its end is
-told or who follows the server has asked.
+The first fact fails if this process has deleted an object and a restored backup brings it back: it is the
+same object, and no watch will report its end. So the store doubts every new state of a deleted object, until
+a watch reports its end or the reflector has asked the server.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ _STEPS = "steps"
 
 @cache
 def index_by(path: str) -> IndexFunction:
-    r"""An index function that finds an object by what stands at a path of its JSON.
+    r"""Return an index function that finds an object by the values at a path of its JSON.
 
         cache.informer(Foo).add_index("friend", index_by("spec.name"))
 
-    The path has the names that the API uses, with `[*]` where every item of a list counts, and a backslash
-    before a dot within a name: `spec.template.spec.volumes[*].secret.secretName`,
+    The path has the names that the API uses, with `[*]` for every item of a list, and a backslash before a
+    dot within a name: `spec.template.spec.volumes[*].secret.secretName`,
     `metadata.annotations.example\.com/site`. Numbers and booleans are written as in JSON. An object has no
-    value where the path leads nowhere, to null or to an empty string, and where anything on it is of another
-    shape. Decodes nothing but the path. Raises ValueError for what is not a path.
+    value if the path leads to nothing, to null, to an empty string, or through a value of another shape. The
+    function decodes only the path. Raises ValueError for a malformed path.
 
-    The same path answers the same function, so two controllers may register it under one name.
+    Equal paths return the same function, so two controllers may register it under one name.
     """
     steps = steps_on(path)
     shape: Any = str | int | bool | None
@@ -90,7 +90,7 @@ def index_by(path: str) -> IndexFunction:
 
 
 def steps_of(function: IndexFunction) -> tuple[tuple[str, bool], ...]:
-    """The names on the path of an `index_by`, and whether each item of a list counts; of others none."""
+    """Return an `index_by` path as names, each with whether it covers list items; () for other functions."""
     steps: tuple[tuple[str, bool], ...] = getattr(function, _STEPS, ())
     return steps
 
@@ -109,7 +109,7 @@ class KeyGroups:
         self._groups: dict[str, ObjectKey | set[ObjectKey]] = {}
 
     def keys(self, value: str) -> Collection[ObjectKey]:
-        """The keys that have the value; not to be changed, nor kept."""
+        """Return the keys that have the value; callers must not change or keep the collection."""
         found = self._groups.get(value)
         if found is None:
             return ()
@@ -305,13 +305,13 @@ def _label(key: str, _: Record, meta: Meta) -> Iterable[str]:
 
 # The store.
 
-# Names of which old news is refused. More than a watch can lag behind; forgetting one too early shows an
-# object for a moment that we have deleted.
+# The most names for which the store refuses old states. A watch lags behind by fewer; forgetting a name too
+# early shows a deleted object for a moment.
 FLOORS = 10_000
 
 
 class _Floor(NamedTuple):
-    """Which news of a name is old while nothing is held: all up to a version, all of a deleted object."""
+    """The old states that the store refuses of an absent name: up to a version, and of a deleted UID."""
 
     version: int
     deleted: str = ""
@@ -344,7 +344,7 @@ class Store:
         # How far the watch of each namespace has come; "" is the watch of all namespaces.
         self._progress: dict[str, int] = {}
         self._floors: dict[ObjectKey, _Floor] = {}
-        # Deleted objects, by their UIDs, of which something has arrived, and not yet the end.
+        # The UIDs of deleted objects that the server has sent again, and whose end it has not reported yet.
         self._doubted: dict[ObjectKey, str] = {}
 
     def __len__(self) -> int:
@@ -404,7 +404,7 @@ class Store:
     # What the watch and the lists say.
 
     def progress(self, namespace: str) -> int:
-        """The version up to which the watch of a namespace ("" for that of all) has told everything, or 0."""
+        """Return the version up to which a namespace's watch ("" for all) has sent everything, or 0."""
         return self._progress.get(namespace, 0)
 
     def advance(self, namespace: str, version: int) -> None:
@@ -449,14 +449,14 @@ class Store:
         restored: bool = False,
         initial: bool = False,
     ) -> Sequence[CacheEvent]:
-        """Bring a namespace ("" for all) to what was listed at a version, in one step.
+        """Replace the objects of a namespace ("" for all) by a list at a version, in one step.
 
-        With `restored`, or a version that is lower than the watch's, the server's storage was restored from a
-        backup: what is held is of a history that did not happen, and says nothing against the list.
+        With `restored`, or a version below the watch's, the server's storage was restored from a backup: the
+        held objects belong to a history that did not happen, and do not overrule the list.
         """
         events: list[CacheEvent] = []
         restored = restored or version < self.progress(namespace)
-        # Most of a list is held already when it ends, and nobody has a turn while it is gone through.
+        # The store holds most of the list already. No other task runs during this loop.
         news = [record for key, record in listed.items() if self.records.get(key) is not record]
         gone: Sequence[Record] = ()
         if len(self.records) > len(listed) - len(news):
@@ -487,7 +487,7 @@ class Store:
         return events
 
     def doubted(self, namespace: str) -> set[tuple[ObjectKey, str]]:
-        """Deleted objects of a namespace ("" for all), with their UIDs, of which something has arrived."""
+        """Return deleted objects of a namespace ("" for all), with UIDs, that the server has sent again."""
         return {each for each in self._doubted.items() if not namespace or each[0].namespace == namespace}
 
     def settle(self, key: ObjectKey, record: Record | None) -> Sequence[CacheEvent]:
@@ -500,7 +500,7 @@ class Store:
         return self.put(record)
 
     def hand_over(self, gone: Iterable[Record]) -> Sequence[CacheEvent]:
-        """Let go of what somebody else is to know from now on; it may come back in any state."""
+        """Remove objects that another replica is now responsible for; they may come back in any state."""
         return [self._change(record, None, handed_over=True) for record in gone]
 
     # What our own writes say.
@@ -581,7 +581,7 @@ class Store:
         held = self.records.get(record.key)
         if held is None or held.uid == record.uid:
             return (self._change(held, record, meta, initial=initial),)
-        # Another object under the same name: nobody should take the one for a change of the other.
+        # Another object under the same name: no reader should take one for a change of the other.
         return (self._change(held, None), self._change(None, record, meta, initial=initial))
 
     def _change(

@@ -43,12 +43,12 @@ class ControllerState(Enum):
 
 
 class Controller:
-    """Calls a reconciler for every object that its sources ask for.
+    """A controller, which calls a reconciler for every object that its sources request.
 
-    It has no task, no queue and no subscription until `run`, so that one in standby costs nothing but the
-    caches that somebody keeps warm for it.
+    It has no task, queue or subscription until `run`, so a standby controller costs nothing but its warm
+    caches.
 
-    To stop it well, within some grace: `stop`. Cancelling `run` stops it at once, reconciles included.
+    `stop` stops it within a grace period. Cancelling `run` stops it at once, reconciles included.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Controller:
 
     @property
     def queue(self) -> WorkQueue[Request] | None:
-        """What it works through, once it has started."""
+        """Return the queue of requests, or None before the start."""
         return self._queue
 
     @property
@@ -147,7 +147,7 @@ class Controller:
 
     @property
     def reconciler(self) -> Reconciler:
-        """What it calls."""
+        """Return the reconciler that this controller calls."""
         return self._reconciler
 
     def next_timer(self) -> float | None:
@@ -156,11 +156,11 @@ class Controller:
         return min((each.next_at for each in timers if each.next_at is not None), default=None)
 
     def running(self, key: Request) -> ReconcileRecord | None:
-        """The run of an object that is under way."""
+        """Return the record of the object's reconcile in progress, if any."""
         return self._running.get(key)
 
     def waiting(self, key: Request) -> QueueItem[Request] | None:
-        """The next run of an object, if one has been asked for."""
+        """Return the queue item of the object's next reconcile, if any."""
         return None if self._queue is None else self._queue.waiting(key)
 
     def ask(self, key: Request, by: str) -> None:
@@ -201,7 +201,7 @@ class Controller:
             self._stopped.set()
 
     def stop_taking_work(self) -> None:
-        """Start no more reconciles; those that run go on. What is queued is dropped."""
+        """Drop the queue and start no more reconciles; running ones continue."""
         match self._state:
             case ControllerState.STANDBY:
                 self._state = ControllerState.STOPPED
@@ -222,8 +222,8 @@ class Controller:
     async def stop(self, *, grace: float) -> None:
         """Stop taking work, give running reconciles `grace` seconds to finish, and cancel the rest.
 
-        Returns when nothing of the controller runs any more: never, if a reconcile does not let itself be
-        cancelled. Whoever calls this has somebody who sees to that.
+        Returns when no task of the controller runs any more: never, if a reconcile resists cancellation. The
+        caller has to handle that case, for example by a deadline of its own.
         """
         self.stop_taking_work()
         try:

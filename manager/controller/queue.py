@@ -57,7 +57,7 @@ class KeyBackoff(Generic[K]):
     def __init__(
         self, *, base: float = 0.005, cap: float = 1000.0, jitter: float = 0.1, rng: random.Random
     ) -> None:
-        """The delays are in seconds; `manager.util.backoff.ExponentialDelay` describes them."""
+        """Take delays in seconds; `manager.util.backoff.ExponentialDelay` describes them."""
         self._delay = ExponentialDelay(base=base, cap=cap, jitter=jitter, rng=rng)
         # How often each key has failed, and until when it waits.
         self._failures: dict[K, tuple[int, float]] = {}
@@ -415,13 +415,13 @@ class WorkQueue(Generic[K]):
         return True
 
     def waiting(self, key: K) -> QueueItem[K] | None:
-        """What is to be worked on next of `key`, now or when its delay ends; None when nothing is."""
+        """Return the item of `key` that is ready or delayed, or None."""
         return self._items.get(key)
 
     async def get(self) -> QueueItem[K] | None:
-        """The next key to work on, waiting for one; the caller owes a `done` for it.
+        """Wait for the next item to work on; the caller must call `done` for its key.
 
-        None once the queue is shut down.
+        Returns None once the queue is shut down.
         """
         while not self._ready.length or self._halted:
             if self._closed:
@@ -435,7 +435,7 @@ class WorkQueue(Generic[K]):
         return item
 
     def done(self, key: K) -> None:
-        """The work on `key` is over, well or badly. Raises `KeyError` unless `get` has handed it out."""
+        """End the work on `key`, whatever its result. Raises `KeyError` unless `get` has returned the key."""
         started = self._in_progress.pop(key)
         self._metrics.worked(self._loop.time() - started)
         item = self._items.get(key)
@@ -443,7 +443,7 @@ class WorkQueue(Generic[K]):
             self._offer(item)
 
     def hold(self, key: K) -> None:
-        """Hand `key` out no more until it is let go; what asks for it meanwhile is not forgotten."""
+        """Hand out `key` no more until it is let go; the queue keeps requests for it meanwhile."""
         if key not in self._held:
             if (item := self._free(key)) is not None:
                 self._ready.remove(item)
@@ -464,7 +464,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def halted(self) -> bool:
-        """Whether no key is handed out at all. What is asked for meanwhile is not forgotten."""
+        """Return whether the queue hands out no key at all; it keeps requests meanwhile."""
         return self._halted
 
     @halted.setter
@@ -474,7 +474,7 @@ class WorkQueue(Generic[K]):
             self._wake_one()
 
     def _free(self, key: K) -> QueueItem[K] | None:
-        """The item of a key that could be handed out if it were not held."""
+        """Return the item of a key that could be handed out if the key were not held."""
         item = self._items.get(key)
         return None if item is None or item.due is not None or key in self._in_progress else item
 
@@ -551,7 +551,7 @@ class WorkQueue(Generic[K]):
                 with suppress(ValueError):  # `_wake_one` may have met it first
                     self._getters.remove(getter)
             else:
-                # Woken for a key and cancelled before taking it: the key has to find somebody else.
+                # This getter was woken for a key and cancelled before it took it: wake another one.
                 self._wake_one()
             raise
 
