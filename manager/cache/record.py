@@ -269,7 +269,7 @@ def _limited(meta: Meta) -> dict[str, Any]:
 
 
 def _with_less(raw: bytes, less: Mapping[str, Any]) -> bytes:
-    """Return an object's JSON with these metadata fields shortened; its `cut` member names the lists among them."""
+    """Return an object's JSON with these metadata fields shortened; its `cut` lists the shortened lists."""
     values = {_WIRE_NAMES[name]: msgspec.json.encode(value) if value else b"" for name, value in less.items()}
     lists = sorted(_WIRE_NAMES[name] for name, value in less.items() if isinstance(value, tuple))
     raw = _rebuild(raw, values)

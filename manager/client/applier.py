@@ -158,27 +158,28 @@ class Applier(Writer):
     ) -> Applied[R]:
         """Set the fields of the object that `obj` has, creating it if it is missing.
 
-        This is a forced server-side apply: changes of these fields by others are reverted, fields that were
-        applied before and are no longer in `obj` are removed, and other fields stay. Sends nothing if the
-        cached object already matches. The outcome is RESTORED if the same was wanted at the last apply, so
-        that somebody else has changed the object, and UPDATED otherwise.
+        This is a forced server-side apply: it reverts other clients' changes of these fields, removes fields
+        that an earlier apply set and `obj` no longer has, and leaves all other fields. It sends nothing if
+        the cached object already matches. The outcome is RESTORED if `obj` equals the last apply, so that
+        another client has changed the object, and UPDATED otherwise.
 
-        If others have set these fields to something else, the result names them and the fields. With
-        `force=False`, ApplyConflict is raised instead, which does so, too.
+        If other managers have set these fields to other values, the result names the managers and the fields.
+        With `force=False`, apply raises ApplyConflict with the same details instead.
 
-        `initial` are paths, such as `.spec.replicas`, of fields that are set when the object is created, and
-        left to others from then on. If the client owns them already, it gives them up, and their values stay.
+        `initial` are paths, such as `.spec.replicas`, of fields that apply sets when it creates the object,
+        and leaves to others from then on. If the client owns them already, it gives them up, and their values
+        stay.
 
-        `may_update` is called before an update: not before the object is created or restored. If it returns
+        `may_update` is called before an update, but not before a creation or restoration. If it returns
         False, nothing is sent.
 
         With `owner`, the object gets a controller reference to it. An object with another controller, or
-        none, is left alone: raises OwnedByOther, which says whether this client created it. With `adopt`, one
-        without a controller that this client created becomes the owner's. Raises ValueError for an owner in
-        another namespace, or for a namespaced owner of a cluster-scoped object.
+        none, stays as it is: raises OwnedByOther, which says whether this client created it. With `adopt`, an
+        object without a controller that this client created becomes the owner's. Raises ValueError for an
+        owner in another namespace, or for a namespaced owner of a cluster-scoped object.
 
-        A refused apply changes nothing. Where it is refused only for lists of ours into which others have put
-        items, one patch sets the same fields and removes these items, if the server accepts it as a dry run.
+        A refused apply changes nothing. If the server refuses it only because others have put items into our
+        lists, one patch sets the same fields and removes these items, provided that its dry run succeeds.
 
         A dry run of an object that this client has created, and not changed since, cannot show conflicts.
         """
@@ -494,7 +495,7 @@ class Applier(Writer):
         return not wants_otherwise(_fields(orjson.loads(encoded)), live, own.applied)
 
     async def _find_known(self, kind: type[Resource], key: ObjectKey, owner: Resource | None) -> bytes | None:
-        """The object as it is known; only metadata of what is certainly not the owner's."""
+        """Return the known JSON of the object, maybe only metadata if it is certainly not the owner's."""
         informer = self._cache.lookup(kind, metadata_only=False)
         if informer is not None and informer.covers(key.namespace):
             record = informer.get(key)
@@ -619,7 +620,7 @@ class Applier(Writer):
             if patch is None:
                 return
             if refusal is not None and metadata.get("resourceVersion") == resource_version:
-                raise refusal  # nobody was in between
+                raise refusal  # no other client has written in between
             resource_version = metadata.get("resourceVersion")
             try:
                 if patch:
@@ -660,7 +661,7 @@ class _Settled:
             self._known.popitem(last=False)
 
     def wanted(self, uid: str) -> int | None:
-        """The hash of what was wanted last of an object, if that is known."""
+        """Return the hash of the fields last applied to an object, or None if it is unknown."""
         known = self._known.get(uid)
         return None if known is None else known[0]
 
@@ -677,12 +678,12 @@ _UNKNOWN = -1
 
 
 def _state(live: dict[str, Any], own: OwnEntries) -> int:
-    # Python's own hashes: their key is another one in each process, and nobody outside knows it.
+    # Python's own hashes have a random key for each process, so no client can construct collisions.
     return hash((_content(live), orjson.dumps((own.created or own.applied, own.created_by))))
 
 
 def _decoded(kind: type[Resource], raw: bytes) -> dict[str, Any]:
-    """The JSON of an object, with metadata of the shape that is relied on here; raises ProtocolError."""
+    """Parse an object's JSON and check the metadata that this module relies on; raises ProtocolError."""
     what = f"a {kind.gvk.kind} object"
     live = json_object(raw, what)
     metadata = live.get("metadata")
@@ -701,7 +702,7 @@ def _is_foreign(record: Record, owner: Resource | None) -> bool:
 
 
 def _content(live: dict[str, Any]) -> bytes:
-    """What an apply can change of an object, to be compared as a whole."""
+    """Encode the fields of an object that an apply can change, for comparison as a whole."""
     fields = {name: value for name, value in live.items() if name not in ("status", "metadata")}
     fields["metadata"] = {name: live["metadata"].get(name) for name in APPLIED_METADATA}
     return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
@@ -727,7 +728,7 @@ def _by_step(values: Any) -> dict[str, Any]:
 
 
 def _wanted(obj: Resource, owner: Resource | None, child_label: ChildLabel | None) -> dict[str, Any]:
-    """What is applied of an object; fields that need not be written out are as they are (see `_encoded`)."""
+    """Return the fields to apply; `_encoded` serialises those that are plain JSON already."""
     meta = obj.metadata
     references = [each.to_wire() for each in meta.owner_references]
     if owner is not None:
@@ -760,7 +761,7 @@ def _wanted(obj: Resource, owner: Resource | None, child_label: ChildLabel | Non
 
 
 def _fields(wanted: dict[str, Any]) -> dict[str, Any]:
-    """What of it the server records the ownership of."""
+    """Return the fields of an apply whose ownership the server records."""
     fields = {name: value for name, value in wanted.items() if name not in ("apiVersion", "kind", "metadata")}
     metadata = {name: wanted["metadata"][name] for name in APPLIED_METADATA if name in wanted["metadata"]}
     return fields | {"metadata": metadata} if metadata else fields
@@ -770,7 +771,7 @@ _BY_MODEL = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 
 def _encoded(wanted: dict[str, Any], obj: Resource) -> bytes:
-    """The JSON of it. What has more in it than JSON has, such as a model, is written out in `wanted` too."""
+    """Encode `wanted` as JSON, and first replace models and other values in it that are more than JSON."""
     try:
         return orjson.dumps(wanted, option=_BY_MODEL)
     except TypeError:
@@ -780,10 +781,10 @@ def _encoded(wanted: dict[str, Any], obj: Resource) -> bytes:
 
 @cache
 def _plain_fields(kind: type[Resource]) -> dict[str, str] | None:
-    """The names on the wire of a kind's own fields, if all of them are maps of anything.
+    """Return the JSON names of a kind's own fields if all of them are maps of arbitrary values, else None.
 
-    Those are in JSON what they are in code. To have the model write them out costs as much as to decode the
-    object. None if it has other fields, or writes something in its own way.
+    Such fields are the same in JSON and in code, and serialising them by the model costs as much as decoding
+    the object. Returns None also if the kind has serializers of its own.
     """
     decorators = kind.__pydantic_decorators__
     if decorators.field_serializers or decorators.model_serializers or decorators.computed_fields:

@@ -73,21 +73,21 @@ STRICT = {"fieldValidation": "Strict"}
 
 
 def booked(field_manager: str, *, dry_run: bool = False) -> Query:
-    """What a write says of itself: under which name it is booked, and whether it is only to be tried."""
+    """Return the query parameters of a write: its field manager, and whether it is a dry run."""
     return {"fieldManager": field_manager, **(DRY_RUN if dry_run else {})}
 
 
 def sent_fields(obj: Resource) -> dict[str, Any]:
-    """The object in JSON, as every write sends it."""
+    """Return the object in JSON, as every write sends it."""
     wire = obj.to_wire()
     return fold_string_data(wire) if obj.gvk == Secret.gvk else wire
 
 
 def whole_object(obj: Resource) -> dict[str, Any]:
-    """The object as a create or an update sends it.
+    """Return the object as a create or an update sends it.
 
-    Without `managedFields`: a cached object carries our own entries only, and the server would take them for
-    all there are. Left out, they stay as they are.
+    It leaves out `managedFields`: a cached object carries our own entries only, and the server would take
+    them for all entries. Without the field, the server keeps its entries.
     """
     wire = sent_fields(obj)
     wire.get("metadata", {}).pop("managedFields", None)
@@ -346,10 +346,10 @@ class StatusClient(Writer):
         return await self._send(type(obj), obj.key, JSON_PATCH, orjson.dumps(patch), query, "status")
 
     async def _look(self, obj: Resource, dry_run: bool) -> tuple[Status | None, bytes]:
-        """The status that is there now, and the object that it is the status of.
+        """Return the current status, and the object that has it.
 
-        A patch that changes nothing asks for it, because who writes a status may have no right to get. Raises
-        Conflict if the object was replaced by another of its name.
+        It sends a patch that changes nothing, because a client that may write a status may lack the right to
+        get. Raises Conflict if another object of the same name has replaced the object.
         """
         try:
             raw = await self._send_patch(obj, [], dry_run)
@@ -378,7 +378,7 @@ def _status_of(obj: Resource) -> Status:
 
 
 def _status_in(raw: bytes, obj: Resource) -> Any:
-    """The status in an object's JSON, without the rest of it, which is most of it; None where there is none.
+    """Decode only the status in an object's JSON; None if there is none.
 
     Raises ProtocolError.
     """
@@ -390,9 +390,9 @@ def _status_in(raw: bytes, obj: Resource) -> Any:
 
 
 def _changes(before: Status | None, after: Status, live: Status | None, raw: bytes) -> list[dict[str, Any]]:
-    """The JSON patch that makes in `live` the changes that lead from `before` to `after`.
+    """Return the JSON patch that repeats in `live` the changes from `before` to `after`.
 
-    `raw` is the object that `live` is the status of.
+    `raw` is the object that has the status `live`.
     """
     known = before or {}
     if live is before and after == known:
@@ -433,7 +433,7 @@ def _changes(before: Status | None, after: Status, live: Status | None, raw: byt
 
 
 def _differing(before: Status, after: Status) -> set[tuple[str, str]]:
-    """The fields that differ, and of the conditions the types: pairs of both, with one of them empty."""
+    """Return pairs of which one is empty: each differing field's name, or each differing condition's type."""
     found = {(name, "") for name in {**before, **after} if before.get(name) != after.get(name)}
     old, new = (conditions_by_type(each.get(CONDITIONS) or []) for each in (before, after))
     if (CONDITIONS, "") in found and old is not None and new is not None:
