@@ -21,7 +21,7 @@ else:
 
 
 class DeploymentCondition(ApiModel):
-    """One aspect of a Deployment's state: Available, Progressing or ReplicaFailure."""
+    """An aspect of a Deployment's state: Available, Progressing or ReplicaFailure."""
 
     type: str
     status: str
@@ -82,11 +82,11 @@ class Deployment(Resource, group="apps", version="v1", plural="deployments"):
     def conditions_for(
         self, size: int, pods: Sequence[PodHealth] = ()
     ) -> Iterator[tuple[str, bool, str, str]]:
-        """The conditions of an object whose work this Deployment does: what `ctx.condition` takes.
+        """Yield the conditions of an object that this Deployment does the work of, for `ctx.condition`.
 
         They are Available, Progressing (until `size` replicas are rolled out) and Degraded (see `problem`),
-        each with its status, reason and message. With a problem, the first two have its reason, where they
-        are not as wanted. `pods` are those of `ctx.pods`.
+        each with its status, reason and message. With a problem, the first two have its reason if they are
+        not as wanted. `pods` are the ones of `ctx.pods`.
         """
         ready = f"{self.status.ready_replicas} of {size} replicas are ready"
         available, rolled_out, problem = self.is_available, self.is_rolled_out(size), self.problem(size, pods)

@@ -58,7 +58,7 @@ def find_condition(
 
 
 def is_true(conditions: Iterable[Condition] | None, type: str) -> bool:  # noqa: A002 - the field's name
-    """True when there is a condition of that type, and its status is True."""
+    """Return whether there is a condition of that type with status True."""
     condition = find_condition(conditions, type)
     return condition is not None and condition.status == "True"
 

@@ -42,7 +42,7 @@ class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
 
 
 class Namespace(Resource, group="", version="v1", plural="namespaces", namespaced=False):
-    """A scope for names; what is in it goes with it."""
+    """A scope for names; deleting it deletes its content."""
 
     spec: dict[str, Any] = Field(default_factory=dict)
     status: dict[str, Any] = Field(default_factory=dict)
@@ -65,9 +65,9 @@ class Secret(Resource, group="", version="v1", plural="secrets"):
     """The same as text: a write sends it as part of `data`, and no read has it."""
 
     def value(self, key: str) -> bytes | None:
-        """What is stored under the key; None when the Secret does not have it.
+        """Return the decoded value of the key; None when the Secret does not have it.
 
-        Raises ValueError when it is not base64, which an API server never lets happen.
+        Raises ValueError when the value is not base64, which an API server never stores.
         """
         encoded = (self.data or {}).get(key)
         return None if encoded is None else base64.b64decode(encoded, validate=True)

@@ -1,4 +1,4 @@
-"""What a custom resource definition needs beyond the schema of its kind."""
+"""The settings of a custom resource definition beyond the schema of its kind."""
 
 from __future__ import annotations
 

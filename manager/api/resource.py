@@ -64,8 +64,8 @@ class Resource(ApiModel):
     def decode(cls, raw: bytes | bytearray | memoryview, *, parsed: dict[str, Any] | None = None) -> Self:
         """Decode the JSON of one object, and remember it as the object's `origin`.
 
-        Whoever has parsed it already gives the result as `parsed`, which saves half of the work; the object
-        may share parts of it from then on.
+        A caller that has parsed the JSON already passes the result as `parsed`, which saves half of the work;
+        the object may share parts of it from then on.
 
         Raises pydantic.ValidationError when it is not JSON or not of this kind's shape.
         """
@@ -81,9 +81,9 @@ class Resource(ApiModel):
         return getattr(self, "_origin", None)
 
     def rebase(self, stored: Resource) -> None:
-        """Take metadata and origin of the same object as it was read or written last.
+        """Take over metadata and origin from `stored`, the latest read or written state of the same object.
 
-        What else was changed here stays, and is a change of that from now on.
+        All other changes made here stay, and now count as changes of that state.
         """
         self.metadata = stored.metadata
         if stored.origin is not None:
@@ -112,11 +112,11 @@ class Resource(ApiModel):
         _set(self, "_origin", stored.origin)
 
     def __copy__(self) -> Self:
-        """A copy has the same origin."""
+        """Return a copy with the same origin."""
         return self._with_origin(super().__copy__())
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        """A copy has the same origin."""
+        """Return a deep copy with the same origin."""
         return self._with_origin(super().__deepcopy__(memo))
 
     @property
@@ -141,7 +141,7 @@ class Resource(ApiModel):
 class PartialObjectMetadata(
     Resource, group="meta.k8s.io", version="v1", plural="partialobjectmetadatas", namespaced=True
 ):
-    """What the server sends when asked for metadata only; it does not say of which kind the object is."""
+    """The server's answer to a request for metadata only; it does not name the object's own kind."""
 
 
 def controller_of(meta: ObjectMeta) -> OwnerReference | None:
@@ -163,7 +163,7 @@ def controller_reference(owner: Resource, child: ObjectMeta) -> OwnerReference:
 
 
 def reference_to(owner: Resource, child: ObjectMeta) -> dict[str, Any]:
-    """The same, as it is on the wire."""
+    """Return the reference of `controller_reference` as JSON fields."""
     if not owner.metadata.uid:
         raise ValueError(f"{owner.kind} {owner.key} has no UID yet, so it cannot own anything")
     if owner.namespaced and child.namespace != owner.metadata.namespace:
@@ -198,6 +198,6 @@ def recommended_labels(
 
 
 def is_controlled_by(meta: ObjectMeta, owner: Resource) -> bool:
-    """True when `owner` is the controller; by UID, because a name can be used again by another object."""
+    """Return whether `owner` is the controller, by UID, because another object can reuse its name."""
     controller = controller_of(meta)
     return controller is not None and controller.uid == owner.metadata.uid

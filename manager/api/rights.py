@@ -1,4 +1,4 @@
-"""What an operator may do on the server beyond what follows from its declaration.
+"""The rights on the API server that an operator needs beyond its declaration.
 
     class MemcachedOperator(Operator[Memcached]):
         rights = (rbac(groups="", resources="configmaps", verbs="get;create"),)
@@ -32,11 +32,11 @@ class Undeclared(TypeError):
 
 @dataclass(frozen=True, slots=True)
 class RbacRule:
-    """One rule of a role: these verbs on these resources of these API groups.
+    """A rule of a role: these verbs on these resources of these API groups.
 
-    `resource_names` limits the rule to objects of these names; empty means any. `owner_references` is of a
-    rule that is needed only where the admission plugin OwnerReferencesPermissionEnforcement is on: to give
-    something an owner, and with it an end, then takes the right to delete it.
+    `resource_names` limits the rule to objects of these names; empty means any. `owner_references` marks a
+    rule that is needed only with the admission plugin OwnerReferencesPermissionEnforcement: setting an owner,
+    and so the end of an object, then takes the right to delete the object.
     """
 
     groups: tuple[str, ...]
@@ -51,8 +51,8 @@ def rbac(
 ) -> RbacRule:
     """Return a rule; several values are separated by `;`, the core group is "".
 
-    A subresource is named as in `memcacheds/status`. Rules with `owner_references`, of which `RbacRule` says
-    more, make a role of their own, which is not installed unless asked for.
+    A subresource is named as in `memcacheds/status`. Rules with `owner_references` (see `RbacRule`) make a
+    separate role, which is installed only on request.
     """
     return RbacRule(
         groups=tuple(groups.split(";")),

@@ -57,7 +57,7 @@ class ServerUnavailable(ServerUnusable):
 async def connected(
     program: Program, command: str, *, kubeconfig: str | None, context: str | None
 ) -> AsyncIterator[tuple[Transport, ClusterConfig]]:
-    """A way to the API server, for one command, and what leads there.
+    """Connect one command to the API server; yield the transport and the configuration of the cluster.
 
     Raises `ConfigError` and `ServerUnusable`.
     """
@@ -142,7 +142,7 @@ def ended_in_one_line() -> Iterator[None]:
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """The first single error in a group of them, or `error` itself."""
+    """Return the first single error in a group, or `error` itself."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

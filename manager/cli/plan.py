@@ -139,7 +139,7 @@ def _group_kind(operator: AnyOperator | Operator[Any]) -> tuple[str, str]:
 
 
 def _named(files: Sequence[str]) -> list[_Found]:
-    """The objects in these files. Raises `UsageError`."""
+    """Return the names of the objects in these files. Raises `UsageError`."""
     found: dict[_Found, None] = {}
     for file in files:
         try:

@@ -74,7 +74,7 @@ def _name_prefix(text: str) -> str:
 
 
 def parse_base_url(text: str) -> str:
-    """A URL with nothing behind its host and port. Raises `ValueError` that says so."""
+    """Parse a URL that has only a scheme, host and port; raises `ValueError` for any other."""
     try:
         url = urlsplit(text)
         whole = url.scheme == "https" and url.hostname and url.port != 0

@@ -47,7 +47,7 @@ _log = get_logger("webhook")
 
 
 def certificate_way(settings: Settings, config: ClusterConfig) -> Way | None:
-    """What `--webhook-certificates` says, or what `auto` comes to; None when that has to be tried."""
+    """Return the way of `--webhook-certificates`, with `auto` resolved; None if that takes an attempt."""
     if settings.webhook_certificates != "auto":
         return settings.webhook_certificates
     if settings.webhook_cert_path is not None:
@@ -190,7 +190,7 @@ class _Later:
 def _looking_for_left_over(
     manager: Manager, settings: Settings, webhooks: Webhooks, transport: Transport, config: ClusterConfig
 ) -> Runnable:
-    """Looks once, as the leader, for what a manager with a URL has left with the API server."""
+    """Look once, as the leader, for registrations that an earlier manager with a URL has left behind."""
 
     async def look() -> None:
         prefix = settings.webhook_name_prefix
@@ -211,11 +211,11 @@ def _certificates_for(
     program: Program,
     config: ClusterConfig,
 ) -> Certificates:
-    """Where the certificate comes from, and what the manager has to run for it.
+    """Return the source of the certificate, with the tasks that the manager has to run for it.
 
-    `way` and `url` are what the settings say, or what `auto` has come to.
+    `way` and `url` come from the settings, or from resolving `auto`.
     """
-    # Who serves none does not pay for it.
+    # A manager without webhooks does not pay for this import.
     from manager.certificates.kept import Certificates, kept_in_folder, kept_in_secret  # noqa: PLC0415
 
     if way == "files":

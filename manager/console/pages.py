@@ -72,13 +72,16 @@ class Console:
         debugs: bool = False,
         holders: ShardHolders | None = None,
     ) -> None:
-        """Args:
-        transport: reads what is in no cache.
-        access: checks users and their rights; without it the pages are for all users of this machine.
-        owned: for kinds of operators, the kinds that their objects own.
-        with_conditions: kinds whose objects report their state in conditions.
-        debugs: whether there are pages of the process's tasks and its profile.
-        holders: tells which replica works on an object, where replicas share the work.
+        """Make the console's pages.
+
+        Args:
+            manager: the manager that the pages show.
+            transport: reads objects that are in no cache.
+            access: checks users and their rights; without it the pages are for all users of this machine.
+            owned: for kinds of operators, the kinds that their objects own.
+            with_conditions: kinds whose objects report their state in conditions.
+            debugs: whether there are pages of the process's tasks and its profile.
+            holders: tells which replica works on an object, where replicas share the work.
         """
         self._manager = manager
         self._transport = transport

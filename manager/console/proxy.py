@@ -63,7 +63,7 @@ class Proxy:
         *,
         named: str | None = None,
     ) -> None:
-        """`manager` is the console's address, and `named` the name that its certificate has to have."""
+        """Take the console's address, and as `named` the name that its certificate must have."""
         self._manager = manager.origin()
         self._authorization = authorization
         self._tls = tls

@@ -169,11 +169,16 @@ class Collector:
         informers: Iterable[Informer] = (),
         lists: bool = False,
     ) -> None:
-        """Args:
-        owned: the kinds of children, by the operators' kinds.
-        may_get: whether the reader may get an object, where the reader has fewer rights than `transport`.
-        informers: caches, which are read first.
-        lists: whether to read the object by a list: a manager may list its kinds, but perhaps not get them.
+        """Prepare to collect.
+
+        Args:
+            transport: reads objects that are in no cache.
+            mapper: finds the paths of kinds.
+            owned: the kinds of children, by the operators' kinds.
+            may_get: whether the reader may get an object, where the reader has fewer rights than `transport`.
+            informers: caches, which are read first.
+            lists: whether to read the object by a list: a manager may list its kinds, but perhaps not get
+            them.
         """
         self._may_get = may_get
         self._informers = informers

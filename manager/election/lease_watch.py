@@ -136,7 +136,7 @@ class LeaseObservation:
         return self._current and now >= self.claimable_at() - TIMER_ERROR
 
     def claimable_at(self) -> float:
-        """The local time from which the lease may be taken unless it changes; infinity while in doubt."""
+        """Return the local time when the lease can be taken unless it changes; infinity while in doubt."""
         if not self._current:
             return math.inf
         if self._lease is None or self._lease.holder in {"", self._identity}:
