@@ -48,11 +48,11 @@ class Deployment(Resource, group="apps", version="v1", plural="deployments"):
 
     @property
     def is_available(self) -> bool:
-        """Whether it says that enough of its pods are up."""
+        """Return whether it says that enough of its pods are up."""
         return any(each.type == "Available" and each.status == "True" for each in self.status.conditions)
 
     def is_rolled_out(self, size: int) -> bool:
-        """Whether all replicas are of the latest spec, ready, and as many as `size`."""
+        """Return whether all replicas are of the latest spec, ready, and as many as `size`."""
         status = self.status
         seen = status.observed_generation >= (self.metadata.generation or 0)
         return seen and status.replicas == status.updated_replicas == status.ready_replicas == size

@@ -42,7 +42,7 @@ class Condition(ApiModel):
 
 
 def takes_conditions(fields: Iterable[str], required: Iterable[str]) -> bool:
-    """Whether an item with these fields, as they are called on the wire, can hold a condition."""
+    """Return whether an item with these fields, as they are called on the wire, can hold a condition."""
     return {"type", "status"} <= set(fields) and set(required) <= _FIELDS
 
 

@@ -97,7 +97,7 @@ def crd_options(kind: type[Resource]) -> CrdOptions:
 
 
 def is_crd(kind: type[Resource]) -> bool:
-    """Whether the model defines its kind; false for kinds that the server has anyway."""
+    """Return whether the model defines its kind; false for kinds that the server has anyway."""
     return _ATTRIBUTE in kind.__dict__
 
 

@@ -37,7 +37,7 @@ class GroupVersionKind(NamedTuple):
         return cls(group, version, kind)
 
     def is_named_by(self, reference: _Reference) -> bool:
-        """Whether a reference means this kind, in whatever version the object was when it was written."""
+        """Return whether a reference means this kind, in any version of the kind."""
         group, _, _ = reference.api_version.rpartition("/")
         return (group, reference.kind) == (self.group, self.kind)
 

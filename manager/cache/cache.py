@@ -19,14 +19,14 @@ from manager.telemetry.metrics import Metrics
 
 
 class Cache:
-    """Shares one informer per kind, projection and selection among all who ask for it.
+    """A pool of informers, one per kind, projection and selection, shared among all callers.
 
-    `field_manager` is the name, or the beginning of the names, that our writes are booked under on the
-    server; only the managedFields of these are kept. `namespaces` are those to watch, with one watch for each
-    kind and namespace; none (the default), or "" among them, means all, with one watch for each kind.
+    `field_manager` is the name, or the beginning of the names, of our field managers on the server; the cache
+    keeps the managedFields of these only. `namespaces` are the ones to watch, with one watch for each kind
+    and namespace; none (the default), or "" among them, means all, with one watch for each kind.
 
     Attributes: `managers` are the field managers whose managedFields are kept; `make_filter` makes the filter
-    of an informer that is asked for as `filtered`, of children if it gets True. None means no filters.
+    of an informer that is requested as `filtered`, of children if it gets True. None means no filters.
     """
 
     def __init__(
@@ -160,19 +160,19 @@ class Cache:
         return list(dict.fromkeys(name.selection for name in self._shared if name[:2] == wanted))
 
     def held(self, kind: type[Resource], key: ObjectKey) -> Record | None:
-        """Return the record of an object, all of it, if some informer holds it, with whatever selection.
+        """Return the complete record of an object from any informer that has it, whatever its selection.
 
-        None says nothing about what the server has.
+        None does not mean that the server lacks the object.
         """
         records = (each.get(key) for each in self._informers(kind) if each.spec.projection == "full")
         return next((record for record in records if record is not None and not record.is_cut), None)
 
     def has(self, kind: type[Resource], key: ObjectKey) -> bool:
-        """Whether some informer has an object, or its metadata: then its end is an event."""
+        """Return whether some informer holds an object or its metadata, so that its deletion is an event."""
         return any(each.get(key) is not None for each in self._informers(kind))
 
     def holds_all(self, kind: type[Resource], namespace: str) -> bool:
-        """Whether some informer has all objects of a kind in a namespace, or their metadata."""
+        """Return whether some informer holds all objects of a kind in a namespace, or their metadata."""
         return any(
             each.covers(namespace)
             and not (each.filter or each.spec.label_selector or each.spec.field_selector)
@@ -298,7 +298,7 @@ class _Name(NamedTuple):
 
 
 class _Shared:
-    """An informer, how many use it, and the task that runs it."""
+    """An informer, the number of its users, and the task that runs it."""
 
     __slots__ = ("informer", "task", "users")
 

@@ -51,7 +51,7 @@ class State(enum.Enum):
 
 
 class Pause(enum.Enum):
-    """Whether to back off before what comes next."""
+    """The kind of pause before the next step."""
 
     NO = "no"
     IF_FRUITLESS = "if-fruitless"
@@ -77,7 +77,7 @@ class HistoryRestored(KubeError):
 
 
 class HistoryDoubted(KubeError):
-    """The server has other objects than the watch has told of, for which there may be a harmless reason."""
+    """A mismatch of the server's objects with the watch, for which there may be a harmless reason."""
 
 
 class OlderList(KubeError):
@@ -86,7 +86,7 @@ class OlderList(KubeError):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """On these failures, in these states (None: in all), go on in `next` (None: where it failed).
+    """A rule: on these failures, in these states (None: in all), go on in `next` (None: in the same state).
 
     `reason` is the failure's name in metrics and logs.
     """

@@ -62,7 +62,7 @@ class ObjectFilter(Protocol):
         """Return whether all objects that the filter takes have been listed."""
 
     def holds_children_of(self, uid: str) -> bool:
-        """Return whether children are held, and those of the owner with that UID are among them."""
+        """Return whether the informer holds children, including those of the owner with that UID."""
 
     def add_owner(self, owner: GroupVersionKind) -> None:
         """Hold the children of that kind of objects, too."""
@@ -131,11 +131,11 @@ class Informer:
 
     @property
     def holds_children(self) -> bool:
-        """Whether it holds only children of some owners."""
+        """Return whether the informer holds only children of some owners."""
         return self.filter is not None and self.filter.of_children
 
     def drop_filter(self) -> None:
-        """Hold all objects. Before it runs."""
+        """Hold all objects from now on; only before the informer runs."""
         self.filter = None
         for sink in self._sinks:
             sink.filter = None
@@ -144,7 +144,7 @@ class Informer:
 
     @property
     def cuts_others(self) -> bool:
-        """Whether of others' objects it holds only metadata; see `RecordDecoder`."""
+        """Return whether the informer holds only metadata of others' objects; see `RecordDecoder`."""
         return self._decoder.owners is not None
 
     def add_owner(self, owner: GroupVersionKind) -> None:
@@ -155,7 +155,7 @@ class Informer:
             self._decoder.owners.add((owner.group, owner.kind))
 
     def keep_whole(self) -> None:
-        """Keep all of others' objects too. Before it runs: raises RuntimeError once it holds some."""
+        """Keep others' objects complete too; raises RuntimeError once the informer holds some of them."""
         if self.cuts_others and len(self):
             raise RuntimeError(
                 f"of others' {self.spec.plural} only metadata is cached: declare them in reads"
@@ -167,7 +167,7 @@ class Informer:
         return self.spec.namespaces == ("",) or namespace in self.spec.namespaces
 
     def has_all_of(self, namespace: str) -> bool:
-        """Whether what it does not hold of a namespace is not there: nothing is left out of it."""
+        """Return whether the informer is complete for the namespace, so that no other object exists."""
         selective = self.spec.label_selector or self.spec.field_selector or self.filter
         return self.synced and self.covers(namespace) and not selective
 
@@ -276,7 +276,7 @@ class Informer:
         return cancel
 
     def _publish(self, events: Sequence[CacheEvent], handlers: Sequence[EventHandler] | None = None) -> None:
-        """Tell the subscribers, or only these of what was there already."""
+        """Call the subscribers with these events; with `handlers`, call only these."""
         if not events:
             return
         received = clock.monotonic()

@@ -84,7 +84,7 @@ class Record(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
 
     @property
     def is_cut(self) -> bool:
-        """Whether only metadata is kept of the object (see `RecordDecoder`)."""
+        """Return whether the record has only the object's metadata (see `RecordDecoder`)."""
         return self.raw.startswith(_PARTIAL_BEGINS)
 
     def meta(self) -> Meta:
@@ -155,17 +155,17 @@ class Arrival(NamedTuple):
 
 
 class RecordDecoder:
-    """Makes records of one kind.
+    """A decoder that makes records of one kind.
 
-    Of `managedFields`, which can be half of an object, only the entries of our field managers are kept.
+    Of `managedFields`, which can be half of an object, it keeps only the entries of our field managers.
 
-    With `metadata_only`, all but the metadata is dropped, whatever the server sent, and with `parts` all but
-    the metadata and these. So are managedFields, and annotations that hold content: kubectl's copy of what
-    was applied, and every one of more than 4 KB. Of labels, annotations, finalizers and owner references the
-    first 1,000 are kept, and always the controller.
+    With `metadata_only`, it drops everything but the metadata, whatever the server sent, and with `parts`
+    everything but the metadata and these parts. It also drops managedFields, and annotations that hold
+    content: kubectl's copy of the applied object, and every annotation of more than 4 KB. It keeps the first
+    1,000 labels, annotations, finalizers and owner references, and always the controller.
 
-    With `owners`, that is all that is kept of others' objects too: of those that have no owner of these kinds
-    (group and kind), and that our field managers have not written to.
+    With `owners`, it cuts others' objects in the same way: objects that have no owner of these kinds (group
+    and kind), and that our field managers have not written to.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class RecordDecoder:
         return self.take(self.look(raw))
 
     def look(self, raw: bytes | msgspec.Raw) -> Arrival:
-        """Return what identifies an object and its state; raises ProtocolError where that is missing."""
+        """Decode an object's identity and version only; raises ProtocolError if they are missing."""
         try:
             try:
                 arriving = _decode(raw)
@@ -209,7 +209,7 @@ class RecordDecoder:
             raise not_a(self._what, error, raw) from None
 
     def take(self, arrival: Arrival) -> tuple[Record, Meta]:
-        """Return the record of what was looked at, and its metadata; raises as a call does."""
+        """Return the record and metadata of an `Arrival`; raises as a call does."""
         raw, key, uid, version, arriving, kind = arrival
         meta: Meta = arriving
         managed = bytes(arriving.managed_fields)
@@ -279,7 +279,7 @@ def _with_less(raw: bytes, less: Mapping[str, Any]) -> bytes:
 class FieldManagers:
     """The field managers whose entries in `managedFields` are kept.
 
-    They are all whose names begin with `own`, and those that are added: a name itself, and with a digest.
+    They are all managers whose names begin with `own`, and each added name, alone or with a digest.
     """
 
     def __init__(self, own: str) -> None:
@@ -288,7 +288,7 @@ class FieldManagers:
         self.add(())
 
     def add(self, names: Iterable[str]) -> None:
-        """Keep the entries of these managers, too, of what is read from now on."""
+        """Keep the entries of these managers, too, in objects that are read from now on."""
         self._names.update(names)
         others = (re.escape(_quoted(name)) + rb'["+]' for name in sorted(self._names - {self._own}))
         any_of = b"|".join((re.escape(_quoted(self._own)), *others))
@@ -302,9 +302,9 @@ def _quoted(name: str) -> bytes:
 
 
 class OwnManagedFields:
-    """Cuts out of objects what `managedFields` says of others.
+    """A filter that removes other managers' `managedFields` entries from objects.
 
-    The entries of `managers` stay as they are. None means that no entry does.
+    The entries of `managers` stay as they are. None means that no entry stays.
     """
 
     def __init__(self, managers: FieldManagers | None) -> None:
@@ -333,7 +333,7 @@ class OwnManagedFields:
         return before + after.removeprefix(b",")
 
     def has_own(self, value: bytes) -> bool:
-        """Whether any entry of that JSON of `metadata.managedFields` is our own."""
+        """Return whether this JSON of `metadata.managedFields` has an entry of our own."""
         return bool(self._own_entries(value))
 
     def _own_entries(self, value: bytes) -> bytes:
@@ -369,9 +369,9 @@ _Tree: TypeAlias = dict[str, "_Tree"]
 
 
 def steps_on(path: str) -> tuple[tuple[str, bool], ...]:
-    """Return the names on a path, and for each whether every item of a list counts (see `index_by`).
+    """Parse a path into names, each with whether it covers every item of a list (see `index_by`).
 
-    Raises ValueError for what is not a path.
+    Raises ValueError for a malformed path.
     """
     steps: list[tuple[str, bool]] = []
     position = 0
@@ -387,7 +387,7 @@ def steps_on(path: str) -> tuple[tuple[str, bool], ...]:
 class Parts:
     """The kept parts of an object: its metadata, and the values at some paths, such as `status.phase`.
 
-    Raises ValueError for what is not a path.
+    Raises ValueError for a malformed path.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
@@ -454,20 +454,21 @@ class EventType(enum.Enum):
 
 
 class CacheEvent:
-    """A change of the cache, told once, after the cache shows it.
+    """A change of the cache, published once, after the cache shows it.
 
     Attributes:
         old: the record before; None for ADDED.
         new: the record after; None for DELETED.
-        record: the object as it is now, or as it was last when it is gone.
-        key: what names the object among those of its kind.
+        record: the current state of the object, or its last one when it is gone.
+        key: the object's name and namespace.
         type: ADDED, MODIFIED or DELETED.
-        initial: the object was there before anyone watched: it comes from the first list, or is replayed
-            to a late subscriber.
-        handed_over: the object is there, and is not ours to know any more (see `ObjectFilter`).
+        initial: whether the object was there before the subscription: it comes from the first list, or is
+            replayed to a late subscriber.
+        handed_over: whether the object still exists, but belongs to another replica (see `ObjectFilter`).
         received: the event loop's time at which the change reached this process.
-        reconciling: the controller that judges the event is reconciling the object, so the change may be its
-            own. Set by the source of the controller's own kind.
+        reconciling: whether the controller that judges the event is reconciling the object, so that the
+        change
+            may be its own. Set by the source of the controller's own kind.
     """
 
     __slots__ = (
@@ -531,7 +532,7 @@ class CacheEvent:
 
     @property
     def is_cut(self) -> bool:
-        """Whether of the object, as it is or as it was, only metadata is known."""
+        """Return whether the event has only metadata of the object, before or after."""
         return any(each is not None and each.is_cut for each in (self.old, self.new))
 
     def __repr__(self) -> str:
@@ -555,7 +556,7 @@ def own_writes_from_here() -> set[Change]:
 
 
 def note_own_write(change: Change) -> None:
-    """Add to what the calling task collects, if it does."""
+    """Add a write to the set of `own_writes_from_here`, if the calling task has one."""
     current = _current.get()
     changes = None if current is None else current()
     if changes is not None:

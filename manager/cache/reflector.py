@@ -98,7 +98,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class Bookmark(NamedTuple):
-    """The version up to which a watch has told everything.
+    """A version up to which a watch has sent everything.
 
     `ends_list` marks the end of the present content, which a streaming list sends first.
     """
@@ -137,14 +137,14 @@ def version_of(text: str, what: str) -> int:
 
 
 class Reflector:
-    """Lists and watches one kind, in one namespace or in all, into a sink, forever.
+    """A task that lists and watches one kind, in one namespace or in all, into a sink, forever.
 
-    A state machine: `step` does what the present state says and moves to the next one. Every failure that
-    talking to the server can have is answered by the table in `failure`; none ends the reflector.
+    A state machine: `step` performs the present state and moves to the next one. The table in `failure`
+    covers every failure of the communication with the server; none ends the reflector.
 
     Attributes:
         state: the present step.
-        problem: why it cannot follow the server, for people; None while it does, or when it failed but once.
+        problem: why it cannot follow the server, for people; None while it can, and after a single failure.
     """
 
     def __init__(
@@ -192,18 +192,18 @@ class Reflector:
 
     @property
     def follows(self) -> bool:
-        """Whether all has been listed, and a watch has to go on or to be opened again."""
+        """Return whether the first list is complete, and a watch has to continue or reopen."""
         state = self._after_wait if self.state is State.WAIT else self.state
         return state in {State.WATCH, State.CHECK}
 
     def start_over(self) -> None:
-        """List anew. While it does not run."""
+        """List again from the start; only while the reflector does not run."""
         self.state = State.STREAM if self._path else State.RESOLVE
 
     async def list_beside(self, query: Mapping[str, str], take: Callable[[msgspec.Raw], None]) -> int | None:
-        """List what `query` selects, beside `run`, which knows nothing of it.
+        """List the objects that `query` selects, independently of `run`.
 
-        Returns the version of the list; None when it cannot be had at once.
+        Returns the version of the list; None if the list fails or takes too long.
         """
         seen = self._sink.seen
         selection = {**self._selection(query), "limit": str(PAGE)}
@@ -217,7 +217,7 @@ class Reflector:
         return None if version < seen else version
 
     async def step(self) -> None:
-        """Do what the state says, and move to the next one."""
+        """Perform the present state, and move to the next one."""
         if self.state is not State.WAIT:
             self._attempt = _Attempt(asyncio.get_running_loop().time())
         try:
@@ -290,7 +290,7 @@ class Reflector:
     async def _pages(
         self, selection: dict[str, str], take: Callable[[msgspec.Raw], None], **first: str
     ) -> int:
-        """List what is selected, in pages if there is a limit; the version of the list."""
+        """List the selected objects, in pages if there is a limit; return the version of the list."""
         listing = Listing(
             self._transport.request, self._path, accept=self._accept("List"), deadline=LIST_DEADLINE
         )
@@ -322,11 +322,11 @@ class Reflector:
         return WatchClosed("the server closed the watch")
 
     async def _check(self) -> State:
-        """Compare the server's version, the number of its objects and the newest ones with what is held.
+        """Compare the server's version, the number of its objects and the newest ones with the store.
 
         A version as high as before proves nothing: others may have written since a backup was restored. The
-        newest object proves everything up to its version, unless it has changed since: then the watch tells
-        of it, and the next newest object proves the rest.
+        newest object proves everything up to its version, unless it has changed since: then the watch reports
+        the change, and the next newest object proves the rest.
         """
         reached, newest = self._sink.version, self._sink.newest(PROOFS)
         page = await self._peek(self._path)
@@ -405,7 +405,7 @@ class Reflector:
 
     @asynccontextmanager
     async def _events(self, query: dict[str, str]) -> AsyncIterator[AsyncIterator[WatchEvent]]:
-        """Open a watch. Raises what an ERROR event says."""
+        """Open a watch; raises the error of an ERROR event."""
         seconds = self._rng.randint(*WATCH_SECONDS)
         query |= self._selection()
         query |= {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
@@ -442,7 +442,7 @@ class Reflector:
         return {"resourceVersion": str(self._sink.seen), "resourceVersionMatch": "NotOlderThan"}
 
     def _believes(self) -> bool:
-        """Whether an older list has to be believed, because nothing else was answered for long enough."""
+        """Return whether to accept an older list, because all answers have been that old for long enough."""
         now = asyncio.get_running_loop().time()
         return self._doubts_since is not None and now - self._doubts_since >= RESTORED_AFTER
 
@@ -491,13 +491,13 @@ class Reflector:
         return State.WAIT if self._delay else following
 
     def _is_new(self, failure: KubeError) -> bool:
-        """Whether it is what a server says in the first seconds in which it serves a kind."""
+        """Return whether the failure is usual in the first seconds in which a server serves a kind."""
         if self._found_at is None or not isinstance(failure, TooManyRequests | ServiceUnavailable | NotFound):
             return False
         return asyncio.get_running_loop().time() - self._found_at < NEW_FOR
 
     def _pause(self, rule: Rule, failure: KubeError) -> float:
-        """Answer the seconds to wait, and note the problem if it is one."""
+        """Return the seconds to wait, and record the problem if it is one."""
         if rule.pause is Pause.NO:
             return 0.0
         now = asyncio.get_running_loop().time()

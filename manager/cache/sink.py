@@ -1,4 +1,4 @@
-"""The way from one watch into the store, and the filter of what goes that way."""
+"""The sink of a watch, which writes into the store, and the filter of objects on that way."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class WatchFilter(Protocol):
 
     @property
     def seen(self) -> int:
-        """The highest version that is known beyond what the watch has told."""
+        """Return the highest known version, which may be beyond the watch's."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has been listed yet."""
+        """Return whether nothing has been listed yet."""
 
     def takes(self, meta: Meta) -> bool:
         """Return whether an object is taken in."""
@@ -41,7 +41,7 @@ class WatchFilter(Protocol):
         """Note that the watch has reached a version."""
 
     async def run(self) -> None:
-        """Follow the server until cancelled: the reflector's `run`, with whatever the filter demands."""
+        """Follow the server until cancelled: the reflector's `run`, with the lists that the filter needs."""
 
 
 class Sink:
@@ -81,7 +81,7 @@ class Sink:
 
     @property
     def seen(self) -> int:
-        """The highest version that the server has told of; 0 before the first list."""
+        """Return the highest version that the server has sent; 0 before the first list."""
         return max(self._told, self.version, 0 if self.filter is None else self.filter.seen)
 
     @property
@@ -175,7 +175,7 @@ class Sink:
         return self._store.doubted(self.namespace)
 
     def settle(self, key: ObjectKey, raw: bytes | None) -> None:
-        """Take what the server has of that name, when asked; None is nothing."""
+        """Take in the server's answer for a doubted object; None means that it does not exist."""
         record = None
         if raw is not None:
             arrival = self.decoder.look(raw)
@@ -186,16 +186,16 @@ class Sink:
     # For a filter that changes.
 
     def drop_listed(self) -> None:
-        """Forget of a list that is not complete what the filter takes no more."""
+        """Remove objects that the filter no longer accepts from the unfinished list."""
         assert self.filter is not None
         self._listed = {
             key: record for key, record in self._listed.items() if self.filter.takes(record.meta())
         }
 
     def extend(self, listed: Mapping[ObjectKey, Record], version: int) -> None:
-        """Take in what was listed beside the watch, as of a version. Nothing may be watched meanwhile.
+        """Take in a separate list of a version; no watch may run meanwhile.
 
-        The watch then goes on from where both it and the list are complete.
+        The watch then continues from the version at which both it and the list are complete.
         """
         assert self.filter is not None
         self._store.advance(self.namespace, min(self.version, version))

@@ -197,7 +197,7 @@ WHOLE = Selection()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchSpec:
-    """A kind, how much of each object, and which objects.
+    """A kind, how much of each object to keep, and which objects.
 
     `namespaces` holds "" alone for all namespaces, else one watch runs for each.
     """
@@ -240,5 +240,5 @@ class WatchSpec:
 
     @property
     def projection(self) -> str:
-        """How much of each object is kept: `full`, `parts` or `metadata`."""
+        """Return how much of each object is kept: `full`, `parts` or `metadata`."""
         return "metadata" if self.metadata_only else "parts" if self.keeps else "full"

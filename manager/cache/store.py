@@ -137,7 +137,7 @@ class KeyGroups:
 
 
 class Index(KeyGroups):
-    """Keys by what a function says of the objects."""
+    """An index of keys by the values that a function returns for the objects."""
 
     def __init__(self, name: str, function: IndexFunction, failed: IndexFailed) -> None:
         super().__init__()
@@ -180,14 +180,14 @@ class Index(KeyGroups):
 
 
 class Indexes:
-    """Finds keys by namespace, owner, label, or an operator's own function.
+    """The indexes of keys by namespace, owner, label, or an operator's own function.
 
     An index is built when it is first asked for, at the cost of one pass over the store, and kept current
     from then on: an index without a reader costs nothing. `prepare` builds it with turns for others.
     """
 
     def __init__(self, records: Mapping[ObjectKey, Record], failed: IndexFailed) -> None:
-        """`failed` is told what an operator's function raised, and on which object."""
+        """Take `failed`, which gets each exception of an operator's function, and the object."""
         self._records = records
         self._failed = failed
         self._indexes: dict[str, Index] = {}
@@ -238,9 +238,9 @@ class Indexes:
         return found
 
     async def prepare(self, *, labels: Mapping[str, str] | None = None, owner_uid: str | None = None) -> None:
-        """Build what these conditions need, so that others have their turn meanwhile.
+        """Build the indexes that these conditions need, in portions that let other tasks run.
 
-        Whoever fills many objects decides how long that takes; in one go it could be seconds.
+        A client that fills many objects decides how long that takes; in one go it could be seconds.
         """
         for label in labels or ():
             if (name := f"label {label}") not in self._indexes:
@@ -321,10 +321,10 @@ class _Floor(NamedTuple):
 
 
 class Store:
-    """Records by key, with indexes. Whatever changes it returns the events to tell, already applied.
+    """Records by key, with indexes. Every method that changes it returns the applied changes as events.
 
-    `selector` is the label selector of what belongs in here. `filtered` says that the server applies a field
-    selector too, which cannot be judged here: then a write changes what is held, and never adds to it.
+    `selector` is the label selector of the stored objects. `filtered` says that the server applies a field
+    selector too, which the store cannot evaluate: then an own write changes held objects, and never adds one.
     """
 
     def __init__(
@@ -334,7 +334,7 @@ class Store:
         filtered: bool = False,
         index_failed: IndexFailed = lambda *_: None,
     ) -> None:
-        """`index_failed` is told what an index function raised, and on which object."""
+        """Take `index_failed`, which gets each exception of an index function, and the object."""
         self.records: dict[ObjectKey, Record] = {}
         """All of them, by key; not to be changed from outside."""
         self.indexes = Indexes(self.records, index_failed)
@@ -377,9 +377,9 @@ class Store:
     ) -> list[Record]:
         """Return the records that meet every condition, in the order of their keys.
 
-        `labels` is a map of labels that must be equal, or a selector. Costs what the most selective condition
-        lets through. Only `!=`, `in`, `notin` and the existence of a label are not answered by an index, but
-        by a look at each record that is left.
+        `labels` is a map of labels that must be equal, or a selector. The cost is the number of records that
+        meet the most selective condition. No index covers `!=`, `in`, `notin` and the existence of a label:
+        these need a look at each remaining record.
         """
         rest: tuple[Requirement, ...] = ()
         if isinstance(labels, Selector):
@@ -412,13 +412,13 @@ class Store:
         self._progress[namespace] = version
 
     def put(self, record: Record, meta: Meta | None = None, *, initial: bool = False) -> Sequence[CacheEvent]:
-        """Take in a state of an object, unless it is no news."""
+        """Take in a state of an object, unless it is old."""
         if not self.is_news(record.key, record.uid, record.version):
             return ()
         return self.accept(record, meta, initial=initial)
 
     def is_news(self, key: ObjectKey, uid: str, version: int) -> bool:
-        """Whether `put` would take in this state of an object."""
+        """Return whether `put` would take in this state of an object."""
         if key in self._floors and self._refuses(key, uid, version):
             return False
         held = self.records.get(key)
@@ -491,7 +491,7 @@ class Store:
         return {each for each in self._doubted.items() if not namespace or each[0].namespace == namespace}
 
     def settle(self, key: ObjectKey, record: Record | None) -> Sequence[CacheEvent]:
-        """Take in what the server has, when asked, in the place of a doubted object; None is nothing."""
+        """Take in the server's answer for a doubted object; None means that it does not exist."""
         uid = self._doubted.pop(key, "")
         if record is None:
             return ()
@@ -564,7 +564,7 @@ class Store:
             self._doubted.pop(oldest, None)
 
     def _drop(self, held: Record) -> CacheEvent:
-        """Take out what the server says is not in the selection."""
+        """Remove an object that is not in the selection according to the server."""
         if self._filtered:
             # The server may have said so before it got our last write, and whether that brought the object
             # back is not to be judged here. If it did, the watch will tell of the very version that we
@@ -577,7 +577,7 @@ class Store:
     def accept(
         self, record: Record, meta: Meta | None = None, *, initial: bool = False
     ) -> Sequence[CacheEvent]:
-        """Take in a state of an object that is known to be news."""
+        """Take in a state of an object that is known to be new."""
         held = self.records.get(record.key)
         if held is None or held.uid == record.uid:
             return (self._change(held, record, meta, initial=initial),)

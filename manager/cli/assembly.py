@@ -200,7 +200,7 @@ async def _add_routes(manager: Manager, server: Server | None) -> None:
 
 
 def _has_own_certificate(settings: Settings) -> bool:
-    """Whether the console needs none of the webhooks: it has another, or is for this machine alone."""
+    """Return whether the console needs none of the webhooks: it has another, or is for this machine alone."""
     return settings.metrics_cert_path is not None or _is_local(settings)
 
 

@@ -149,7 +149,7 @@ def cause_of(error: BaseException) -> BaseException:
 
 
 def is_expected(error: BaseException) -> bool:
-    """Whether the message alone tells a person what to do; else the traceback is needed as well."""
+    """Return whether the message alone tells a person what to do; else the traceback is needed as well."""
     return isinstance(
         error, ServerUnusable | CannotStart | KubeError | LeadershipLost | OSError | SettingsError
     )

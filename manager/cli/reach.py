@@ -98,7 +98,7 @@ async def _listener() -> AsyncIterator[tuple[int, asyncio.Event]]:
 
 
 def _is_free(port: int) -> bool:
-    """Whether a server can listen there."""
+    """Return whether a server can listen there."""
     try:
         socket.create_server((_HOST, port)).close()
     except OSError:

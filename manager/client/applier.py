@@ -579,7 +579,7 @@ class Applier(Writer):
     def _holds(
         self, wanted: dict[str, Any], encoded: bytes, live: dict[str, Any], entries: OwnEntries
     ) -> bool:
-        """Whether the object has all that is wanted, under our name."""
+        """Return whether the object has all that is wanted, under our name."""
         if entries.created is not None:
             if entries.created_by != creator_name(self.field_manager, encoded):
                 return False
@@ -666,7 +666,7 @@ class _Settled:
         return None if known is None else known[0]
 
     def knows(self, wanted: bytes, live: dict[str, Any], own: OwnEntries) -> bool:
-        """Whether the object is as it was when it had what is wanted."""
+        """Return whether the object is as it was when it had what is wanted."""
         known = self._known.get(live["metadata"]["uid"])
         if known is None or known[1] == _UNKNOWN or known[0] != hash(wanted):
             return False

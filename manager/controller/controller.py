@@ -65,11 +65,11 @@ class Controller:
         history: History | None = None,
         share: Share | None = None,
     ) -> None:
-        """`name` is the `controller` label of metrics and log lines, and what flags call it.
+        """`name` is the `controller` label of metrics and log lines, and the controller's name in flags.
 
-        `primary` is the kind that requests name, if they name objects of one. `skips_own_writes` is what
-        `Operator.skips_own_writes` says. Its runs are kept in `history`; default one of its own. `share` says
-        which objects are this replica's; default all.
+        `primary` is the kind of the requested objects, if they have one. `skips_own_writes` is as in
+        `Operator.skips_own_writes`. `history` keeps the reconcile records; default a new one. `share` says
+        which objects belong to this replica; default all.
         """
         self.name = name
         self.options = options
@@ -97,7 +97,7 @@ class Controller:
 
     @property
     def needs_leader_election(self) -> bool:
-        """Whether only the leader may run it."""
+        """Return whether only the leader may run it."""
         return self.options.needs_leader_election
 
     @property
@@ -164,7 +164,7 @@ class Controller:
         return None if self._queue is None else self._queue.waiting(key)
 
     def ask(self, key: Request, by: str) -> None:
-        """Have an object reconciled now, because a person asks for it."""
+        """Request a reconcile of an object now, on behalf of a person."""
         trigger = Trigger("person", asyncio.get_running_loop().time(), name=by)
         if self._queue is not None:
             self._queue.add(key, priority=Priority.HIGH, trigger=trigger)
@@ -172,7 +172,7 @@ class Controller:
     async def run(self) -> None:
         """Work until stopped; a controller runs once.
 
-        Raises an `ExceptionGroup` with what a source raised.
+        Raises an `ExceptionGroup` with the exceptions of sources.
         """
         if self._state is ControllerState.STOPPED:
             return  # stopped before it was started

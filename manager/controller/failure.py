@@ -94,7 +94,7 @@ _particulars = re.compile(r""" "[^"]*" | '[^']*' | (?:[^\W0-9]|[.-])*[0-9][\w.-]
 
 
 class Failure(IntEnum):
-    """Kinds of failed reconciles. A group of exceptions is of the highest kind among them."""
+    """The kinds of failed reconciles. A group of exceptions is of the highest kind among them."""
 
     TERMINAL = 0
     """No retry can mend it: the reconciler says so, or its own object is not of its model's shape."""
@@ -115,7 +115,7 @@ class Failure(IntEnum):
     def of(
         cls, error: BaseException, *, primary: GroupVersionKind | None = None, key: ObjectKey | None = None
     ) -> Failure:
-        """Classify what a reconciler raised when it was called with `key`, the key of a `primary`."""
+        """Classify a reconciler's exception for `key`, the key of a `primary`."""
         if isinstance(error, BaseExceptionGroup):
             return max(cls.of(each, primary=primary, key=key) for each in error.exceptions)
         if isinstance(error, TerminalError):
@@ -131,7 +131,7 @@ class Failure(IntEnum):
 
     @property
     def has_traceback(self) -> bool:
-        """Whether the place it was raised at belongs in the log."""
+        """Return whether the log needs the traceback."""
         return self >= Failure.UNEXPECTED
 
 
@@ -400,7 +400,7 @@ class Troubles:
         self._queue.add(awaited.probe, priority=Priority.LOW, after=awaited.pause.next(), trigger=trigger)
 
     def _leave(self, key: Request, trouble: Trouble, then: str | None) -> None:
-        """`key` waits no more for what it waited for, but for what is to follow, if anything."""
+        """End the wait of `key` for one dependency, and begin its wait for `then`, if any."""
         name = trouble.cause.awaited
         if name is None:
             return

@@ -10,7 +10,7 @@ from manager.controller.reconciler import Request
 
 
 class RateLimiter(Protocol):
-    """Says when the next reconcile may start. `manager.util.rate_limit.TokenBucket` is one."""
+    """A limiter that decides when the next reconcile may start, such as `TokenBucket`."""
 
     async def acquire(self) -> None:
         """Wait for permission to start; waiters may be cancelled. An exception from here ends the process."""

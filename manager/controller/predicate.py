@@ -142,7 +142,7 @@ def _is_present(record: Record | None) -> bool:
 
 
 def _is_replaced(event: CacheEvent) -> bool:
-    """Whether another object of the same name has taken the place of the old one, unseen in between."""
+    """Return whether another object of the same name has replaced the old one between two events."""
     return event.old is not None and event.new is not None and event.new.uid != event.old.uid
 
 

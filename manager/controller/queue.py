@@ -23,7 +23,7 @@ C_contra = TypeVar("C_contra", bound=Hashable, contravariant=True)
 
 
 class RetryBackoff(Protocol[C_contra]):
-    """Says how long a key waits after a failure. `KeyBackoff` is one.
+    """A policy that says how long a key waits after a failure. `KeyBackoff` is one.
 
     Its methods are called in the event loop, and must be quick. If they raise, or return a delay that is not
     a number of seconds, the process ends.
@@ -46,7 +46,7 @@ class RetryBackoff(Protocol[C_contra]):
 
 
 class KeyBackoff(Generic[K]):
-    """Counts each key's failures, and returns the wait after each.
+    """A counter of each key's failures, which returns the wait after each.
 
     The wait grows only after it has been waited out. A failure before that, of an attempt with another cause,
     does not change the time of the next one. Otherwise an object that changes often during an outage of
@@ -119,7 +119,7 @@ _SLACK = 64
 
 
 class DelayedItems(Generic[K]):
-    """Hands each item back when it is due, with one timer of the loop for all of them.
+    """A heap of delayed items that returns each when it is due, with one timer of the loop for all of them.
 
     An item leaves early by `cancel`. Its entry then stays in the heap as a dead one, recognised by a time
     that is no longer the item's; the heap is rebuilt before dead entries outnumber the living, so that a
@@ -206,7 +206,7 @@ _Level: TypeAlias = "OrderedDict[K, QueueItem[K]]"
 
 
 class ReadyItems(Generic[K]):
-    """Higher priorities first, in order of arrival within one, and no priority ever starves another.
+    """Ready items: higher priorities first, by arrival within each, and no priority ever starves another.
 
     Once the first item of a lower priority has waited `ageing` seconds, at least one turn in `AGED_TURN` goes
     to such an item, the longest-waiting first. So an item with n others in front of it at or below its
@@ -235,7 +235,7 @@ class ReadyItems(Generic[K]):
         return max((now - _waiting_since(level) for level in self._levels.values() if level), default=0.0)
 
     def push(self, item: QueueItem[K]) -> None:
-        """Put `item` last among those of its priority."""
+        """Put `item` last in its priority."""
         self._levels[item.priority][item.key] = item
         self.length += 1
 
@@ -282,7 +282,7 @@ def _waiting_since(level: _Level[K]) -> float:
 
 
 class QueueMetrics:
-    """Records what happens to a queue; each is a bound method, because they run for every key."""
+    """The metrics of a queue; each is a bound method, because they run for every key."""
 
     __slots__ = ("_metrics", "_name", "added", "retried", "waited", "worked")
 
@@ -313,16 +313,16 @@ class QueueMetrics:
 
 
 class WorkQueue(Generic[K]):
-    """Keys to be worked on: each is in here once, and with one worker at a time.
+    """A queue of keys to work on: it has each key once, and hands it to one worker at a time.
 
     A key that is added while it is worked on is handed out again after `done`, so that no change goes
-    unseen. Adding a key that waits already changes nothing but for the better: the higher of the two
+    unseen. Adding a waiting key can only raise its priority or bring its time forward: the higher of the two
     priorities and the earlier of the two times count. A delayed key that is added without a delay is
-    therefore ready at once, and its old time is gone: the run that comes now decides anew when to come back.
+    therefore ready at once, and its old time is gone: the next reconcile decides anew when to come back.
 
-    Higher priorities go first, and none starves: `ReadyItems` says what is promised.
+    Higher priorities go first, and none starves: see `ReadyItems`.
 
-    All methods but `get` return at once. To be made and used in one running event loop.
+    All methods but `get` return at once. Make and use a queue in one running event loop.
     """
 
     def __init__(
@@ -361,10 +361,10 @@ class WorkQueue(Generic[K]):
         trigger: Trigger | None = None,
         cause: Hashable | None = None,
     ) -> None:
-        """Ask for `key` to be worked on, `after` seconds from now.
+        """Request work on `key`, `after` seconds from now.
 
-        `trigger` is what asks for it, for the record of its run, and `cause` what `discard_if_only` would
-        know it by. Does nothing once the queue is shut down.
+        `trigger` explains the request in the reconcile record, and `cause` identifies it for
+        `discard_if_only`. Does nothing once the queue is shut down.
         """
         if self._closed:
             return
@@ -404,9 +404,9 @@ class WorkQueue(Generic[K]):
         return delay
 
     def discard_if_only(self, key: K, causes: AbstractSet[Hashable]) -> bool:
-        """Not run `key` again, which is being worked on, if nothing but `causes` has asked for that since.
+        """Drop the next work on `key`, which is in progress, if only `causes` have requested it since.
 
-        Answers whether that was so. What was asked for at a later time stays.
+        Returns whether they have. Requests for a later time stay.
         """
         item = self._items.get(key)
         if item is None or item.due is not None or item.causes is None or not item.causes <= causes:
@@ -459,7 +459,7 @@ class WorkQueue(Generic[K]):
             self._offer(item)
 
     def is_held(self, key: K) -> bool:
-        """Whether `hold` was called for it."""
+        """Return whether `hold` was called for the key."""
         return key in self._held
 
     @property
@@ -479,7 +479,7 @@ class WorkQueue(Generic[K]):
         return None if item is None or item.due is not None or key in self._in_progress else item
 
     def shut_down(self) -> None:
-        """Take no more keys, and drop those that wait. May be called again."""
+        """Take no more keys, and drop the waiting ones. May be called again."""
         self._closed = True
         self._delayed.clear()
         self._items.clear()
@@ -488,7 +488,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def is_shut_down(self) -> bool:
-        """Whether `shut_down` was called."""
+        """Return whether `shut_down` was called."""
         return self._closed
 
     def depth(self, priority: Priority) -> int:
@@ -506,7 +506,7 @@ class WorkQueue(Generic[K]):
         return len(self._in_progress)
 
     def oldest(self) -> float:
-        """For how many seconds the first of those that could be handed out now has waited."""
+        """Return for how many seconds the first key that could be handed out now has waited."""
         return self._ready.oldest(self._loop.time())
 
     def next_retry(self) -> float:

@@ -83,7 +83,7 @@ class Source:
     """What keeps it from delivering, in words for people; None when nothing does."""
 
     async def wait_synced(self) -> None:
-        """Return once a reconciler can rely on seeing what exists, however long that takes."""
+        """Wait until a reconciler can rely on seeing all existing objects, however long that takes."""
 
     async def run(self, queue: WorkQueue[Request]) -> None:
         """Add to `queue` until cancelled. What it raises ends the process."""
@@ -283,7 +283,7 @@ class ChannelSource(Source):
             self._queue.add(request, priority=priority, after=after, trigger=trigger)
 
     async def run(self, queue: WorkQueue[Request]) -> None:
-        """Pass on what was kept, and then what is sent, until cancelled."""
+        """Pass on the stored requests, and then new ones, until cancelled."""
         self._queue = queue
         for request, (priority, trigger) in self._kept.items():
             queue.add(request, priority=priority, trigger=trigger)
@@ -295,7 +295,7 @@ class ChannelSource(Source):
 
 
 class TickerSource(Source):
-    """Asks for the same things again and again, for what no watch tells about."""
+    """A source that requests the same objects periodically, for changes that no watch reports."""
 
     def __init__(
         self,

@@ -103,7 +103,7 @@ class ControllerMetrics:
 
 
 class Workers:
-    """Call the reconciler for one key of the queue after the other, and answer to the queue for it.
+    """Workers, which call the reconciler for one key of the queue after the other.
 
     | outcome                      | counted as          | back-off  | next run                 |
     |------------------------------|---------------------|-----------|--------------------------|
@@ -116,8 +116,8 @@ class Workers:
     | an exception of a faulty program | error, and panic | grows    | after the back-off       |
     | too slow                     | error, and timeout  | grows     | after the back-off       |
 
-    A change always runs it again, and at once. An object that waits for something that does not answer may
-    run before its back-off is over (`Troubles`).
+    A change always runs it again, and at once. An object that waits for a dependency to answer may run before
+    its back-off is over (`Troubles`).
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class Workers:
         return [request for request, run in self._running.items() if run.started < since]
 
     async def run(self, name: str, count: int) -> None:
-        """Have so many workers work, each a task named after `name`, until the queue is shut down."""
+        """Run workers, each a task named after `name`, until the queue is shut down."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._tasks = [
@@ -193,7 +193,7 @@ class Workers:
             each.cancel()
 
     async def _work(self, name: str) -> None:
-        """Reconcile what the queue gives, one key after the other."""
+        """Reconcile the queue's keys, one after the other."""
         task, queue = asyncio.current_task(), self._queue
         assert task is not None
         # A reconciler may swallow a cancellation, but it does not get to go on.
@@ -293,7 +293,7 @@ class Workers:
         own_writes: AbstractSet[Hashable] | None,
         log: FilteringBoundLogger,
     ) -> str:
-        """Answers in a word what came of it."""
+        """Call the reconciler once; return the outcome in a word."""
         limit = self._deadlines.start(math.inf if self._timeout is None else self._timeout)
         try:
             try:
@@ -416,7 +416,7 @@ class Workers:
 
 
 def _is_meant_for_worker(error: BaseException) -> bool:
-    """Whether it has to end the worker, and is not just how the reconcile failed."""
+    """Return whether the exception has to end the worker, rather than count as a failed reconcile."""
     if isinstance(error, asyncio.CancelledError):
         # Without anyone having cancelled this task, it comes from something that the reconciler waited for.
         task = asyncio.current_task()

@@ -75,7 +75,7 @@ class LeaseSet(Protocol):
 
 
 class LeaseClient:
-    """Reads and writes one Lease. Every method raises KubeError.
+    """A client of one Lease. Every method raises KubeError.
 
     A write whose error says nothing about its effect (a connection lost, a deadline, a failing server) may
     have happened, or may still happen: the resourceVersion it carries makes that harmless.
@@ -118,7 +118,7 @@ class LeaseClient:
     async def claim(
         self, lease: Lease, *, identity: str, timing: LeaseTiming, timeout: float
     ) -> tuple[Lease, float]:
-        """Write the lease as held by `identity` from now on; return what is stored, and when it was sent."""
+        """Write the lease as held by `identity` from now on; return the stored lease and the sending time."""
         wanted = lease.claimed(identity=identity, seconds=timing.lease_seconds, now=clock.now())
         sent = clock.monotonic()
         return await self.write(wanted.sent(timing.clock, sent), timeout=timeout), sent

@@ -1,4 +1,4 @@
-"""The Leases as the server last showed them: who holds each, and since when it has been silent."""
+"""The Leases as the server last showed them: the holder of each, and how long it has been silent."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ class LeaseObservation:
         return self._newest
 
     def saw(self, lease: Lease, *, now: float) -> bool:
-        """Note the lease as read or watched; False if its holder, who was known to be alive, has renewed it.
+        """Record a lease that was read or watched; return False if a live holder has renewed it.
 
-        An older version than the one known is ignored, and a reason to look: it came late, or the history was
-        rewound, and all that follows is older too.
+        A version older than the known one is ignored, and the lease must be read again: it came late, or the
+        history was rewound, and all that follows is older too.
         """
         if self._is_stale(lease):
             self.doubt()
@@ -97,9 +97,9 @@ class LeaseObservation:
             self.saw_none()
 
     def saw_none(self) -> None:
-        """Note that the server has no such lease.
+        """Record that the server has no such lease.
 
-        A deletion is no release: its holder may still be at work, and will create it again.
+        A deletion is no release: the holder may still be at work, and will create the lease again.
         """
         self._gone = True
         self._current = True
@@ -114,7 +114,7 @@ class LeaseObservation:
 
     @property
     def doubtful(self) -> bool:
-        """Whether it has to be seen again before the next claim."""
+        """Return whether the lease must be read again before the next claim."""
         return not self._current
 
     @property
@@ -132,7 +132,7 @@ class LeaseObservation:
         return now - self.expires_at
 
     def claimable(self, now: float) -> bool:
-        """Whether to try to take the lease now."""
+        """Return whether to try to take the lease now."""
         return self._current and now >= self.claimable_at() - TIMER_ERROR
 
     def claimable_at(self) -> float:
@@ -166,7 +166,7 @@ _LONGEST_PAUSE = 30
 
 
 class LeaseWatcher:
-    """Observes some Leases while it runs.
+    """An observer of some Leases, while it runs.
 
     One task watches them, which shows a release at once. Another one reads them, once each retry period at
     most, whenever the watch has been silent for longer than renewals allow. So neither a dead watch nor a
@@ -207,9 +207,9 @@ class LeaseWatcher:
         return self._views[name]
 
     def listen(self, listener: Callable[[bool], None]) -> None:
-        """Call `listener` with each news from the server: with True after a read, with False by the watch.
+        """Call `listener` on each change that the server reports: with True after a read, False by the watch.
 
-        A renewal by a holder that was known to be alive is no news: times only move further away.
+        A renewal by a live holder does not count: it only moves times further away.
         """
         self._listeners.append(listener)
 

@@ -1,4 +1,4 @@
-"""Kubernetes Events: what a person sees at the end of `kubectl describe`."""
+"""Kubernetes Events, which people see at the end of `kubectl describe`."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ class EventRecorder:
         self._filled.set()
 
     def _put_aside(self, series: Series) -> None:
-        """Have it tried again when its time has come, and others before; or no more, if that was often."""
+        """Retry a series after a delay, behind other series; drop it after too many failures."""
         if series.waiting:
             return  # it has happened again meanwhile
         series.failures += 1
@@ -316,7 +316,7 @@ class EventRecorder:
 
 
 def _is_namespace_gone(error: KubeError) -> bool:
-    """Whether the namespace is not there any more, or is being deleted."""
+    """Return whether the error says that the namespace is gone or being deleted."""
     if isinstance(error, NotFound):
         return error.details.get("kind") == "namespaces"
     return isinstance(error, ApiError) and error.is_namespace_terminating
@@ -329,7 +329,7 @@ _DEFAULT_NAMESPACE = "default"
 
 
 class EventSink:
-    """Writes a series as a `v1` Event: created once, patched when it goes on."""
+    """A writer of series as `v1` Events: created once, patched when the series continues."""
 
     def __init__(self, transport: Transport, *, component: str, instance: str) -> None:
         self._transport = transport
