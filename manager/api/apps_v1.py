@@ -48,7 +48,7 @@ class Deployment(Resource, group="apps", version="v1", plural="deployments"):
 
     @property
     def is_available(self) -> bool:
-        """Return whether it says that enough of its pods are up."""
+        """Return whether the Deployment reports that enough of its pods are up."""
         return any(each.type == "Available" and each.status == "True" for each in self.status.conditions)
 
     def is_rolled_out(self, size: int) -> bool:
@@ -69,9 +69,9 @@ class Deployment(Resource, group="apps", version="v1", plural="deployments"):
         return None
 
     def problem(self, size: int, pods: Sequence[PodHealth] = ()) -> Problem | None:
-        """Return what keeps `size` replicas from being ready: of its pods (see `ctx.pods`), or its `failure`.
+        """Return why fewer than `size` replicas are ready: a problem of `pods` (`ctx.pods`), or `failure`.
 
-        A pod's own problem says more than a Deployment's that its pods do not become ready in time.
+        A pod's own problem says more than a Deployment's message that pods do not become ready in time.
         """
         of_pods = problem_of_pods(pods, missing=self.status.ready_replicas < size)
         failure = self.failure

@@ -74,10 +74,10 @@ class Secret(Resource, group="", version="v1", plural="secrets"):
 
 
 def fold_string_data(wire: dict[str, Any]) -> dict[str, Any]:
-    """Put what a Secret has as text into its `data`, as the server would; change nothing else.
+    """Move a Secret's `stringData` into its `data`, as the server would; change nothing else.
 
-    The server remembers `stringData` of no apply, so it would not remove what is no longer in there. What is
-    no text stays, and the server says so.
+    The server does not remember `stringData` of an apply, so it would not remove keys that a later apply
+    leaves out. Values that are not text stay, and the server reports them.
     """
     texts = wire.get("stringData")
     if isinstance(texts, dict) and all(isinstance(each, str) for each in texts.values()):

@@ -1,4 +1,4 @@
-"""The base of every kind, and who owns an object."""
+"""The base of every kind, and the owner references of objects."""
 
 from __future__ import annotations
 
@@ -90,11 +90,11 @@ class Resource(ApiModel):
             _set(self, "_origin", stored.origin)
 
     def take(self, stored: Resource, *, sent: Mapping[str, Any]) -> None:
-        """Take what the answer to a write says that has changed, and its origin; in place.
+        """Take over the changes in the answer to a write, and its origin; in place.
 
-        Fields that were changed here stay: they are changes of that from now on. Nested models, lists and
-        maps stay the same objects. `sent` has the JSON of the fields that the write could change, as it was
-        then, by their names in JSON.
+        Fields that were changed here stay, and count as changes of that state from now on. Nested models,
+        lists and maps stay the same objects. `sent` has the JSON of the fields that the write could change,
+        as it was then, by their names in JSON.
         """
         if stored is self or stored.origin is None:
             return
@@ -182,10 +182,11 @@ def reference_to(owner: Resource, child: ObjectMeta) -> dict[str, Any]:
 def recommended_labels(
     owner: Resource, program: str, *, name: str = "", component: str = "", part_of: str = ""
 ) -> dict[str, str]:
-    """Kubernetes' recommended labels for what `program` keeps for `owner`; tools group objects by them.
+    """Return Kubernetes' recommended labels for `program`'s objects for `owner`; tools group objects by them.
 
-    `name` is the application's, by default the owner's kind in lower case; `component` is its role in what it
-    is `part_of`. An owner's name of more than 63 characters cannot be in a label: the server refuses it.
+    `name` is the application's, by default the owner's kind in lower case; `component` is its role in the
+    application `part_of`. An owner's name of more than 63 characters does not fit a label: the server refuses
+    it.
     """
     labels = {
         "name": name or owner.gvk.kind.lower(),

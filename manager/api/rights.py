@@ -27,7 +27,7 @@ _DECLARATIONS = {"reads": ("list", "watch"), "owns": ("get", "create", "patch", 
 
 
 class Undeclared(TypeError):
-    """An operator does what it has not declared; the message names the declaration, and no content."""
+    """An action of an operator without a declaration; the message names the declaration, and no content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,9 @@ def advice_for(missing: RbacRule) -> str:
 
 
 def line_that_asks() -> str:
-    """Return file and line of the caller of the library; empty where the library runs by itself.
+    """Return file and line of the caller of the library; empty if the library runs by itself.
 
-    It is looked for in the present task alone.
+    It searches the present task alone.
     """
     frame: FrameType | None = currentframe()
     while frame is not None and not frame.f_code.co_filename.startswith(_LOOP):

@@ -24,7 +24,7 @@ SERVER_DEFAULT = "x-server-default"
 
 @dataclass(frozen=True, slots=True)
 class SchemaMark:
-    """Changes the JSON schema of the type it annotates, and costs nothing where no schema is generated."""
+    """A change of the JSON schema of the annotated type, at no cost where no schema is generated."""
 
     change: Callable[[JsonSchema], None]
 

@@ -192,7 +192,7 @@ def _health_served(manager: Manager, settings: Settings) -> AbstractAsyncContext
 
 
 async def _add_routes(manager: Manager, server: Server | None) -> None:
-    """Serve the routes of operators beside `/metrics`."""
+    """Serve the routes of operators on the server of `/metrics`."""
     if server is not None:
         await server.add_routes(manager.routes)
     elif manager.routes:
@@ -200,7 +200,7 @@ async def _add_routes(manager: Manager, server: Server | None) -> None:
 
 
 def _has_own_certificate(settings: Settings) -> bool:
-    """Return whether the console needs none of the webhooks: it has another, or is for this machine alone."""
+    """Return whether the console has another certificate than the webhooks', or serves this machine alone."""
     return settings.metrics_cert_path is not None or _is_local(settings)
 
 

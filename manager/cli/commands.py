@@ -21,7 +21,7 @@ GROUP = "operator_manager.commands"
 
 
 class Invocation:
-    """The program that runs, and its operators, for the command that is asked for."""
+    """The running program and its operators, for the command that the user has called."""
 
     def __init__(
         self, program: Program, operators: Sequence[AnyOperator] | Callable[[], Sequence[AnyOperator]] = ()

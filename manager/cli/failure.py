@@ -1,4 +1,4 @@
-"""Whether there is an API server that knows us, and what ended the process, in one line."""
+"""The first contact with the API server, and one-line messages for errors that end the process."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class ServerWait:
 
 @contextmanager
 def ended_in_one_line() -> Iterator[None]:
-    """Turn an error whose message alone tells a person what to do into a `ClickException`."""
+    """Turn an error whose message alone is enough for people into a `ClickException`."""
     try:
         yield
     except Exception as error:
@@ -149,7 +149,7 @@ def cause_of(error: BaseException) -> BaseException:
 
 
 def is_expected(error: BaseException) -> bool:
-    """Return whether the message alone tells a person what to do; else the traceback is needed as well."""
+    """Return whether the message alone is enough for people; else the traceback is needed as well."""
     return isinstance(
         error, ServerUnusable | CannotStart | KubeError | LeadershipLost | OSError | SettingsError
     )

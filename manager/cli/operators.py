@@ -98,7 +98,7 @@ def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:
 
 
 def installed_operators(operators: Sequence[AnyOperator], program: Program) -> dict[AnyOperator, str]:
-    """Return the operators that are installed for `program` beside its own, each with its package.
+    """Return the operators that are installed for `program` in addition to its own, each with its package.
 
     They are in the order of their entry points' names. Raises `OperatorUnusable` for one that cannot be
     loaded, or is no operator.
@@ -142,7 +142,7 @@ def enabled_operators(
 
 
 def check_names(operators: Sequence[AnyOperator], names: Iterable[str], *, where: str) -> None:
-    """Raise `SettingsError` for the first of `names` that no operator has; `where` says who gave them."""
+    """Raise `SettingsError` for the first of `names` that no operator has; it names the source `where`."""
     known = [operator.name for operator in operators]
     for name in names:
         if name not in known:
@@ -194,7 +194,7 @@ def declared_settings(operators: Sequence[AnyOperator], program: Program) -> tup
 
 
 def owned_by(operators: Sequence[AnyOperator]) -> dict[GroupVersionKind, list[GroupVersionKind]]:
-    """For each operator's kind those that it says its objects own."""
+    """Return the declared kinds of children for each operator's kind."""
     owned: dict[GroupVersionKind, list[GroupVersionKind]] = {}
     for operator in operators:
         kinds = owned.setdefault(operator.kind.gvk, [])

@@ -53,7 +53,7 @@ _AT_ONCE = 8
 
 
 class _Asked(NamedTuple):
-    """The arguments of `plan` beside its objects."""
+    """The arguments of `plan`, without its objects."""
 
     namespace: str | None
     """Of objects whose file names none; None is that of the context."""

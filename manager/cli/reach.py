@@ -1,4 +1,4 @@
-"""Whether the API server reaches this process on 127.0.0.1: tried, before it is told of webhooks there."""
+"""A test whether the API server reaches this process on 127.0.0.1, before webhooks are registered there."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def _listener() -> AsyncIterator[tuple[int, asyncio.Event]]:
 
 
 def _is_free(port: int) -> bool:
-    """Return whether a server can listen there."""
+    """Return whether a server can listen on the address."""
     try:
         socket.create_server((_HOST, port)).close()
     except OSError:
@@ -107,9 +107,9 @@ def _is_free(port: int) -> bool:
 
 
 async def _call(transport: Transport, name: str, port: int, called: asyncio.Event) -> bool:
-    """Have the API server call a webhook at `port`; return whether it finds the port closed.
+    """Make the API server call a webhook at `port`; return whether it finds the port closed.
 
-    The webhook is for one ConfigMap alone, which is created as a dry run, and goes at the end.
+    The webhook is for one ConfigMap alone, which is only created as a dry run. It is removed at the end.
     """
     token = secrets.token_hex(8)
     label = {name: token}

@@ -1,4 +1,4 @@
-"""Whether webhooks are served, how, and what runs for that."""
+"""The decision whether and how to serve webhooks, and the tasks that this takes."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ async def add_webhooks(
     transport: Transport,
     config: ClusterConfig,
 ) -> None:
-    """Have the manager serve the webhooks of all `operators`, whether they run or not: the API server asks.
+    """Make the manager serve the webhooks of all `operators`, since the API server calls also idle ones'.
 
-    Raises `RegistrationError` for webhooks that do not fit, and `SettingsError` for authorities of clients
-    that cannot be read.
+    Raises `RegistrationError` for webhooks that do not fit, and `SettingsError` for client authorities that
+    cannot be read.
     """
     webhooks = webhooks_of(operators)
     if not webhooks:
@@ -125,7 +125,7 @@ class _Served:
                 raise SettingsError(f"--webhook-client-ca-file: {error}") from error
 
     def runnables(self, way: Way, address: BindAddress, url: str | None) -> list[Runnable]:
-        """Build the server and its certificate, and return what has to run for them."""
+        """Build the server and its certificate, and return the tasks to run for them."""
         # Imported here: a process without webhooks does not need these modules.
         from manager.webhook.endpoints import endpoints_of  # noqa: PLC0415
         from manager.webhook.server import WebhookServer  # noqa: PLC0415
@@ -150,7 +150,7 @@ class _Served:
 
 
 class _Later:
-    """Turns webhooks on once the API server, which was too slow at the start, has called this process."""
+    """A task that turns webhooks on once the API server, too slow at the start, has called this process."""
 
     def __init__(self, served: _Served) -> None:
         self._served = served
@@ -176,7 +176,7 @@ class _Later:
                 await self._run(leader_only=False)
 
     async def lead(self) -> None:
-        """Run in the leader what the webhooks need there."""
+        """Run the leader's tasks for webhooks."""
         await self._run(leader_only=True)
 
     async def _run(self, *, leader_only: bool) -> None:

@@ -100,7 +100,7 @@ class Applied(NamedTuple, Generic[R]):
     """The result of an apply.
 
     Attributes: `object` as the server has it now; `previous` as it was before, None unless it was changed;
-    `outcome`; `conflicts`, the fields that others had set to something else, and who.
+    `outcome`; `conflicts`, the fields that other managers had set to other values, with these managers.
     """
 
     object: R
@@ -111,10 +111,10 @@ class Applied(NamedTuple, Generic[R]):
 
 @dataclass(slots=True)
 class ChildLabel:
-    """A label that children have of their owner's UID, so that a selector finds those of some owners.
+    """A label of children with their owner's UID, so that a selector finds the children of some owners.
 
-    While `is_set`, each apply sets it. Else it stays where it is and is true: to remove it would be a write
-    for each child.
+    While `is_set`, each apply sets it. Otherwise apply keeps the label where it is correct: removing it would
+    take a write for each child.
     """
 
     key: str
@@ -123,7 +123,7 @@ class ChildLabel:
 
 
 class Applier(Writer):
-    """Applies the fields of one object, and leaves all other fields to others."""
+    """A client that applies the fields of one object, and leaves all other fields to other managers."""
 
     def __init__(
         self,
@@ -268,9 +268,10 @@ class Applier(Writer):
         force: bool,
         dry_run: bool,
     ) -> Written:
-        """Apply over an object that is there; with `taken_over`, entries of managedFields join ours first.
+        """Apply over an existing object; with `taken_over`, entries of managedFields join ours first.
 
-        It is sent with `force` a second time if others have set the fields: only a refusal says who.
+        If other managers have set the fields, a second request uses `force`: only a refusal names the
+        managers.
         """
         if taken_over:
             found = await self._read_stored(kind, key)
@@ -296,8 +297,9 @@ class Applier(Writer):
     ) -> bytes:
         """Try an apply before entries join ours, so that a refusal changes nothing, not even the record.
 
-        A dry run of the apply itself keeps what the other entries own, and may be refused for that: two ports
-        of one name. So a patch is tried that removes it. Returns what the server would store.
+        A dry run of the apply itself keeps the fields of the other entries, and may be refused for them: two
+        ports of one name, for example. So this tries a patch that removes them. Returns the object that the
+        server would store.
         """
         ours, others = self._shares(kind, there, given_up)
         patch, _, releases, _ = repair_patch(there, wanted, ours, others)
@@ -330,10 +332,10 @@ class Applier(Writer):
         *,
         dry_run: bool,
     ) -> Written:
-        """Do what a refused apply would do, in one patch, without the items of others that are in its way.
+        """Make the changes of a refused apply by a patch, which also removes conflicting items of others.
 
-        Raises the refusal if it has another cause (see `repair`), or what the server says of the patch as a
-        dry run, and remembers that for a while. Nothing has been changed then.
+        Raises the refusal if it has another cause (see `repair`), or the server's answer to a dry run of the
+        patch, and remembers that answer for a while. Nothing has been changed then.
         """
         uid, candidates = live["metadata"]["uid"], refused_lists(refusal.details)
         state = hash((encoded, _content(live)))
@@ -394,7 +396,7 @@ class Applier(Writer):
             self._refuse_foreign(kind, key, _decoded(kind, found), owner)
 
     async def _correct(self, obj: R, patch: Callable[[], Awaitable[R]]) -> Applied[R]:
-        """Have `patch` write the metadata that was changed in an object; see `Client.correct`."""
+        """Write the changed metadata of an object by `patch`; see `Client.correct`."""
         assert obj.origin is not None
         kind, key, uid = type(obj), obj.key, obj.metadata.uid
         wanted = _wanted(obj, None, None)["metadata"]
@@ -436,10 +438,10 @@ class Applier(Writer):
         field_manager: str = "",
         creates: bool = False,
     ) -> bytes:
-        """PATCH the object by server-side apply; the object as stored.
+        """Send a server-side apply as PATCH; return the object as stored.
 
-        `creates` says that the body cannot change an object that is there. Raises ApplyConflict, and
-        BadRequest for what does not fit the schema.
+        `creates` says that the body cannot change an existing object. Raises ApplyConflict, and BadRequest
+        for a body that does not fit the schema.
         """
         mapping = await self._mapper.resolve(kind.gvk)
         query = {
@@ -579,7 +581,7 @@ class Applier(Writer):
     def _holds(
         self, wanted: dict[str, Any], encoded: bytes, live: dict[str, Any], entries: OwnEntries
     ) -> bool:
-        """Return whether the object has all that is wanted, under our name."""
+        """Return whether the object has all wanted fields, under our name."""
         if entries.created is not None:
             if entries.created_by != creator_name(self.field_manager, encoded):
                 return False
@@ -596,7 +598,7 @@ class Applier(Writer):
         return holds(_fields(orjson.loads(encoded)), live, owned, exact=exact)
 
     def _settle(self, after: dict[str, Any], encoded: bytes) -> None:
-        """Take note of how the server spells what we have just written."""
+        """Remember the object as the server has stored it after our write."""
         own = own_entries(
             after["metadata"].get("managedFields", ()), self.field_manager, self.former_managers
         )
@@ -640,17 +642,17 @@ class Applier(Writer):
 class _Settled:
     """Objects as they were right after we wrote them.
 
-    They had what we wanted then, so as long as neither what is wanted changes, nor the object (its status
-    aside), nor what of it is ours, there is nothing to write again. That costs a third of finding it out by
-    comparison. And no comparison without the schema can know of a value that the server spells in its own
-    way: it stores a quantity of "0.5" as "500m", and drops an empty list.
+    They had all wanted fields then. So there is nothing to write as long as the wanted fields, the object
+    (its status aside) and our part of it all stay the same. This check costs a third of a comparison. And no
+    comparison without the schema can recognise a value that the server spells in its own way: it stores a
+    quantity of "0.5" as "500m", and drops an empty list.
     """
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
     def note(self, uid: str, wanted: bytes, state: int | None = None) -> None:
-        """Note what is wanted of an object that has it now, and its state; None is whatever state."""
+        """Record the wanted fields of an object that has them now, and its state; None means any state."""
         if state is None:
             if self.wanted(uid) == hash(wanted):
                 return
@@ -666,7 +668,7 @@ class _Settled:
         return None if known is None else known[0]
 
     def knows(self, wanted: bytes, live: dict[str, Any], own: OwnEntries) -> bool:
-        """Return whether the object is as it was when it had what is wanted."""
+        """Return whether the object is unchanged since it had the wanted fields."""
         known = self._known.get(live["metadata"]["uid"])
         if known is None or known[1] == _UNKNOWN or known[0] != hash(wanted):
             return False

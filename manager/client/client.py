@@ -44,7 +44,7 @@ SHARED_LISTS = frozenset({"finalizers", "ownerReferences"})
 
 
 class Client(CachedReader, Applier):
-    """Reads come from the cache and cost no request. Writes are requests, and the next read sees them.
+    """A client whose reads come from the cache, without a request. Its next read sees each of its writes.
 
     Every write uses the client's field manager. Writes raise the ApiError tree: Conflict, Invalid, Forbidden
     and so on. A reconciler does not catch them; the controller retries. Reads of a kind that no controller
@@ -224,9 +224,9 @@ class Client(CachedReader, Applier):
     async def correct(self, obj: R) -> Applied[R]:
         """Write changed metadata of an object that was not applied; the outcome is as for `apply`.
 
-        For objects that are created, and later only labelled or given another owner. The outcome is RESTORED
-        if another client had set or removed what is changed now. Call it also when nothing has to be changed:
-        whoever removes a label leaves no name, so that only this tells a label that was there.
+        For objects that a program creates, and later only labels or gives another owner. The outcome is
+        RESTORED if another client had set or removed the changed metadata. Call it also without changes: a
+        client that removes a label leaves no trace, so only this call records that the label was there.
         """
         return await self._correct(obj, lambda: self.patch(obj))
 
@@ -370,16 +370,17 @@ class Client(CachedReader, Applier):
     async def watch(
         self, kind: type[R], *, namespace: str = "", label_selector: str = "", field_selector: str = ""
     ) -> AsyncIterator[LiveList[R]]:
-        """All objects that match, again and again, whenever one of them has changed; see `LiveList`.
+        """Watch all objects that match: yield a list of them after every change; see `LiveList`.
 
             async with client.watch(Pod, namespace="default", label_selector="app=web") as live:
                 async for pods in live: ...
 
-        For programs that look at a few objects for a while: it is a watch of its own. An operator declares
-        what it watches instead (`owns`, `watches`), and shares it. `namespace=""` means all namespaces.
+        For programs that look at a few objects for a while: each call opens its own watch. An operator
+        declares its watches instead (`owns`, `watches`), and shares them. `namespace=""` means all
+        namespaces.
 
-        Raises what the server answers to a first, small list: Forbidden, NoMatch, Unreachable and so on.
-        From then on the watch mends itself, whatever fails.
+        Raises the server's error for a first, small list: Forbidden, NoMatch, Unreachable and so on. From
+        then on the watch recovers from every failure.
         """
         await self.uncached.probe(
             kind, namespace=namespace, labels=label_selector, field_selector=field_selector

@@ -125,11 +125,12 @@ def version_patch(
     released: Sequence[Path],
     version: str,
 ) -> tuple[str, list[dict[str, Any]]] | None:
-    """Make one apply entry of those that have to be taken over from one other version of the kind.
+    """Prepare to merge the entries that one other version of the kind has to hand over.
 
-    Only the server can translate fields between versions. So an apply of what is wanted, under the name that
-    is returned, removes what that version had beside it, and books the rest in `version`; then the entry can
-    join ours. Return the name and the JSON patch before that apply, None when all entries are of one version.
+    Only the server can translate fields between versions. So an apply of the wanted object, under the
+    returned name, removes the other fields of that version, and records the rest in `version`; then the entry
+    can join ours. Return the name and the JSON patch before that apply, None when all entries are of one
+    version.
     """
     places = _taken_over(managed_fields, field_manager, former) if former else []
     versions = {str(managed_fields[place].get("apiVersion")) for place in places}
@@ -262,7 +263,7 @@ def _step_name(step: str) -> str:
 
 
 def release(there: Any, owned: Mapping[str, Any], kept: Sequence[Mapping[str, Any]]) -> None:
-    """Take out of a map, or a list, the fields that `owned` names, and none of `kept`."""
+    """Remove the fields that `owned` names, except those in `kept`, from a map or a list."""
     for path, below in owned.items():
         step: Any = path[2:]
         if path.startswith("f:") and isinstance(there, dict):
@@ -321,7 +322,7 @@ def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without(record: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return a record without a field, and without what only led to it."""
+    """Return a record without a field, and without the parents that this leaves empty."""
     step, rest = path[0], path[1:]
     if step not in record:
         return record
@@ -485,9 +486,10 @@ _read_often = lru_cache(maxsize=1024)(_read)
 
 
 def wants_otherwise(wanted: Any, live: Any, owned: Mapping[str, Any]) -> bool:
-    """Return whether a field that we have applied has still its value, and is not wanted with it any more.
+    """Return whether a field still has the value that we applied, and should have another or none.
 
-    Whoever changes a field becomes its owner. So what differs, and is owned by us, was applied by us.
+    A client that changes a field becomes its owner. So a field that differs, and that we own, is from our
+    apply.
     """
     for path, record in owned.items():
         if path == "." or record.__class__ is not dict:

@@ -48,7 +48,7 @@ class ListOptions(TypedDict, total=False):
 
 
 class _Reader:
-    """Finds the informer that a read is answered from."""
+    """A reader that finds the informer for a read."""
 
     _metadata_only = False
 
@@ -182,10 +182,10 @@ async def _matching(
 
 
 class ObjectList(list[R]):
-    """Objects that were read, without those that do not fit their model.
+    """Objects that were read, without the ones that do not fit their model.
 
-    One such object must not hide all others. If a missing object would be created or deleted, use
-    `complete()`.
+    One such object must not hide all others. Use `complete()` in code that creates or deletes missing
+    objects.
 
     Attributes: `undecodable` has an error for each object left out.
     """
@@ -225,7 +225,7 @@ def decode_at_once(raw: bytes, kind: type[R], key: ObjectKey, *, parsed: dict[st
 
 
 async def decode_records(informer: Informer, records: Iterable[Record], kind: type[R]) -> ObjectList[R]:
-    """Fresh objects; the informer counts those that are not of the kind's shape."""
+    """Decode fresh objects; the informer counts objects that are not of the kind's shape."""
     objects, undecodable, portions = [], [], Portions()
     for record in records:
         await portions.begin(len(record.raw))
@@ -238,7 +238,7 @@ async def decode_records(informer: Informer, records: Iterable[Record], kind: ty
 
 
 class CachedReader(_Reader):
-    """Whole objects, as the kind's model. The caller owns what it gets and may change it."""
+    """A reader of whole objects, as the kind's model. The caller owns the results and may change them."""
 
     def selecting(self, **selection: Unpack[SelectionOptions]) -> CachedReader:
         """Return a reader of the objects that are cached with this selection.
@@ -389,13 +389,13 @@ class LiveReader:
         field_selector: str | None = None,
         limit: int = PAGE,
     ) -> AsyncIterator[ObjectList[R]]:
-        """All objects that match, so many at a time, for what is too much to be held at once.
+        """Yield all objects that match in pages of `limit`, for lists too large to hold at once.
 
             async for pods in client.uncached.pages(Pod, limit=100): ...
 
-        The server shows all pages as of the first one, for some minutes. A reader slower than that goes on in
-        what there is by then: an object that was there all along comes once, one that came or went meanwhile
-        perhaps. Raises Gone where the server cannot do that, and ValueError for a limit below 1.
+        The server shows all pages as of the first one, for some minutes. A slower reader continues with the
+        objects of that later time: an object that was there all along comes once, one that came or went
+        meanwhile perhaps. Raises Gone if the server cannot do that, and ValueError for a limit below 1.
         """
         async for page in self.raw_pages(
             kind,
@@ -442,7 +442,7 @@ class LiveReader:
         labels: Labels = None,
         field_selector: str | None = None,
     ) -> None:
-        """Ask for one such object, to find out whether a list is possible at all; raises why it is not."""
+        """Request a list of one object, to find out whether lists are possible; raises the reason if not."""
         mapping = await self._mapper.resolve(kind.gvk)
         query = _query(1, labels, field_selector)
         await self._transport.request("GET", mapping.path(namespace), query=query)
@@ -513,7 +513,7 @@ class LiveList(Generic[R]):
             self._news.set()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Tell the reader, who would wait for ever."""
+        """Wake the reader, which would otherwise wait for ever."""
         if not task.cancelled():
             self._failure = task.exception()
             self._news.set()
