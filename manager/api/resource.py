@@ -12,7 +12,7 @@ from manager.api.merging import as_model_says, take_changes
 from manager.api.meta import GroupVersionKind, ObjectKey, ObjectMeta, OwnerReference
 from manager.api.model import ApiModel
 
-# Without the checks that pydantic makes of what is set.
+# Sets attributes without pydantic's checks.
 _set = object.__setattr__
 
 
@@ -27,7 +27,7 @@ class Resource(ApiModel):
     filled in, also where the server leaves them out, as in the items of a list.
     """
 
-    # A slot, because what pydantic does for a private attribute doubles the cost of decoding.
+    # A slot, because a private attribute of pydantic doubles the cost of decoding.
     __slots__ = ("_origin",)
 
     gvk: ClassVar[GroupVersionKind]

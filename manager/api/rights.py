@@ -104,6 +104,6 @@ def line_of(frame: FrameType, number: int) -> str | None:
         is_ours = file.startswith((_PYTHONS, "<")) and "site-packages" not in file
     if is_ours:
         return None
-    # As much of the path as the module's name has: what is before that differs by machine.
+    # The last parts of the path, as many as the module's name has: the parts before differ by machine.
     parts = Path(file).parts[-1 - module.count(".") :]
     return f"{'/'.join(parts)}:{number}"

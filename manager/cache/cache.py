@@ -47,9 +47,9 @@ class Cache:
         self._metrics = metrics
         self._rng = rng
         self._shared: dict[_Name, _Shared] = {}
-        # What was found in it, until it changes: each read asks.
+        # Results of `lookup`, until the informers change: every read calls it.
         self._looked_up: dict[tuple[GroupVersionKind, bool, Selection, bool], Informer] = {}
-        # What a write of a kind shows in.
+        # The informers that take in a write of a kind.
         self._of_kind: dict[GroupVersionKind, tuple[Informer, ...]] = {}
         self._watches: asyncio.TaskGroup | None = None
 

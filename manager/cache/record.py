@@ -354,7 +354,7 @@ def _rebuild(raw: bytes, values: Mapping[str, bytes]) -> bytes:
 
 
 def _join(members: dict[str, msgspec.Raw]) -> bytes:
-    # Joined and not encoded as a whole: an encoder's buffer is larger than what it holds.
+    # Joined instead of encoded as a whole: an encoder's buffer is larger than its content.
     return b"{%b}" % b",".join(
         b"%b:%b" % (msgspec.json.encode(name), value) for name, value in members.items()
     )

@@ -213,7 +213,7 @@ class Reflector:
         except (KubeError, TimeoutError) as failure:
             self._log.debug("could not list more", error=str(failure))
             return None
-        # A server that is behind may show what another replica has deleted since, or changed.
+        # A server that lags may show objects that another replica has changed or deleted since.
         return None if version < seen else version
 
     async def step(self) -> None:
@@ -307,7 +307,7 @@ class Reflector:
     async def _watch(self) -> State:
         async with self._events({"resourceVersion": str(self._sink.version)}) as events:
             self.problem = None
-            # Nothing may happen for long; a watch that ends at once is none that anybody should be told of.
+            # A quiet watch is normal; one that ends at once does not count as working again.
             lasts = asyncio.get_running_loop().call_later(SPACING, self._follows_again)
             try:
                 await self._follow(events)
@@ -520,7 +520,7 @@ class Reflector:
             delay = min(delay, NOT_SERVED_CAP)
         if rule.reason != EXPIRED:  # the list that follows tells whether there is a problem
             self._failures += 1
-        # A watch that breaks once, and can be opened again soon, is nothing that anybody should be told of.
+        # A watch that breaks once, and reopens soon, is not worth a log line.
         if self._failures > 1 or not self._sink.synced.is_set() or delay > UNNOTICED:
             self.problem = f"{self._spec.resource}: {_explain(failure)}"
         return delay

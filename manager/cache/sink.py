@@ -111,7 +111,7 @@ class Sink:
         held = self._store.records.get(record.key)
         same = held is not None and (held.uid, held.version) == (record.uid, record.version)
         if held is not None and same and not self._restored:
-            record = held  # so that a new list of what is already known takes no memory
+            record = held  # so that a new list of known objects takes no memory
         self._listed[record.key] = record
         if not self.synced.is_set():
             # No reader relies on the content yet, and publishing each object as it arrives spreads the work.
@@ -146,7 +146,7 @@ class Sink:
             # The object may have been taken before: a label has changed, say.
             if taken or arrival.key in self._store.records:
                 changes = self._store.remove(self.decoder.take(arrival)[0])
-        # A converging process is mostly told of its own writes, which it knows already.
+        # Most events of a converging process repeat its own writes, which the store has already.
         elif (
             self.filter is None or not self.filter.knows(arrival.meta, arrival.version)
         ) and self._store.is_news(arrival.key, arrival.uid, arrival.version):

@@ -70,7 +70,7 @@ def index_by(path: str) -> IndexFunction:
         try:
             value = at_the_end(decode(record.raw))
         except (msgspec.DecodeError, AttributeError):
-            return ()  # stored under another schema (who reads it finds out what is wrong), or a null
+            return ()  # stored under another schema (its reader reports the error), or a null
         return () if value is None or value == "" else (_text(value),)
 
     def values_of_lists(record: Record, _: Meta) -> Iterable[str]:
@@ -401,7 +401,7 @@ class Store:
         others_of_labels = Selector(rest)
         return [record for record in records if others_of_labels.matches(record.meta().labels)]
 
-    # What the watch and the lists say.
+    # Changes by watches and lists.
 
     def progress(self, namespace: str) -> int:
         """Return the version up to which a namespace's watch ("" for all) has sent everything, or 0."""
@@ -503,7 +503,7 @@ class Store:
         """Remove objects that another replica is now responsible for; they may come back in any state."""
         return [self._change(record, None, handed_over=True) for record in gone]
 
-    # What our own writes say.
+    # Changes by our own writes.
 
     def observe_write(self, record: Record, meta: Meta) -> Sequence[CacheEvent]:
         """Take in the state that a write of ours led to."""

@@ -24,7 +24,7 @@ def complete(commands: Commands, invocation: Invocation, instruction: str) -> in
     name, variable = invocation.program.name, invocation.completion_variable
     try:
         return shell_complete(commands, {"obj": invocation}, name, variable, instruction)
-    except click.ClickException:  # the command itself says what is wrong, once it is run
+    except click.ClickException:  # the command itself reports the error once it runs
         return 1
 
 

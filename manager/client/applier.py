@@ -344,7 +344,7 @@ class Applier(Writer):
         if (known := self._refused.get(uid, state)) is not None:
             raise type(known)(known.status, known.reason, known.message, known.details)
         wanted, conflict = orjson.loads(encoded), None
-        # The next apply takes over what is booked under this name.
+        # The next apply takes over the fields recorded under this name.
         manager = creator_name(self.field_manager, encoded)
         for _ in range(TAKEOVER_ATTEMPTS):
             found = await self._find_stored(kind, key)
@@ -505,7 +505,7 @@ class Applier(Writer):
                 return record.raw
             if record is None and informer.filter is None:
                 return None
-        # A selection says nothing about what is not in it, and neither does a replica's part.
+        # A selection says nothing about other objects, and neither does a replica's shard.
         selected = self._cache.held(kind, key)
         if selected is not None:
             return selected.raw
@@ -590,7 +590,7 @@ class Applier(Writer):
             owned = entries.applied
         else:
             return False
-        # Of what was created the server owns its defaults under our name, too.
+        # After a create the server records its defaults under our name, too.
         exact = entries.created is None
         # As it is first: that is nearly always plain. In JSON a tuple, say, is a list.
         if holds(_fields(wanted), live, owned, exact=exact):

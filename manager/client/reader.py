@@ -508,7 +508,7 @@ class LiveList(Generic[R]):
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._informer.run(), name=f"watch {self._kind.plural}")
             await self._informer.wait_synced()
-            # From here on: what came before belongs to the first list.
+            # Only from here on: earlier events belong to the first list.
             self._informer.subscribe(lambda _: self._news.set(), replay=False)
             self._news.set()
 

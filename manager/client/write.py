@@ -412,7 +412,7 @@ def _changes(before: Status | None, after: Status, live: Status | None, raw: byt
     if wanted == (live or {}):
         return []
     if live is None:
-        # The library of the server takes what is not there for null.
+        # The server's JSON patch library treats a missing value as null.
         return [
             {"op": "test", "path": "/status", "value": None},
             {"op": "add", "path": "/status", "value": wanted},

@@ -183,7 +183,7 @@ class Controller:
         queue = self._queue = self._new_queue()
         try:
             async with asyncio.TaskGroup() as group:
-                # Sources start before caches are in sync, so that these know what to hold.
+                # Sources start before caches are in sync, so that the caches know which objects to hold.
                 feeds = [
                     group.create_task(source.run(queue), name=f"{self.name}-source-{number}")
                     for number, source in enumerate(self._sources)

@@ -134,7 +134,7 @@ class DelayedItems(Generic[K]):
         self._sequence = 0
         self._living = 0
         self._timer: asyncio.Handle | None = None
-        # Kept here, because the handle that uvloop has for what is due at once knows no time.
+        # Kept here, because uvloop's handle of a callback that is due at once has no time.
         self._armed_for = math.inf
 
     def __len__(self) -> int:
@@ -218,7 +218,7 @@ class ReadyItems(Generic[K]):
     def __init__(self, *, ageing: float) -> None:
         self._ageing = ageing
         # A dict per priority would do for the order, but finding its first item again and again takes
-        # time quadratic in what was removed before it; the ordered one has links.
+        # time quadratic in the number of removed items before it; the ordered one has links.
         self._levels: dict[int, _Level[K]] = {
             priority: OrderedDict() for priority in sorted(Priority, reverse=True)
         }

@@ -307,7 +307,7 @@ class Workers:
             if limit.expired:
                 # The reconciler swallowed its cancellation, and how far it got is unknown.
                 self._ran_out_of_time(None)
-            # Not so after a failure: then it may not have come to look at what it wrote.
+            # Only after a success: a failed reconcile may not have looked at its own writes.
             if own_writes is not None and self._queue.discard_if_only(item.key, own_writes):
                 run.skipped = True
             return self._finish(item, run, result)
@@ -379,7 +379,7 @@ class Workers:
             fields.update(retries=retries, retry_in=round(retry_in, 3))
         if failure is Failure.RACE and retries < _PERSISTENT:
             self._tell_end(self._troubles.ended(item.key))  # there was an answer
-            # What was deleted while the cache did not know of it yet needs nothing any more.
+            # An object that was deleted before the cache knew of it needs no further work.
             times = None if isinstance(error, NotFound) else self._races.count()
             log.log(logging.DEBUG if times is None else logging.INFO, "reconcile failed", **fields)
             return

@@ -19,7 +19,7 @@ _RENEW = "--leader-elect-renew-deadline"
 _RETRY = "--leader-elect-retry-period"
 
 _RETRY_JITTER = 1.2
-_MOST = 2**31 - 1  # what the server's types hold
+_MOST = 2**31 - 1  # the limit of the server's types
 
 
 def new_identity(rng: Random) -> str:

@@ -14,7 +14,7 @@ from manager.kube.decoding import json_object, not_a
 from manager.util.nesting import MOST_LEVELS, is_too_deep
 
 _MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
-_MOST = 2**31 - 1  # what the server's types hold
+_MOST = 2**31 - 1  # the limit of the server's types
 _VERSION_DIGITS = 20  # of 64 bits
 _CUT = 4096  # characters of another writer's text; no replica writes as many
 _RENEW_TIME = "renewTime"

@@ -49,7 +49,7 @@ class LastError:
         self._problem = self._kind = None
 
 
-# Leases of one answer, each at most as large as etcd takes it: below what is read of an answer.
+# Leases per answer. Each is at most as large as etcd allows, so the answer stays below the read limit.
 _PAGE = 40
 # Bytes above which of a Lease of a group only an outline is kept: others may make large ones.
 _LARGE = 32 * 1024
@@ -133,7 +133,7 @@ class LeaseClient:
 
     def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
         """Watch the lease; see `LeaseSet.changes`."""
-        # The name in the selector is what lets RBAC grant the watch of one lease only.
+        # With the name in the selector, RBAC can grant the watch of one lease only.
         query = {"fieldSelector": f"metadata.name={self.name}"}
         return _changes(self._transport, self._collection, query, Lease.decode, rng=rng, silence=silence)
 

@@ -243,7 +243,7 @@ class LeaseWatcher:
         for lease in found:
             view, before = self._view(lease.name), known.pop(lease.name, None)
             if before is not None and lease.version is not None and lease.version < before:
-                # A read shows at least what was known when it was sent, unless the past has changed.
+                # A read shows at least the state known when it was sent, unless the history was rewound.
                 view.history_was_rewound()
             view.saw(lease, now=now)
         for name, version in known.items():

@@ -59,7 +59,7 @@ class ObjectReference:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
-# What the API server takes.
+# The limits of the API server.
 MESSAGE_BYTES = 1024
 REASON_BYTES = 128
 

@@ -63,7 +63,7 @@ _log = get_logger("events")
 # An Event is sent once no other write has been in flight for this long (longer than a worker needs between
 # two writes) ...
 _QUIET = 0.02
-# ... or after this long, so that a process that is never quiet still says what it does.
+# ... or after this long, so that a process that is never quiet still reports its events.
 _PATIENCE = 1.0
 # While they are, how often to look whether they still are. Only while there are Events to send.
 _LOOK = 0.05
@@ -269,7 +269,7 @@ class EventRecorder:
                         return
                     await asyncio.sleep(backoff.next())
                 except (*_SPOILT, ServerError) as error:
-                    # etcd says of what is too large for it no more than of any fault, so that counts twice.
+                    # etcd reports an object that is too large like any other fault, so the fault counts twice.
                     if series.stored and (series.failures or isinstance(error, _SPOILT)):
                         self._correlator.renew(series)
                         continue
