@@ -250,7 +250,7 @@ def _of_container(
 
 
 def _settled_at(running: Mapping[str, Any], last: Mapping[str, Any], now: datetime) -> datetime:
-    """Return when a container that has ended before will have run for long enough to count as well."""
+    """Return when a container that has ended before will have run long enough to count as healthy."""
     began, ended = _time(last.get("startedAt")), _time(last.get("finishedAt"))
     ran = ended - began if began is not None and ended is not None else _SETTLED
     since = _time(running.get("startedAt"))

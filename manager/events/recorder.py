@@ -269,7 +269,7 @@ class EventRecorder:
                         return
                     await asyncio.sleep(backoff.next())
                 except (*_SPOILT, ServerError) as error:
-                    # etcd reports an object that is too large like any other fault, so the fault counts twice.
+                    # etcd reports a too large object like any other fault, so the fault counts twice.
                     if series.stored and (series.failures or isinstance(error, _SPOILT)):
                         self._correlator.renew(series)
                         continue
