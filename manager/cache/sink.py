@@ -35,7 +35,7 @@ class WatchFilter(Protocol):
         """Return the parameters that ask the server for no other objects; it may not heed them."""
 
     def listed(self) -> None:
-        """Note that all was listed that was asked for."""
+        """Note that the requested list is complete."""
 
     def advanced(self, version: int) -> None:
         """Note that the watch has reached a version."""

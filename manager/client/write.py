@@ -433,7 +433,7 @@ def _changes(before: Status | None, after: Status, live: Status | None, raw: byt
 
 
 def _differing(before: Status, after: Status) -> set[tuple[str, str]]:
-    """Return pairs of which one is empty: each differing field's name, or each differing condition's type."""
+    """Return a pair for each difference: a field's name and "", or "" and a condition's type."""
     found = {(name, "") for name in {**before, **after} if before.get(name) != after.get(name)}
     old, new = (conditions_by_type(each.get(CONDITIONS) or []) for each in (before, after))
     if (CONDITIONS, "") in found and old is not None and new is not None:

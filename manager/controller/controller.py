@@ -132,7 +132,7 @@ class Controller:
 
     @property
     def primary(self) -> GroupVersionKind | None:
-        """The kind that its requests name."""
+        """The kind of the requested objects."""
         return self._primary
 
     @property

@@ -33,7 +33,7 @@ class RetryBackoff(Protocol[C_contra]):
         """How many keys have failed and not been forgotten."""
 
     def next_delay(self, key: C_contra, *, now: float) -> float:
-        """Note a failure of `key` at the loop's time `now`; answers the seconds until it is tried again.
+        """Note a failure of `key` at the loop's time `now`; return the seconds until the next attempt.
 
         It may be tried before they are over, because something has changed, and fail again.
         """
@@ -67,7 +67,7 @@ class KeyBackoff(Generic[K]):
         return len(self._failures)
 
     def next_delay(self, key: K, *, now: float) -> float:
-        """Note a failure of `key` at the time `now`; answers the seconds to wait before it is tried again."""
+        """Note a failure of `key` at the time `now`; return the seconds until the next attempt."""
         failures, due = self._failures.get(key, (0, now))
         if now < due:
             return due - now

@@ -130,7 +130,7 @@ class DryRunTransport(Transport):
 
     @asynccontextmanager
     async def websocket(self, path: str, **_: Any) -> AsyncIterator[WebSocket]:
-        """Note the connection, and raise Fenced: a command in a pod cannot be tried."""
+        """Note the connection, and raise Fenced: a dry run cannot include a command in a pod."""
         yield self._refused(path)
 
     def _refused(self, path: str) -> WebSocket:

@@ -87,7 +87,7 @@ class LeaseTiming:
 
     @property
     def lease_seconds(self) -> int:
-        """The lease duration as the record has it: whole seconds, rounded up so that none waits less."""
+        """The lease duration for the record: whole seconds, rounded up so that no replica waits less."""
         return math.ceil(self.lease_duration)
 
     @property

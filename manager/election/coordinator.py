@@ -21,7 +21,7 @@ class Work(Protocol):
 
     @property
     def cache(self) -> Cache:
-        """The cache of the objects that the work is on."""
+        """The cache of the objects to work on."""
 
     def start_controllers(self) -> None:
         """Start the controllers that need an election."""
@@ -88,7 +88,7 @@ class Coordinator(Protocol):
 
     @property
     def owned(self) -> str | None:
-        """The number of shards that are this replica's, as in `5 of 16`; None without shards."""
+        """The number of shards that this replica holds, as in `5 of 16`; None without shards."""
 
     @property
     def problem(self) -> str | None:

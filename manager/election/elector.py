@@ -317,7 +317,7 @@ class LeaseLock:
 
     @property
     def deadline(self) -> float | None:
-        """The loop time until which it is held for sure, unless it is renewed before; None when it is not."""
+        """The loop time until which the Lease is surely held, unless renewed before; None if not held."""
         return None if self._renewer is None else self._renewer.deadline
 
     @property

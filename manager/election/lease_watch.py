@@ -119,12 +119,12 @@ class LeaseObservation:
 
     @property
     def since(self) -> float:
-        """The local time at which its content was first seen so."""
+        """The local time at which the present content was first seen."""
         return self._since
 
     @property
     def expires_at(self) -> float:
-        """The local time at which its holder's time is over, unless it changes."""
+        """The local time at which the lease expires, unless it changes."""
         return self._since + self._duration
 
     def expired_for(self, now: float) -> float:
