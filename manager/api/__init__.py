@@ -1,4 +1,4 @@
-"""What every kind is made of: metadata, conditions, owner references, and the Resource base."""
+"""The base of every kind: metadata, conditions, owner references, and the Resource class."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ else:
 
 
 class DeploymentCondition(ApiModel):
-    """One aspect of a Deployment's state: Available, Progressing or ReplicaFailure."""
+    """An aspect of a Deployment's state: Available, Progressing or ReplicaFailure."""
 
     type: str
     status: str
@@ -48,11 +48,11 @@ class Deployment(Resource, group="apps", version="v1", plural="deployments"):
 
     @property
     def is_available(self) -> bool:
-        """Whether it says that enough of its pods are up."""
+        """Return whether the Deployment reports that enough of its pods are up."""
         return any(each.type == "Available" and each.status == "True" for each in self.status.conditions)
 
     def is_rolled_out(self, size: int) -> bool:
-        """Whether all replicas are of the latest spec, ready, and as many as `size`."""
+        """Return whether all replicas are of the latest spec, ready, and as many as `size`."""
         status = self.status
         seen = status.observed_generation >= (self.metadata.generation or 0)
         return seen and status.replicas == status.updated_replicas == status.ready_replicas == size
@@ -69,9 +69,9 @@ class Deployment(Resource, group="apps", version="v1", plural="deployments"):
         return None
 
     def problem(self, size: int, pods: Sequence[PodHealth] = ()) -> Problem | None:
-        """Return what keeps `size` replicas from being ready: of its pods (see `ctx.pods`), or its `failure`.
+        """Return why fewer than `size` replicas are ready: a problem of `pods` (`ctx.pods`), or `failure`.
 
-        A pod's own problem says more than a Deployment's that its pods do not become ready in time.
+        A pod's own problem says more than a Deployment's message that pods do not become ready in time.
         """
         of_pods = problem_of_pods(pods, missing=self.status.ready_replicas < size)
         failure = self.failure
@@ -82,11 +82,11 @@ class Deployment(Resource, group="apps", version="v1", plural="deployments"):
     def conditions_for(
         self, size: int, pods: Sequence[PodHealth] = ()
     ) -> Iterator[tuple[str, bool, str, str]]:
-        """The conditions of an object whose work this Deployment does: what `ctx.condition` takes.
+        """Yield the conditions of an object that this Deployment does the work of, for `ctx.condition`.
 
         They are Available, Progressing (until `size` replicas are rolled out) and Degraded (see `problem`),
-        each with its status, reason and message. With a problem, the first two have its reason, where they
-        are not as wanted. `pods` are those of `ctx.pods`.
+        each with its status, reason and message. With a problem, the first two have its reason if they are
+        not as wanted. `pods` are the ones of `ctx.pods`.
         """
         ready = f"{self.status.ready_replicas} of {size} replicas are ready"
         available, rolled_out, problem = self.is_available, self.is_rolled_out(size), self.problem(size, pods)

@@ -1,4 +1,4 @@
-"""Conditions: what a controller says about an object's state, one entry per aspect."""
+"""Conditions: a controller's statements about an object's state, one entry per aspect."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Condition(ApiModel):
 
 
 def takes_conditions(fields: Iterable[str], required: Iterable[str]) -> bool:
-    """Whether an item with these fields, as they are called on the wire, can hold a condition."""
+    """Return whether an item with these JSON fields can hold a condition."""
     return {"type", "status"} <= set(fields) and set(required) <= _FIELDS
 
 
@@ -58,7 +58,7 @@ def find_condition(
 
 
 def is_true(conditions: Iterable[Condition] | None, type: str) -> bool:  # noqa: A002 - the field's name
-    """True when there is a condition of that type, and its status is True."""
+    """Return whether there is a condition of that type with status True."""
     condition = find_condition(conditions, type)
     return condition is not None and condition.status == "True"
 
@@ -73,10 +73,10 @@ def set_condition(
     generation: int | None = None,
     now: Callable[[], datetime],
 ) -> bool:
-    """Put a condition in the place of the one of its type, or at the end; return whether anything changed.
+    """Replace the condition of its type by a new one, or append it; return whether anything changed.
 
-    `lastTransitionTime` moves to `now()` only when the status flips: else it stays, so that the same
-    condition again changes nothing, and is not even made. The list keeps its order.
+    `lastTransitionTime` moves to `now()` only when the status flips. An equal condition changes nothing, and
+    no object is made for it. The list keeps its order.
 
     Raises:
         pydantic.ValidationError: the server would refuse such a condition.

@@ -1,4 +1,4 @@
-"""What of an object is not for those who look at it: one rule for all that shows objects to people."""
+"""The rule that hides confidential values of an object wherever people see the object."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _VALUES = ("data", "stringData")
 
 
 def masked(obj: Mapping[str, Any], other: Mapping[str, Any] | None = None, when: str = "") -> dict[str, Any]:
-    """A copy in which no value is that a model of its kind keeps from its `repr`; what has keys keeps these.
+    """Return a copy that masks every value that the model of its kind hides from its `repr`; keys stay.
 
-    Such are fields with `Field(repr=False)`, or of pydantic's secret types, as the values of a Secret. Of
-    values that differ from those of `other`, the same object at another time, that they do is told by `when`.
+    These are fields with `Field(repr=False)` or of pydantic's secret types, and the values of a Secret.
+    `other` is the same object at another time: `when` marks the masked values that differ between the two.
     """
     group, _, _ = str(obj.get("apiVersion", "")).rpartition("/")
     shown, beside = dict(obj), dict(other or {})
@@ -61,7 +61,7 @@ class _Member(NamedTuple):
 
 
 def _seen(value: Any, other: Any, annotation: Any, when: str) -> Any:
-    """The value, of which `annotation` says what it is."""
+    """Return the value of a field with this annotation, with its confidential parts masked."""
     annotation = _bare(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
@@ -94,7 +94,7 @@ def _seen(value: Any, other: Any, annotation: Any, when: str) -> Any:
 
 
 def _bare(annotation: Any) -> Any:
-    """The annotation itself, without what is said beside it, or what it is called."""
+    """Return the annotation without `Annotated` and without type aliases."""
     while True:
         if get_origin(annotation) is Annotated:
             annotation = get_args(annotation)[0]
@@ -105,7 +105,7 @@ def _bare(annotation: Any) -> Any:
 
 
 def _members(annotation: Any) -> list[_Member]:
-    """Those of a model, a dataclass or a typed dictionary; empty for anything else."""
+    """Return the fields of a model, a dataclass or a typed dictionary; empty for any other annotation."""
     if not isinstance(annotation, type):
         return []
     if issubclass(annotation, BaseModel):

@@ -42,7 +42,7 @@ class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
 
 
 class Namespace(Resource, group="", version="v1", plural="namespaces", namespaced=False):
-    """A scope for names; what is in it goes with it."""
+    """A scope for names; deleting it deletes its content."""
 
     spec: dict[str, Any] = Field(default_factory=dict)
     status: dict[str, Any] = Field(default_factory=dict)
@@ -65,19 +65,19 @@ class Secret(Resource, group="", version="v1", plural="secrets"):
     """The same as text: a write sends it as part of `data`, and no read has it."""
 
     def value(self, key: str) -> bytes | None:
-        """What is stored under the key; None when the Secret does not have it.
+        """Return the decoded value of the key; None when the Secret does not have it.
 
-        Raises ValueError when it is not base64, which an API server never lets happen.
+        Raises ValueError when the value is not base64, which an API server never stores.
         """
         encoded = (self.data or {}).get(key)
         return None if encoded is None else base64.b64decode(encoded, validate=True)
 
 
 def fold_string_data(wire: dict[str, Any]) -> dict[str, Any]:
-    """Put what a Secret has as text into its `data`, as the server would; change nothing else.
+    """Move a Secret's `stringData` into its `data`, as the server would; change nothing else.
 
-    The server remembers `stringData` of no apply, so it would not remove what is no longer in there. What is
-    no text stays, and the server says so.
+    The server does not remember `stringData` of an apply, so it would not remove keys that a later apply
+    leaves out. Values that are not text stay, and the server reports them.
     """
     texts = wire.get("stringData")
     if isinstance(texts, dict) and all(isinstance(each, str) for each in texts.values()):

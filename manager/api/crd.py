@@ -1,4 +1,4 @@
-"""What a custom resource definition needs beyond the schema of its kind."""
+"""The settings of a custom resource definition beyond the schema of its kind."""
 
 from __future__ import annotations
 
@@ -90,14 +90,14 @@ crd = CrdOptions
 
 
 def crd_options(kind: type[Resource]) -> CrdOptions:
-    """Return what `@crd` said about that very kind, or the defaults; `status` is true or false."""
+    """Return the options in `@crd` of that very kind, or the defaults; `status` is true or false."""
     options = kind.__dict__.get(_ATTRIBUTE)
     options = options if isinstance(options, CrdOptions) else CrdOptions()
     return replace(options, status="status" in kind.model_fields) if options.status is None else options
 
 
 def is_crd(kind: type[Resource]) -> bool:
-    """Whether the model defines its kind; false for kinds that the server has anyway."""
+    """Return whether the model defines its kind; False for kinds that are built into the server."""
     return _ATTRIBUTE in kind.__dict__
 
 

@@ -16,7 +16,7 @@ def take_changes(held: ApiModel, stored: ApiModel, *, before: Json, after: Json,
     """Make in `held` the changes that lead from `before` to `after`, in place.
 
     Models, lists and maps inside of `held` stay the same objects. A field that was changed here too, so that
-    `now` is not what was `before`, stays as it is; lists of conditions are merged by type.
+    `now` differs from `before`, stays as it is; lists of conditions are merged by type.
 
     Args:
         held: the model that the program works with.
@@ -51,7 +51,7 @@ def as_model_says(held: object, raw: Any) -> Any:
 
 
 def _taken(mine: Any, theirs: Any, before: Any, after: Any, now: Any) -> Any:
-    """Return `mine` after the change from `before` to `after`, or what takes its place."""
+    """Return `mine` after the change from `before` to `after`, or its replacement."""
     if isinstance(mine, ApiModel) and type(theirs) is type(mine):
         take_changes(mine, theirs, before=before or {}, after=after or {}, now=now or {})
         return mine

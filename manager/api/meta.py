@@ -1,4 +1,4 @@
-"""What names kinds and objects, and the metadata that every object has."""
+"""The identity of kinds and objects, and the metadata that every object has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from manager.api.model import ApiModel
 
 
 class _Reference(Protocol):
-    """What names a kind beside an object, such as an owner reference."""
+    """An object that names a kind, such as an owner reference."""
 
     @property
     def api_version(self) -> str: ...
@@ -37,7 +37,7 @@ class GroupVersionKind(NamedTuple):
         return cls(group, version, kind)
 
     def is_named_by(self, reference: _Reference) -> bool:
-        """Whether a reference means this kind, in whatever version the object was when it was written."""
+        """Return whether a reference means this kind, in any version of the kind."""
         group, _, _ = reference.api_version.rpartition("/")
         return (group, reference.kind) == (self.group, self.kind)
 
@@ -47,7 +47,7 @@ class GroupVersionKind(NamedTuple):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def __str__(self) -> str:
-        """As kubectl writes it: `Deployment.v1.apps`, `Pod.v1`."""
+        """Format the kind as kubectl does: `Deployment.v1.apps`, `Pod.v1`."""
         return f"{self.kind}.{self.version}.{self.group}" if self.group else f"{self.kind}.{self.version}"
 
 
@@ -75,10 +75,10 @@ class OwnerReference(ApiModel):
 
 
 class ObjectMeta(ApiModel):
-    """An object's metadata, as far as controllers use it; the rest (`managedFields`) is kept as it came.
+    """An object's metadata, as far as controllers use it; the rest (`managedFields`) stays as it came.
 
-    Code may rely on strings and collections being there: what the server left out is empty here, and what is
-    empty here is left out on the wire, because in metadata the two mean the same.
+    Strings and collections are always there: a field that the server left out is empty here, and an empty
+    field is left out on the wire, because in metadata the two mean the same.
     """
 
     name: str = Field(default="", exclude_if=operator.not_)

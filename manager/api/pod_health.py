@@ -1,4 +1,4 @@
-"""The health of pods: what keeps a pod from running, in a word for programs and a sentence for people."""
+"""The health of pods: the reason why a pod does not run, as a word for programs and a sentence for people."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class PodHealth(NamedTuple):
 
 
 def problem_of_pods(pods: Sequence[PodHealth], *, missing: bool) -> Problem | None:
-    """Return what keeps pods of a Deployment from running, with their number and the name of one.
+    """Return why pods of a Deployment do not run, with their number and the name of one.
 
     With `missing`, fewer replicas are ready than wanted. Then a pod that has failed counts, until another one
     has become ready.
@@ -153,7 +153,7 @@ def problem_of_pods(pods: Sequence[PodHealth], *, missing: bool) -> Problem | No
 
 
 def warning_of(events: Iterable[Any]) -> Problem | None:
-    """Return what the last warning says of the Events of a pod that has a node."""
+    """Return the last warning among the Events of a pod that has a node."""
     warnings = (each for each in events if text(fields(each).get("type")) == "Warning")
     warnings = (each for each in warnings if text(each.get("reason")) != FAILED_SCHEDULING)
     last = max(warnings, key=event_time, default=None)
@@ -212,7 +212,7 @@ def _containers(status: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], 
 
 
 def _container_problem(status: Mapping[str, Any], now: datetime) -> tuple[Problem | None, datetime | None]:
-    """Return what is wrong with the first container that has a problem, and when that is over."""
+    """Return the problem of the first container that has one, and the time when the problem ends."""
     for container, first in _containers(status):
         problem, over_at = _of_container(container, now, first=first)
         if problem is not None:
@@ -250,7 +250,7 @@ def _of_container(
 
 
 def _settled_at(running: Mapping[str, Any], last: Mapping[str, Any], now: datetime) -> datetime:
-    """Return when a container that has ended before has run for long enough to be well."""
+    """Return when a container that has ended before will have run long enough to count as healthy."""
     began, ended = _time(last.get("startedAt")), _time(last.get("finishedAt"))
     ran = ended - began if began is not None and ended is not None else _SETTLED
     since = _time(running.get("startedAt"))

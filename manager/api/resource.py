@@ -1,4 +1,4 @@
-"""The base of every kind, and who owns an object."""
+"""The base of every kind, and the owner references of objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from manager.api.merging import as_model_says, take_changes
 from manager.api.meta import GroupVersionKind, ObjectKey, ObjectMeta, OwnerReference
 from manager.api.model import ApiModel
 
-# Without the checks that pydantic makes of what is set.
+# Sets attributes without pydantic's checks.
 _set = object.__setattr__
 
 
@@ -27,7 +27,7 @@ class Resource(ApiModel):
     filled in, also where the server leaves them out, as in the items of a list.
     """
 
-    # A slot, because what pydantic does for a private attribute doubles the cost of decoding.
+    # A slot, because a private attribute of pydantic doubles the cost of decoding.
     __slots__ = ("_origin",)
 
     gvk: ClassVar[GroupVersionKind]
@@ -64,8 +64,8 @@ class Resource(ApiModel):
     def decode(cls, raw: bytes | bytearray | memoryview, *, parsed: dict[str, Any] | None = None) -> Self:
         """Decode the JSON of one object, and remember it as the object's `origin`.
 
-        Whoever has parsed it already gives the result as `parsed`, which saves half of the work; the object
-        may share parts of it from then on.
+        A caller that has parsed the JSON already passes the result as `parsed`, which saves half of the work;
+        the object may share parts of it from then on.
 
         Raises pydantic.ValidationError when it is not JSON or not of this kind's shape.
         """
@@ -81,20 +81,20 @@ class Resource(ApiModel):
         return getattr(self, "_origin", None)
 
     def rebase(self, stored: Resource) -> None:
-        """Take metadata and origin of the same object as it was read or written last.
+        """Take over metadata and origin from `stored`, the latest read or written state of the same object.
 
-        What else was changed here stays, and is a change of that from now on.
+        All other changes made here stay, and now count as changes of that state.
         """
         self.metadata = stored.metadata
         if stored.origin is not None:
             _set(self, "_origin", stored.origin)
 
     def take(self, stored: Resource, *, sent: Mapping[str, Any]) -> None:
-        """Take what the answer to a write says that has changed, and its origin; in place.
+        """Take over the changes in the answer to a write, and its origin; in place.
 
-        Fields that were changed here stay: they are changes of that from now on. Nested models, lists and
-        maps stay the same objects. `sent` has the JSON of the fields that the write could change, as it was
-        then, by their names in JSON.
+        Fields that were changed here stay, and count as changes of that state from now on. Nested models,
+        lists and maps stay the same objects. `sent` has the JSON of the fields that the write could change,
+        as it was then, by their names in JSON.
         """
         if stored is self or stored.origin is None:
             return
@@ -112,11 +112,11 @@ class Resource(ApiModel):
         _set(self, "_origin", stored.origin)
 
     def __copy__(self) -> Self:
-        """A copy has the same origin."""
+        """Return a copy with the same origin."""
         return self._with_origin(super().__copy__())
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        """A copy has the same origin."""
+        """Return a deep copy with the same origin."""
         return self._with_origin(super().__deepcopy__(memo))
 
     @property
@@ -141,7 +141,7 @@ class Resource(ApiModel):
 class PartialObjectMetadata(
     Resource, group="meta.k8s.io", version="v1", plural="partialobjectmetadatas", namespaced=True
 ):
-    """What the server sends when asked for metadata only; it does not say of which kind the object is."""
+    """The server's answer to a request for metadata only; it does not name the object's own kind."""
 
 
 def controller_of(meta: ObjectMeta) -> OwnerReference | None:
@@ -163,7 +163,7 @@ def controller_reference(owner: Resource, child: ObjectMeta) -> OwnerReference:
 
 
 def reference_to(owner: Resource, child: ObjectMeta) -> dict[str, Any]:
-    """The same, as it is on the wire."""
+    """Return the reference of `controller_reference` as JSON fields."""
     if not owner.metadata.uid:
         raise ValueError(f"{owner.kind} {owner.key} has no UID yet, so it cannot own anything")
     if owner.namespaced and child.namespace != owner.metadata.namespace:
@@ -182,10 +182,11 @@ def reference_to(owner: Resource, child: ObjectMeta) -> dict[str, Any]:
 def recommended_labels(
     owner: Resource, program: str, *, name: str = "", component: str = "", part_of: str = ""
 ) -> dict[str, str]:
-    """Kubernetes' recommended labels for what `program` keeps for `owner`; tools group objects by them.
+    """Return Kubernetes' recommended labels for `program`'s objects for `owner`; tools group objects by them.
 
-    `name` is the application's, by default the owner's kind in lower case; `component` is its role in what it
-    is `part_of`. An owner's name of more than 63 characters cannot be in a label: the server refuses it.
+    `name` is the application's, by default the owner's kind in lower case; `component` is its role in the
+    application `part_of`. An owner's name of more than 63 characters does not fit a label: the server refuses
+    it.
     """
     labels = {
         "name": name or owner.gvk.kind.lower(),
@@ -198,6 +199,6 @@ def recommended_labels(
 
 
 def is_controlled_by(meta: ObjectMeta, owner: Resource) -> bool:
-    """True when `owner` is the controller; by UID, because a name can be used again by another object."""
+    """Return whether `owner` is the controller, by UID, because another object can reuse its name."""
     controller = controller_of(meta)
     return controller is not None and controller.uid == owner.metadata.uid

@@ -1,4 +1,4 @@
-"""What an operator may do on the server beyond what follows from its declaration.
+"""The rights on the API server that an operator needs beyond its declaration.
 
     class MemcachedOperator(Operator[Memcached]):
         rights = (rbac(groups="", resources="configmaps", verbs="get;create"),)
@@ -27,16 +27,16 @@ _DECLARATIONS = {"reads": ("list", "watch"), "owns": ("get", "create", "patch", 
 
 
 class Undeclared(TypeError):
-    """An operator does what it has not declared; the message names the declaration, and no content."""
+    """An action of an operator without a declaration; the message names the declaration, and no content."""
 
 
 @dataclass(frozen=True, slots=True)
 class RbacRule:
-    """One rule of a role: these verbs on these resources of these API groups.
+    """A rule of a role: these verbs on these resources of these API groups.
 
-    `resource_names` limits the rule to objects of these names; empty means any. `owner_references` is of a
-    rule that is needed only where the admission plugin OwnerReferencesPermissionEnforcement is on: to give
-    something an owner, and with it an end, then takes the right to delete it.
+    `resource_names` limits the rule to objects of these names; empty means any. `owner_references` marks a
+    rule that is needed only with the admission plugin OwnerReferencesPermissionEnforcement: setting an owner,
+    and so the end of an object, then takes the right to delete the object.
     """
 
     groups: tuple[str, ...]
@@ -51,8 +51,8 @@ def rbac(
 ) -> RbacRule:
     """Return a rule; several values are separated by `;`, the core group is "".
 
-    A subresource is named as in `memcacheds/status`. Rules with `owner_references`, of which `RbacRule` says
-    more, make a role of their own, which is not installed unless asked for.
+    A subresource is named as in `memcacheds/status`. Rules with `owner_references` (see `RbacRule`) make a
+    separate role, which is installed only on request.
     """
     return RbacRule(
         groups=tuple(groups.split(";")),
@@ -83,9 +83,9 @@ def advice_for(missing: RbacRule) -> str:
 
 
 def line_that_asks() -> str:
-    """Return file and line of the caller of the library; empty where the library runs by itself.
+    """Return file and line of the caller of the library; empty if the library runs by itself.
 
-    It is looked for in the present task alone.
+    It searches the present task alone.
     """
     frame: FrameType | None = currentframe()
     while frame is not None and not frame.f_code.co_filename.startswith(_LOOP):
@@ -104,6 +104,6 @@ def line_of(frame: FrameType, number: int) -> str | None:
         is_ours = file.startswith((_PYTHONS, "<")) and "site-packages" not in file
     if is_ours:
         return None
-    # As much of the path as the module's name has: what is before that differs by machine.
+    # The last parts of the path, as many as the module's name has: the parts before differ by machine.
     parts = Path(file).parts[-1 - module.count(".") :]
     return f"{'/'.join(parts)}:{number}"

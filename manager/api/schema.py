@@ -1,4 +1,4 @@
-"""What a field's schema on the server needs beyond its type.
+"""Schema marks for fields, for rules that a type cannot express.
 
 Each function returns a mark for `Annotated`, or, for a whole model, for `ConfigDict(json_schema_extra=...)`:
 
@@ -24,7 +24,7 @@ SERVER_DEFAULT = "x-server-default"
 
 @dataclass(frozen=True, slots=True)
 class SchemaMark:
-    """Changes the JSON schema of the type it annotates, and costs nothing where no schema is generated."""
+    """A change of the JSON schema of the annotated type, at no cost where no schema is generated."""
 
     change: Callable[[JsonSchema], None]
 
@@ -45,29 +45,29 @@ def _with(**words: Any) -> SchemaMark:
 
 
 def list_map(*keys: str) -> SchemaMark:
-    """A list whose items are identified by these fields, at least one, as they are named in JSON."""
+    """Mark a list whose items are identified by these fields, at least one, as they are named in JSON."""
     if not keys:
         raise ValueError("a list-map needs at least one key")
     return _with(x_kubernetes_list_type="map", x_kubernetes_list_map_keys=list(keys))
 
 
 def list_set() -> SchemaMark:
-    """A list of scalars without duplicates."""
+    """Mark a list of scalars without duplicates."""
     return _with(x_kubernetes_list_type="set")
 
 
 def atomic_list() -> SchemaMark:
-    """A list that server-side apply replaces as a whole."""
+    """Mark a list that server-side apply replaces as a whole."""
     return _with(x_kubernetes_list_type="atomic")
 
 
 def atomic_map() -> SchemaMark:
-    """A map or an object that server-side apply replaces as a whole."""
+    """Mark a map or an object that server-side apply replaces as a whole."""
     return _with(x_kubernetes_map_type="atomic")
 
 
 def granular_map() -> SchemaMark:
-    """A map whose keys server-side apply merges, each with its own owner; it is the default."""
+    """Mark a map whose keys server-side apply merges, each with its own owner; this is the default."""
     return _with(x_kubernetes_map_type="granular")
 
 
@@ -82,9 +82,9 @@ def required() -> SchemaMark:
 
 
 def server_default(value: Any) -> SchemaMark:
-    """A default that the server fills in, while code that does not set the field neither has nor sends it.
+    """Mark a default that only the server fills in: code that does not set the field does not send it.
 
-    Other than `= value`, it has no applied object claim the field: `Annotated[str | None,
+    Unlike `= value`, it does not make an applied object claim the field: `Annotated[str | None,
     server_default("TCP")] = None`.
     """
     return SchemaMark(lambda schema: schema.update({SERVER_DEFAULT: value}))
@@ -101,12 +101,12 @@ def together(*marks: SchemaMark) -> SchemaMark:
 
 
 def schema_format(name: str) -> SchemaMark:
-    """A `format` that pydantic does not set by itself, such as `int32`."""
+    """Set a `format` that pydantic does not set by itself, such as `int32`."""
     return _with(format=name)
 
 
 def schema_pattern(pattern: str) -> SchemaMark:
-    """A `pattern` that only the server checks, so that code can read objects that were stored before it.
+    """Set a `pattern` that only the server checks, so that code can read objects stored before the pattern.
 
     The server answers a wrong value with the pattern itself. For a message in words, use `cel`.
     """
@@ -130,13 +130,13 @@ def cel(
     message_expression: str | None = None,
     optional_old_self: bool = False,
 ) -> SchemaMark:
-    """A rule in CEL for the value; `self` is the value, and `oldSelf` the value before an update.
+    """Add a CEL rule; in it `self` is the value, and `oldSelf` the value before an update.
 
-    `message` is what the user reads when the rule is broken. `field_path` names the field at fault, relative
-    to the value (`.size`). `reason` is one of FieldValueInvalid (the default), FieldValueForbidden,
-    FieldValueRequired and FieldValueDuplicate. Several rules are checked in the order they are written.
-    `message_expression` is CEL that makes the message; with `optional_old_self` the rule holds for what is
-    new, too, and `oldSelf` is an optional.
+    The user reads `message` when a value breaks the rule. `field_path` names the field at fault, relative to
+    the value (`.size`). `reason` is one of FieldValueInvalid (the default), FieldValueForbidden,
+    FieldValueRequired and FieldValueDuplicate. The server checks several rules in the order they are written.
+    `message_expression` is CEL that makes the message. With `optional_old_self` the rule also holds for new
+    values, and `oldSelf` is an optional.
     """
     said = {
         "rule": rule,

@@ -1,6 +1,6 @@
-"""Reading JSON of any shape: somebody's kind may have no schema, and a server may answer anything.
+"""Access to JSON of any shape: a kind may have no schema, and a server may answer anything.
 
-What is something else than what is looked for counts as absent.
+A value of an unexpected type counts as absent.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ import orjson
 
 
 def fields(found: Any, *names: str) -> Mapping[str, Any]:
-    """The object at this place in another one; empty where there is none."""
+    """Return the object under these nested names; empty if there is none."""
     for name in names:
         found = found.get(name) if isinstance(found, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def objects(found: Any) -> list[Mapping[str, Any]]:
-    """The objects in a list."""
+    """Return the objects in a list, without its other items."""
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def text(found: Any) -> str:
-    """A text; a number or a truth value as JSON has it, and nothing for anything else."""
+    """Return a string as it is, a number or boolean as JSON, and "" for anything else."""
     if isinstance(found, str):
         return found
     return orjson.dumps(found).decode() if isinstance(found, int | float) else ""
 
 
 def number(found: Any, otherwise: int = 0) -> int:
-    """A whole number."""
+    """Return a whole number as it is, and `otherwise` for anything else."""
     return found if isinstance(found, int) and not isinstance(found, bool) else otherwise
 
 

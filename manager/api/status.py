@@ -17,13 +17,13 @@ from manager.api.schema import Int64, list_map, preserve_unknown
 
 
 class Status(ApiModel):
-    '''What is seen of an object: conditions, the generation that they are about, and the fields of the kind.
+    '''The observed state of an object: conditions, the generation that they are about, and the kind's fields.
 
         class GreetingStatus(Status, conditions={"Ready": "its words are in the ConfigMap"}):
             """What was said."""
 
-    `conditions` says what the status True of each type means, and `about` of what; `kubectl explain` shows
-    both. An operator sets these conditions when an object is blocked.
+    `conditions` says what the status True of each type means, and `about` names their subject;
+    `kubectl explain` shows both. An operator sets these conditions when an object is blocked.
     '''
 
     meanings: ClassVar[Mapping[str, str]] = {}
@@ -53,7 +53,7 @@ class Status(ApiModel):
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """The kind's own fields come first, and the conditions are described."""
+        """Make the schema with the kind's own fields first, and a description of its conditions."""
         schema = handler(core_schema)
         properties = handler.resolve_ref_schema(schema)["properties"]
         for name in ("observedGeneration", "conditions"):

@@ -13,23 +13,23 @@ from manager.api.resource import Resource
 
 
 class Unstructured(Resource):
-    """An object of a kind without a model; what it holds beside its metadata is plain JSON.
+    """An object of a kind without a model; its fields beside the metadata are plain JSON.
 
         Widget = Unstructured.of("example.com/v1", "Widget")
         widget = await client.get(Widget, key)
         widget.content["spec"]["size"] += 1
         await client.patch(widget)
 
-    What `of` answers is a kind as every other: for sources, caches, reads, writes, owners and what is owned.
-    Where scope or plural are not known either, `client.discover` asks the API server.
+    `of` returns a kind that works as every other: for sources, caches, reads, writes, owners and children. If
+    scope or plural are unknown, `client.discover` asks the API server.
     """
 
     @staticmethod
     def of(api_version: str, kind: str, *, plural: str = "", namespaced: bool = True) -> type[Unstructured]:
-        """The kind of that name; the same one each time.
+        """Return the kind of that name; the same one each time.
 
-        Requests do not need `plural`, because discovery tells it: it is how logs and metrics call the kind,
-        and made from `kind` where it is not given.
+        Requests do not need `plural`, because discovery finds it. Logs and metrics name the kind by it; the
+        default is derived from `kind`.
         """
         gvk = GroupVersionKind.from_api_version(api_version, kind)
         if not gvk.version or not gvk.kind:
@@ -38,9 +38,9 @@ class Unstructured(Resource):
 
     @staticmethod
     def parse(wire: Mapping[str, Any]) -> Unstructured:
-        """The object that a manifest says; without a namespace, it is taken for a cluster-scoped one.
+        """Make the object of a manifest; an object without a namespace counts as cluster-scoped.
 
-        Raises ValueError where apiVersion or kind are missing, or the metadata is of another shape.
+        Raises ValueError if apiVersion or kind are missing, or the metadata is of another shape.
         """
         metadata = wire.get("metadata")
         namespaced = isinstance(metadata, Mapping) and bool(metadata.get("namespace"))
@@ -73,7 +73,7 @@ def _kind(gvk: GroupVersionKind, plural: str, namespaced: bool) -> type[Unstruct
 
 
 def _plural(kind: str) -> str:
-    """How a kind is called where nobody has chosen otherwise."""
+    """Return the usual plural of a kind in lower case."""
     name = kind.lower()
     if name.endswith(("s", "x", "ch", "sh")):
         return f"{name}es"

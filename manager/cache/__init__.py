@@ -1,4 +1,4 @@
-"""What the API server holds, kept close: shared watches, indexed, as bytes, never behind our own writes."""
+"""A local cache of the API server's objects: shared watches, indexes, raw bytes, and own writes at once."""
 
 from __future__ import annotations
 

@@ -19,14 +19,14 @@ from manager.telemetry.metrics import Metrics
 
 
 class Cache:
-    """Shares one informer per kind, projection and selection among all who ask for it.
+    """A pool of informers, one per kind, projection and selection, shared among all callers.
 
-    `field_manager` is the name, or the beginning of the names, that our writes are booked under on the
-    server; only the managedFields of these are kept. `namespaces` are those to watch, with one watch for each
-    kind and namespace; none (the default), or "" among them, means all, with one watch for each kind.
+    `field_manager` is the name, or the beginning of the names, of our field managers on the server; the cache
+    keeps the managedFields of these only. `namespaces` are the ones to watch, with one watch for each kind
+    and namespace; none (the default), or "" among them, means all, with one watch for each kind.
 
     Attributes: `managers` are the field managers whose managedFields are kept; `make_filter` makes the filter
-    of an informer that is asked for as `filtered`, of children if it gets True. None means no filters.
+    of an informer that is requested as `filtered`, of children if it gets True. None means no filters.
     """
 
     def __init__(
@@ -47,9 +47,9 @@ class Cache:
         self._metrics = metrics
         self._rng = rng
         self._shared: dict[_Name, _Shared] = {}
-        # What was found in it, until it changes: each read asks.
+        # Results of `lookup`, until the informers change: every read calls it.
         self._looked_up: dict[tuple[GroupVersionKind, bool, Selection, bool], Informer] = {}
-        # What a write of a kind shows in.
+        # The informers that take in a write of a kind.
         self._of_kind: dict[GroupVersionKind, tuple[Informer, ...]] = {}
         self._watches: asyncio.TaskGroup | None = None
 
@@ -62,21 +62,21 @@ class Cache:
         owned_by: type[Resource] | None = None,
         **selection: Unpack[SelectionOptions],
     ) -> Informer:
-        """Return the informer of a kind, making it when it is first asked for; give it back by `release`.
+        """Return the shared informer of a kind, and make it on the first call; give it back by `release`.
 
-        It starts at once when the cache runs, else when it does. Without a selection it holds all objects;
-        with one, it is another informer, with watches and memory of its own, than with any other selection.
+        The informer starts at once if the cache runs, and otherwise when the cache starts. Without a
+        selection it holds all objects. Each selection has an informer with its own watches and memory.
 
-        `filtered` is for who needs only objects that a filter takes, where there are filters: it is another
-        informer than that of who wants all of them.
+        With `filtered`, the informer holds only objects that the cache's filter accepts. If the cache has a
+        filter, this informer is separate from the unfiltered one.
 
-        `owned_by` is who needs only children of objects of that kind, and with `filtered` only of such that
-        the filter takes. Unless somebody wants all, or there is a selection, of others' objects only their
-        metadata is kept, and with `filtered` nothing. Who wants all of them after the cache has begun to
-        run gets another informer.
+        With `owned_by`, the caller needs only children of objects of that kind, and with `filtered` only
+        children that the filter accepts. The informer then keeps only metadata of other objects, or nothing
+        with `filtered`, unless there is a selection or another caller wants all objects. A caller that wants
+        all objects after the cache has started gets a separate informer.
 
-        Raises ValueError for a bad label selector or path, and RuntimeError when it runs already, and holds
-        only children.
+        Raises ValueError for a bad label selector or path, and RuntimeError if the informer already runs and
+        holds only children.
         """
         selected = Selection.of(**selection)
         filtered = filtered and self.make_filter is not None
@@ -122,10 +122,10 @@ class Cache:
             shared.task.cancel()
 
     def separate(self, kind: type[Resource], **selection: Unpack[SelectionOptions]) -> Informer:
-        """Return an informer of the caller's own, who runs it: nobody else reads it, no write shows in it.
+        """Return an unshared informer that the caller runs; other readers and own writes do not reach it.
 
-        For a few objects that matter for a while; what lasts is shared. Raises ValueError for a bad label
-        selector.
+        Use it for a few objects and a short time, and a shared informer for anything that lasts. Raises
+        ValueError for a bad label selector.
         """
         return self._informer(kind, metadata_only=False, selection=Selection.of(**selection))
 
@@ -137,16 +137,16 @@ class Cache:
         selection: Selection = WHOLE,
         ours: bool = False,
     ) -> Informer | None:
-        """Return the informer of a kind if somebody asked for it, for reading.
+        """Return the existing informer of a kind for reading, or None if no caller has asked for one.
 
-        If there are two, it is the one that holds all, or with `ours` the one with a filter.
+        Of two informers, return the one that holds all objects, or with `ours` the filtered one.
         """
         asked = (kind.gvk, metadata_only, selection, ours)
         known = self._looked_up.get(asked)
         if known is not None:
             return known
         for restricted in (ours, not ours):
-            # What was asked for later than that of children may not be there yet.
+            # An informer of all objects may have been requested after one of children, and not be synced yet.
             for children in (True, False):
                 shared = self._shared.get(_Name(kind.gvk, metadata_only, selection, restricted, children))
                 if shared is not None:
@@ -160,19 +160,19 @@ class Cache:
         return list(dict.fromkeys(name.selection for name in self._shared if name[:2] == wanted))
 
     def held(self, kind: type[Resource], key: ObjectKey) -> Record | None:
-        """Return the record of an object, all of it, if some informer holds it, with whatever selection.
+        """Return the complete record of an object from any informer that has it, whatever its selection.
 
-        None says nothing about what the server has.
+        None does not mean that the server lacks the object.
         """
         records = (each.get(key) for each in self._informers(kind) if each.spec.projection == "full")
         return next((record for record in records if record is not None and not record.is_cut), None)
 
     def has(self, kind: type[Resource], key: ObjectKey) -> bool:
-        """Whether some informer has an object, or its metadata: then its end is an event."""
+        """Return whether some informer holds an object or its metadata, so that its deletion is an event."""
         return any(each.get(key) is not None for each in self._informers(kind))
 
     def holds_all(self, kind: type[Resource], namespace: str) -> bool:
-        """Whether some informer has all objects of a kind in a namespace, or their metadata."""
+        """Return whether some informer holds all objects of a kind in a namespace, or their metadata."""
         return any(
             each.covers(namespace)
             and not (each.filter or each.spec.label_selector or each.spec.field_selector)
@@ -196,7 +196,7 @@ class Cache:
             await shared.informer.wait_synced()
 
     def problems(self) -> list[str]:
-        """What keeps informers from following the server, for people; empty when all is well."""
+        """Describe for people why informers cannot follow the server; return an empty list when all can."""
         informers = (shared.informer for shared in self._shared.values())
         return [problem for informer in informers if (problem := informer.problem) is not None]
 
@@ -249,7 +249,7 @@ class Cache:
         return informer
 
     def _total(self, kind: type[Resource], projection: str, number: Callable[[Informer], int]) -> int:
-        """A number of all informers of a kind and projection, whatever their selections."""
+        """Add up a number over all informers of a kind and projection, whatever their selections."""
         informers = (each for each in self._informers(kind) if each.spec.projection == projection)
         return sum(map(number, informers))
 
@@ -288,7 +288,7 @@ class Cache:
 
 
 class _Name(NamedTuple):
-    """What is shared by all who ask for the same."""
+    """The key of a shared informer: callers with an equal key share one."""
 
     gvk: GroupVersionKind
     metadata_only: bool
@@ -298,7 +298,7 @@ class _Name(NamedTuple):
 
 
 class _Shared:
-    """An informer, how many use it, and the task that runs it."""
+    """An informer, the number of its users, and the task that runs it."""
 
     __slots__ = ("informer", "task", "users")
 

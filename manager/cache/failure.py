@@ -1,6 +1,6 @@
-"""What a reflector does next when something fails: the whole table.
+"""The table that says how a reflector continues after each failure.
 
-A watch that ends in good order counts as a failure too, the mildest.
+A watch that ends in good order counts as the mildest failure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NO_STREAMING = "no-streaming"
 
 
 class State(enum.Enum):
-    """What a reflector is doing."""
+    """The step that a reflector is in."""
 
     RESOLVE = "resolve"
     """Ask discovery under which path the kind is served."""
@@ -51,7 +51,7 @@ class State(enum.Enum):
 
 
 class Pause(enum.Enum):
-    """Whether to back off before what comes next."""
+    """The kind of pause before the next step."""
 
     NO = "no"
     IF_FRUITLESS = "if-fruitless"
@@ -77,7 +77,7 @@ class HistoryRestored(KubeError):
 
 
 class HistoryDoubted(KubeError):
-    """The server has other objects than the watch has told of, for which there may be a harmless reason."""
+    """A mismatch of the server's objects with the watch, for which there may be a harmless reason."""
 
 
 class OlderList(KubeError):
@@ -86,7 +86,7 @@ class OlderList(KubeError):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """On these failures, in these states (None: in all), go on in `next` (None: where it failed).
+    """A rule: on these failures, in these states (None: in all), go on in `next` (None: in the same state).
 
     `reason` is the failure's name in metrics and logs.
     """

@@ -1,4 +1,4 @@
-"""One shared watch: its content, who listens, and its upkeep."""
+"""A shared watch of one kind: its objects, its subscribers, and its reflectors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from manager.telemetry.logs import get_logger
 from manager.util import clock
 from manager.util.rate_limit import Repeats, TokenBucket
 
-# Objects of which is remembered that lists leave them out: enough to tell of each once, and never much.
+# An informer reports once for each object that lists skip, and remembers at most this many of them.
 LEFT_OUT = 1000
 
 EventHandler = Callable[[CacheEvent], None]
@@ -35,7 +35,7 @@ EventHandler = Callable[[CacheEvent], None]
 
 
 class Part(enum.Enum):
-    """What can fail on an object of the cache; named as in metrics."""
+    """The operation on a cached object that failed, named as in metrics."""
 
     PREDICATE = "predicate"
     HANDLER = "handler"
@@ -62,16 +62,16 @@ class ObjectFilter(Protocol):
         """Return whether all objects that the filter takes have been listed."""
 
     def holds_children_of(self, uid: str) -> bool:
-        """Return whether children are held, and those of the owner with that UID are among them."""
+        """Return whether the informer holds children, including those of the owner with that UID."""
 
     def add_owner(self, owner: GroupVersionKind) -> None:
         """Hold the children of that kind of objects, too."""
 
 
 class Informer:
-    """What is known of one kind, kept current, and told to subscribers change by change.
+    """An up-to-date copy of one kind's objects, which notifies subscribers of every change.
 
-    Everything here is synchronous but waiting: what a method answers is true until the next await.
+    All methods but those that wait are synchronous: their results hold until the next await.
     """
 
     def __init__(
@@ -131,11 +131,11 @@ class Informer:
 
     @property
     def holds_children(self) -> bool:
-        """Whether it holds only children of some owners."""
+        """Return whether the informer holds only children of some owners."""
         return self.filter is not None and self.filter.of_children
 
     def drop_filter(self) -> None:
-        """Hold all objects. Before it runs."""
+        """Hold all objects from now on; only before the informer runs."""
         self.filter = None
         for sink in self._sinks:
             sink.filter = None
@@ -144,7 +144,7 @@ class Informer:
 
     @property
     def cuts_others(self) -> bool:
-        """Whether of others' objects it holds only metadata; see `RecordDecoder`."""
+        """Return whether the informer holds only metadata of others' objects; see `RecordDecoder`."""
         return self._decoder.owners is not None
 
     def add_owner(self, owner: GroupVersionKind) -> None:
@@ -155,7 +155,7 @@ class Informer:
             self._decoder.owners.add((owner.group, owner.kind))
 
     def keep_whole(self) -> None:
-        """Keep all of others' objects too. Before it runs: raises RuntimeError once it holds some."""
+        """Keep others' objects complete too; raises RuntimeError once the informer holds some of them."""
         if self.cuts_others and len(self):
             raise RuntimeError(
                 f"of others' {self.spec.plural} only metadata is cached: declare them in reads"
@@ -167,7 +167,7 @@ class Informer:
         return self.spec.namespaces == ("",) or namespace in self.spec.namespaces
 
     def has_all_of(self, namespace: str) -> bool:
-        """Whether what it does not hold of a namespace is not there: nothing is left out of it."""
+        """Return whether the informer is complete for the namespace, so that no other object exists."""
         selective = self.spec.label_selector or self.spec.field_selector or self.filter
         return self.synced and self.covers(namespace) and not selective
 
@@ -175,7 +175,7 @@ class Informer:
 
     @property
     def size(self) -> int:
-        """Bytes of JSON of the objects held; what is around it comes on top, some 500 bytes an object."""
+        """Return the bytes of JSON of the held objects; each object takes some 500 bytes on top of that."""
         return self._store.bytes
 
     @property
@@ -258,11 +258,11 @@ class Informer:
             self._log.error("an object is left out of lists", object=str(record.key), error=str(error))
 
     def subscribe(self, handler: EventHandler, *, replay: bool = True) -> Callable[[], None]:
-        """Have every change told to `handler`, from now on.
+        """Call `handler` with every change from now on, and return a function that unsubscribes it.
 
-        With `replay`, what is there already is told first, as initial ADDED events. A handler that raises is
-        logged, and told of the next change all the same. To call what this returns is to have nothing told
-        any more; again is no change.
+        With `replay`, the handler first gets the objects that are there, as initial ADDED events. The
+        informer logs an exception of the handler, and still calls it with the next change. Unsubscribing
+        twice does no harm.
         """
         self._handlers.append(handler)
         if replay:
@@ -276,7 +276,7 @@ class Informer:
         return cancel
 
     def _publish(self, events: Sequence[CacheEvent], handlers: Sequence[EventHandler] | None = None) -> None:
-        """Tell the subscribers, or only these of what was there already."""
+        """Call the subscribers with these events; with `handlers`, call only these."""
         if not events:
             return
         received = clock.monotonic()
@@ -324,8 +324,8 @@ class Informer:
     def observe_delete(self, key: ObjectKey, uid: str | None, raw: bytes) -> None:
         """Take in the server's answer to a delete: a Status when the object is gone, else the object.
 
-        `uid` is that of the object that was to be deleted, where known. Raises ProtocolError when it is
-        neither.
+        `uid` is the UID of the object to delete, where the caller knows it. Raises ProtocolError when the
+        answer is neither.
         """
         if not self.covers(key.namespace):
             return
@@ -363,9 +363,9 @@ _decode_object = Decoder(_Object, "an object with a spec")
 
 
 def is_removed(raw: bytes, meta: Meta) -> bool:
-    """True when an object was being deleted and this write took away the last thing that kept it.
+    """Return whether a write removed the last finalizer or grace period of an object under deletion.
 
-    The server then removes it in the same step, and its answer is the object's last state.
+    The server then removes the object in the same step, and its answer is the object's last state.
     """
     if meta.deletion_timestamp is None or meta.finalizers or meta.deletion_grace_period_seconds:
         return False
@@ -378,9 +378,10 @@ def is_removed(raw: bytes, meta: Meta) -> bool:
 
 
 def deleted_uid(raw: bytes) -> str | None:
-    """The UID in an answer to a delete that is a Status, which means that the object is gone.
+    """Return the UID in a Status that answers a delete; such a Status means that the object is gone.
 
-    Empty when the Status does not name it; None when the answer is an object. Raises ProtocolError.
+    Returns "" when the Status does not name the UID, and None when the answer is an object. Raises
+    ProtocolError.
     """
     status = _decode_status(raw)
     if status.kind != "Status":

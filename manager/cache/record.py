@@ -33,9 +33,9 @@ class Owner(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults
 
 
 class Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """An object's metadata as keys, owners, labels and predicates need it.
+    """The part of an object's metadata that keys, owners, labels and predicates need.
 
-    Decoded without touching the rest of the object, and not kept: what the cache holds are the bytes.
+    It is decoded without the rest of the object, and is not kept: the cache holds the object's bytes.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Record(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
 
     @property
     def is_cut(self) -> bool:
-        """Whether only metadata is kept of the object (see `RecordDecoder`)."""
+        """Return whether the record has only the object's metadata (see `RecordDecoder`)."""
         return self.raw.startswith(_PARTIAL_BEGINS)
 
     def meta(self) -> Meta:
@@ -112,10 +112,10 @@ _WIRE_NAMES = {name: name for name in ("annotations", "labels", "finalizers")} |
 }
 PARTIAL_KIND = "PartialObjectMetadata"
 
-# Bytes of an annotation that is still metadata, rather than content that somebody has put there.
+# Bytes of the largest annotation that the cache keeps; a larger one is content rather than metadata.
 ANNOTATION = 4096
-# Labels, annotations, finalizers and owner references of which anybody means something by each. Whoever may
-# write an object can fill it with a hundred thousand, which everybody pays for who reads it.
+# The most labels, annotations, finalizers or owner references that the cache keeps of an object. A client
+# that may write an object can add a hundred thousand of them, and every reader of the object pays for that.
 MOST_KEPT = 1000
 CUT = "cut"
 """What names, beside the metadata that is kept, the lists in it that were longer."""
@@ -132,7 +132,7 @@ class _RawMetadata(msgspec.Struct):
 
 
 class _Arriving(msgspec.Struct, gc=False):
-    """An object, of which only the metadata is decoded. Items of a list carry no kind."""
+    """An object with only its metadata decoded. Items of a list carry no kind."""
 
     metadata: _ArrivingMeta
     kind: str = ""
@@ -143,7 +143,7 @@ _decode_metadata = msgspec.json.Decoder(_RawMetadata).decode
 
 
 class Arrival(NamedTuple):
-    """An object of which only the metadata was looked at so far: enough to see whether it is news."""
+    """An object with only its metadata decoded: enough to see whether the cache has this version already."""
 
     raw: bytes | msgspec.Raw
     key: ObjectKey
@@ -155,17 +155,17 @@ class Arrival(NamedTuple):
 
 
 class RecordDecoder:
-    """Makes records of one kind.
+    """A decoder that makes records of one kind.
 
-    Of `managedFields`, which can be half of an object, only the entries of our field managers are kept.
+    Of `managedFields`, which can be half of an object, it keeps only the entries of our field managers.
 
-    With `metadata_only`, all but the metadata is dropped, whatever the server sent, and with `parts` all but
-    the metadata and these. So are managedFields, and annotations that hold content: kubectl's copy of what
-    was applied, and every one of more than 4 KB. Of labels, annotations, finalizers and owner references the
-    first 1,000 are kept, and always the controller.
+    With `metadata_only`, it drops everything but the metadata, whatever the server sent, and with `parts`
+    everything but the metadata and these parts. It also drops managedFields, and annotations that hold
+    content: kubectl's copy of the applied object, and every annotation of more than 4 KB. It keeps the first
+    1,000 labels, annotations, finalizers and owner references, and always the controller.
 
-    With `owners`, that is all that is kept of others' objects too: of those that have no owner of these kinds
-    (group and kind), and that our field managers have not written to.
+    With `owners`, it cuts others' objects in the same way: objects that have no owner of these kinds (group
+    and kind), and that our field managers have not written to.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class RecordDecoder:
         return self.take(self.look(raw))
 
     def look(self, raw: bytes | msgspec.Raw) -> Arrival:
-        """Return what identifies an object and its state; raises ProtocolError where that is missing."""
+        """Decode an object's identity and version only; raises ProtocolError if they are missing."""
         try:
             try:
                 arriving = _decode(raw)
@@ -209,7 +209,7 @@ class RecordDecoder:
             raise not_a(self._what, error, raw) from None
 
     def take(self, arrival: Arrival) -> tuple[Record, Meta]:
-        """Return the record of what was looked at, and its metadata; raises as a call does."""
+        """Return the record and metadata of an `Arrival`; raises as a call does."""
         raw, key, uid, version, arriving, kind = arrival
         meta: Meta = arriving
         managed = bytes(arriving.managed_fields)
@@ -242,12 +242,12 @@ class RecordDecoder:
 
 
 def metadata_of(raw: bytes, gvk: GroupVersionKind) -> bytes:
-    """What a cache of metadata would keep of an object's JSON; raises ProtocolError."""
+    """Return the JSON that a cache of metadata keeps of an object; raises ProtocolError."""
     return RecordDecoder(gvk, field_manager="", metadata_only=True)(raw)[0].raw
 
 
 def _limited(meta: Meta) -> dict[str, Any]:
-    """The fields of which not all is kept, with what is."""
+    """Return the metadata fields that exceed the limits, each with the items that the cache keeps."""
     less: dict[str, Any] = {}
     content = {
         name
@@ -269,7 +269,7 @@ def _limited(meta: Meta) -> dict[str, Any]:
 
 
 def _with_less(raw: bytes, less: Mapping[str, Any]) -> bytes:
-    """The JSON of an object's metadata with less in these fields, and the names of the lists among them."""
+    """Return an object's JSON with these metadata fields shortened; its `cut` lists the shortened lists."""
     values = {_WIRE_NAMES[name]: msgspec.json.encode(value) if value else b"" for name, value in less.items()}
     lists = sorted(_WIRE_NAMES[name] for name, value in less.items() if isinstance(value, tuple))
     raw = _rebuild(raw, values)
@@ -279,7 +279,7 @@ def _with_less(raw: bytes, less: Mapping[str, Any]) -> bytes:
 class FieldManagers:
     """The field managers whose entries in `managedFields` are kept.
 
-    They are all whose names begin with `own`, and those that are added: a name itself, and with a digest.
+    They are all managers whose names begin with `own`, and each added name, alone or with a digest.
     """
 
     def __init__(self, own: str) -> None:
@@ -288,7 +288,7 @@ class FieldManagers:
         self.add(())
 
     def add(self, names: Iterable[str]) -> None:
-        """Keep the entries of these managers, too, of what is read from now on."""
+        """Keep the entries of these managers, too, in objects that are read from now on."""
         self._names.update(names)
         others = (re.escape(_quoted(name)) + rb'["+]' for name in sorted(self._names - {self._own}))
         any_of = b"|".join((re.escape(_quoted(self._own)), *others))
@@ -297,14 +297,14 @@ class FieldManagers:
 
 
 def _quoted(name: str) -> bytes:
-    """A name as it stands between quotes."""
+    """Return a name escaped for JSON, without the quotes around it."""
     return msgspec.json.encode(name)[1:-1]
 
 
 class OwnManagedFields:
-    """Cuts out of objects what `managedFields` says of others.
+    """A filter that removes other managers' `managedFields` entries from objects.
 
-    The entries of `managers` stay as they are. None means that no entry does.
+    The entries of `managers` stay as they are. None means that no entry stays.
     """
 
     def __init__(self, managers: FieldManagers | None) -> None:
@@ -319,7 +319,7 @@ class OwnManagedFields:
             return raw
         own = self._own_entries(value)
         if own == value:
-            return raw  # as of an object that nobody else has written to yet
+            return raw  # the object has no other field manager yet
         key = KEY_AND_COLON.search(raw)
         if key is None or raw.count(KEY) != 1:
             # The object has a field of that name somewhere else too, or it is written in another way.
@@ -333,11 +333,11 @@ class OwnManagedFields:
         return before + after.removeprefix(b",")
 
     def has_own(self, value: bytes) -> bool:
-        """Whether any entry of that JSON of `metadata.managedFields` is our own."""
+        """Return whether this JSON of `metadata.managedFields` has an entry of our own."""
         return bool(self._own_entries(value))
 
     def _own_entries(self, value: bytes) -> bytes:
-        """The JSON of our own entries, empty when there are none."""
+        """Return the JSON list of this operator's managedFields entries, empty when there are none."""
         if self._managers is None or self._managers.find(value) is None:
             return b""
         own = [entry for entry in map(bytes, _decode_entries(value)) if self._managers.find(entry)]
@@ -345,7 +345,7 @@ class OwnManagedFields:
 
 
 def _rebuild(raw: bytes, values: Mapping[str, bytes]) -> bytes:
-    """Put other values into the metadata; what has none is taken out."""
+    """Replace metadata fields of an object's JSON; an empty value removes the field."""
     members = _decode_object(raw)
     metadata = _decode_object(members["metadata"])
     metadata |= {name: msgspec.Raw(value) for name, value in values.items()}
@@ -354,7 +354,7 @@ def _rebuild(raw: bytes, values: Mapping[str, bytes]) -> bytes:
 
 
 def _join(members: dict[str, msgspec.Raw]) -> bytes:
-    # Joined and not encoded as a whole: an encoder's buffer is larger than what it holds.
+    # Joined instead of encoded as a whole: an encoder's buffer is larger than its content.
     return b"{%b}" % b",".join(
         b"%b:%b" % (msgspec.json.encode(name), value) for name, value in members.items()
     )
@@ -369,9 +369,9 @@ _Tree: TypeAlias = dict[str, "_Tree"]
 
 
 def steps_on(path: str) -> tuple[tuple[str, bool], ...]:
-    """Return the names on a path, and for each whether every item of a list counts (see `index_by`).
+    """Parse a path into names, each with whether it covers every item of a list (see `index_by`).
 
-    Raises ValueError for what is not a path.
+    Raises ValueError for a malformed path.
     """
     steps: list[tuple[str, bool]] = []
     position = 0
@@ -387,7 +387,7 @@ def steps_on(path: str) -> tuple[tuple[str, bool], ...]:
 class Parts:
     """The kept parts of an object: its metadata, and the values at some paths, such as `status.phase`.
 
-    Raises ValueError for what is not a path.
+    Raises ValueError for a malformed path.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
@@ -454,20 +454,21 @@ class EventType(enum.Enum):
 
 
 class CacheEvent:
-    """A change of the cache, told once, after the cache shows it.
+    """A change of the cache, published once, after the cache shows it.
 
     Attributes:
         old: the record before; None for ADDED.
         new: the record after; None for DELETED.
-        record: the object as it is now, or as it was last when it is gone.
-        key: what names the object among those of its kind.
+        record: the current state of the object, or its last one when it is gone.
+        key: the object's name and namespace.
         type: ADDED, MODIFIED or DELETED.
-        initial: the object was there before anyone watched: it comes from the first list, or is replayed
-            to a late subscriber.
-        handed_over: the object is there, and is not ours to know any more (see `ObjectFilter`).
+        initial: whether the object was there before the subscription: it comes from the first list, or is
+            replayed to a late subscriber.
+        handed_over: whether the object still exists, but belongs to another replica (see `ObjectFilter`).
         received: the event loop's time at which the change reached this process.
-        reconciling: the controller that judges the event is reconciling the object, so the change may be its
-            own. Set by the source of the controller's own kind.
+        reconciling: whether the controller that judges the event is reconciling the object, so that the
+        change
+            may be its own. Set by the source of the controller's own kind.
     """
 
     __slots__ = (
@@ -531,7 +532,7 @@ class CacheEvent:
 
     @property
     def is_cut(self) -> bool:
-        """Whether of the object, as it is or as it was, only metadata is known."""
+        """Return whether the event has only metadata of the object, before or after."""
         return any(each is not None and each.is_cut for each in (self.old, self.new))
 
     def __repr__(self) -> str:
@@ -543,11 +544,11 @@ _current: ContextVar[ref[set[Change]] | None] = ContextVar("own_writes", default
 
 
 def own_writes_from_here() -> set[Change]:
-    """Collect what the calling task writes from now on, and the tasks that it starts, in the set returned.
+    """Return a set that collects the writes of the calling task, and of tasks that it starts from now on.
 
-    Only a write of which the server has said that there was nothing between `before` and `after` gets in: a
-    create, and one that demanded a version. Any other may have met a change of somebody else on its way,
-    which nobody here has seen before. It ends when the caller drops the set.
+    The set gets only a write for which the server has ruled out any change between `before` and `after`: a
+    create, and a write that required a version. Any other write may have merged with a change by another
+    client that this process has not seen. Collecting ends when the caller drops the set.
     """
     changes: set[Change] = set()
     _current.set(ref(changes))
@@ -555,7 +556,7 @@ def own_writes_from_here() -> set[Change]:
 
 
 def note_own_write(change: Change) -> None:
-    """Add to what the calling task collects, if it does."""
+    """Add a write to the set of `own_writes_from_here`, if the calling task has one."""
     current = _current.get()
     changes = None if current is None else current()
     if changes is not None:

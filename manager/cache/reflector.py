@@ -54,7 +54,8 @@ from manager.util.rate_limit import Repeats
 # Objects per page: few requests, and a body of a few megabytes.
 PAGE = 500
 LIST_DEADLINE = 120.0
-# Who cannot list what is new within this time lists all, as often as it takes.
+# A reflector that cannot list newly selected objects within this time lists all objects instead, with
+# retries.
 LIST_MORE_WITHIN = 30.0
 
 # The server sends a bookmark a minute, so a connection that is silent for longer is dead.
@@ -70,14 +71,14 @@ BACKOFF_BASE = 0.8
 BACKOFF_CAP = 30.0
 # A pause that is longer is a problem at its first failure already.
 UNNOTICED = 5.0
-# Somebody may be waiting for a kind whose CRD was just installed, and asking for it costs the server little.
+# A caller may be waiting for a kind whose CRD was just installed, and a retry costs the server little.
 NOT_SERVED_CAP = 10.0
-# So long a server may say of a kind whose CRD was just installed that it is not ready, and is not to blame.
+# For so many seconds the server may report a just installed CRD as not ready, and that is no problem.
 NEW_FOR = 10.0
 
-# Several servers may answer under one address, and one that is behind would bring back what is gone. A list
-# that is older than what was seen is taken for the truth (the storage was restored from a backup) only after
-# all answers for so many seconds have said the same.
+# Several servers may answer under one address, and one that lags would bring back deleted objects. The
+# reflector accepts a list that is older than its cache (the storage was restored from a backup) only after
+# all answers for so many seconds were that old.
 RESTORED_AFTER = 30.0
 
 # So many of the newest objects are compared after a watch was lost.
@@ -97,7 +98,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class Bookmark(NamedTuple):
-    """The version up to which a watch has told everything.
+    """A version up to which a watch has sent everything.
 
     `ends_list` marks the end of the present content, which a streaming list sends first.
     """
@@ -128,7 +129,7 @@ def decode_bookmark(raw: msgspec.Raw) -> Bookmark:
 
 
 def version_of(text: str, what: str) -> int:
-    """The number that a resourceVersion is; raises ProtocolError, in which `what` has it."""
+    """Parse a resourceVersion as a number; raises ProtocolError, whose message names `what`."""
     try:
         return int(text)
     except ValueError as error:
@@ -136,14 +137,14 @@ def version_of(text: str, what: str) -> int:
 
 
 class Reflector:
-    """Lists and watches one kind, in one namespace or in all, into a sink, forever.
+    """A task that lists and watches one kind, in one namespace or in all, into a sink, forever.
 
-    A state machine: `step` does what the present state says and moves to the next one. Every failure that
-    talking to the server can have is answered by the table in `failure`; none ends the reflector.
+    A state machine: `step` performs the present state and moves to the next one. The table in `failure`
+    covers every failure of the communication with the server; none ends the reflector.
 
     Attributes:
         state: the present step.
-        problem: why it cannot follow the server, for people; None while it does, or when it failed but once.
+        problem: why it cannot follow the server, for people; None while it can, and after a single failure.
     """
 
     def __init__(
@@ -191,18 +192,18 @@ class Reflector:
 
     @property
     def follows(self) -> bool:
-        """Whether all has been listed, and a watch has to go on or to be opened again."""
+        """Return whether the first list is complete, and a watch has to continue or reopen."""
         state = self._after_wait if self.state is State.WAIT else self.state
         return state in {State.WATCH, State.CHECK}
 
     def start_over(self) -> None:
-        """List anew. While it does not run."""
+        """List again from the start; only while the reflector does not run."""
         self.state = State.STREAM if self._path else State.RESOLVE
 
     async def list_beside(self, query: Mapping[str, str], take: Callable[[msgspec.Raw], None]) -> int | None:
-        """List what `query` selects, beside `run`, which knows nothing of it.
+        """List the objects that `query` selects, independently of `run`.
 
-        Returns the version of the list; None when it cannot be had at once.
+        Returns the version of the list; None if the list fails or takes too long.
         """
         seen = self._sink.seen
         selection = {**self._selection(query), "limit": str(PAGE)}
@@ -212,11 +213,11 @@ class Reflector:
         except (KubeError, TimeoutError) as failure:
             self._log.debug("could not list more", error=str(failure))
             return None
-        # A server that is behind may show what another replica has deleted since, or changed.
+        # A server that lags may show objects that another replica has changed or deleted since.
         return None if version < seen else version
 
     async def step(self) -> None:
-        """Do what the state says, and move to the next one."""
+        """Perform the present state, and move to the next one."""
         if self.state is not State.WAIT:
             self._attempt = _Attempt(asyncio.get_running_loop().time())
         try:
@@ -289,7 +290,7 @@ class Reflector:
     async def _pages(
         self, selection: dict[str, str], take: Callable[[msgspec.Raw], None], **first: str
     ) -> int:
-        """List what is selected, in pages if there is a limit; the version of the list."""
+        """List the selected objects, in pages if there is a limit; return the version of the list."""
         listing = Listing(
             self._transport.request, self._path, accept=self._accept("List"), deadline=LIST_DEADLINE
         )
@@ -306,7 +307,7 @@ class Reflector:
     async def _watch(self) -> State:
         async with self._events({"resourceVersion": str(self._sink.version)}) as events:
             self.problem = None
-            # Nothing may happen for long; a watch that ends at once is none that anybody should be told of.
+            # A quiet watch is normal; one that ends at once does not count as working again.
             lasts = asyncio.get_running_loop().call_later(SPACING, self._follows_again)
             try:
                 await self._follow(events)
@@ -321,11 +322,11 @@ class Reflector:
         return WatchClosed("the server closed the watch")
 
     async def _check(self) -> State:
-        """Compare the server's version, the number of its objects and the newest ones with what is held.
+        """Compare the server's version, the number of its objects and the newest ones with the store.
 
         A version as high as before proves nothing: others may have written since a backup was restored. The
-        newest object proves everything up to its version, unless it has changed since: then the watch tells
-        of it, and the next newest object proves the rest.
+        newest object proves everything up to its version, unless it has changed since: then the watch reports
+        the change, and the next newest object proves the rest.
         """
         reached, newest = self._sink.version, self._sink.newest(PROOFS)
         page = await self._peek(self._path)
@@ -378,9 +379,9 @@ class Reflector:
                 self._follows_again()
 
     async def _ask_for_deleted(self) -> None:
-        """Ask for what we have deleted and the server has told of since two bookmarks, but not its end.
+        """Get the objects that this process deleted, and that the server still sends after two bookmarks.
 
-        A watch that is behind tells that soon. Nobody does where a backup was restored that has the object.
+        A watch that lags soon reports their deletion. No watch does if a restored backup has the object.
         """
         before, self._doubted = self._doubted, self._sink.doubted()
         for key, _ in sorted(before & self._doubted)[:ASKED_AT_ONCE]:
@@ -400,11 +401,11 @@ class Reflector:
             self._told.clear()
             self._log.info("watching again")
 
-    # What the states have in common.
+    # Helpers that several states share.
 
     @asynccontextmanager
     async def _events(self, query: dict[str, str]) -> AsyncIterator[AsyncIterator[WatchEvent]]:
-        """Open a watch. Raises what an ERROR event says."""
+        """Open a watch; raises the error of an ERROR event."""
         seconds = self._rng.randint(*WATCH_SECONDS)
         query |= self._selection()
         query |= {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
@@ -435,13 +436,13 @@ class Reflector:
         return f"{PARTIAL.format(form=form)},{JSON}" if self._spec.metadata_only else JSON
 
     def _not_older(self) -> dict[str, str]:
-        """What demands a list that is no older than what was seen, while there is reason to."""
+        """Return a query for a list that is not older than the cache, or {} without reason for doubt."""
         if self._doubts_since is None or self._believes():
             return {}
         return {"resourceVersion": str(self._sink.seen), "resourceVersionMatch": "NotOlderThan"}
 
     def _believes(self) -> bool:
-        """Whether an older list has to be believed, because nothing else was answered for long enough."""
+        """Return whether to accept an older list, because all answers have been that old for long enough."""
         now = asyncio.get_running_loop().time()
         return self._doubts_since is not None and now - self._doubts_since >= RESTORED_AFTER
 
@@ -490,17 +491,17 @@ class Reflector:
         return State.WAIT if self._delay else following
 
     def _is_new(self, failure: KubeError) -> bool:
-        """Whether it is what a server says in the first seconds in which it serves a kind."""
+        """Return whether the failure is usual in the first seconds in which a server serves a kind."""
         if self._found_at is None or not isinstance(failure, TooManyRequests | ServiceUnavailable | NotFound):
             return False
         return asyncio.get_running_loop().time() - self._found_at < NEW_FOR
 
     def _pause(self, rule: Rule, failure: KubeError) -> float:
-        """Answer the seconds to wait, and note the problem if it is one."""
+        """Return the seconds to wait, and record the problem if it is one."""
         if rule.pause is Pause.NO:
             return 0.0
         now = asyncio.get_running_loop().time()
-        # Whoever sends garbage after each list is not to be asked for lists without pause.
+        # A server that sends garbage after each list must not get list requests without a pause.
         good = self._attempt.good(now) and not isinstance(failure, ProtocolError)
         if good:
             self._backoff.reset()
@@ -519,7 +520,7 @@ class Reflector:
             delay = min(delay, NOT_SERVED_CAP)
         if rule.reason != EXPIRED:  # the list that follows tells whether there is a problem
             self._failures += 1
-        # A watch that breaks once, and can be opened again soon, is nothing that anybody should be told of.
+        # A watch that breaks once, and reopens soon, is not worth a log line.
         if self._failures > 1 or not self._sink.synced.is_set() or delay > UNNOTICED:
             self.problem = f"{self._spec.resource}: {_explain(failure)}"
         return delay
@@ -536,7 +537,7 @@ class _Attempt:
     fruitful: bool = False
 
     def good(self, now: float) -> bool:
-        """True when a watch brought news or lasted."""
+        """Return whether the watch brought news or lasted long enough."""
         return self.fruitful or (self.connected_at is not None and now - self.connected_at >= SPACING)
 
 

@@ -1,4 +1,4 @@
-"""The way from one watch into the store, and the filter of what goes that way."""
+"""The sink of a watch, which writes into the store, and the filter of objects on that way."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class WatchFilter(Protocol):
 
     @property
     def seen(self) -> int:
-        """The highest version that is known beyond what the watch has told."""
+        """Return the highest known version, which may be beyond the watch's."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has been listed yet."""
+        """Return whether nothing has been listed yet."""
 
     def takes(self, meta: Meta) -> bool:
         """Return whether an object is taken in."""
@@ -35,23 +35,23 @@ class WatchFilter(Protocol):
         """Return the parameters that ask the server for no other objects; it may not heed them."""
 
     def listed(self) -> None:
-        """Note that all was listed that was asked for."""
+        """Note that the requested list is complete."""
 
     def advanced(self, version: int) -> None:
         """Note that the watch has reached a version."""
 
     async def run(self) -> None:
-        """Follow the server until cancelled: the reflector's `run`, with whatever the filter demands."""
+        """Follow the server until cancelled: the reflector's `run`, with the lists that the filter needs."""
 
 
 class Sink:
-    """Takes what is listed and watched in one namespace ("" for all) and tells what changed by it.
+    """The receiver of one namespace's lists and watch events ("" for all), which publishes the changes.
 
-    What its filter does not take is dropped before any of it is kept, or more than its metadata decoded: not
-    every server leaves it out.
+    It drops objects that its filter rejects before it keeps or fully decodes them: not every server leaves
+    them out.
 
     Attributes:
-        filter: what of it is taken in; None for all.
+        filter: selects the objects to take in; None for all.
         synced: set once a first list is complete.
     """
 
@@ -81,7 +81,7 @@ class Sink:
 
     @property
     def seen(self) -> int:
-        """The highest version that the server has told of; 0 before the first list."""
+        """Return the highest version that the server has sent; 0 before the first list."""
         return max(self._told, self.version, 0 if self.filter is None else self.filter.seen)
 
     @property
@@ -111,10 +111,10 @@ class Sink:
         held = self._store.records.get(record.key)
         same = held is not None and (held.uid, held.version) == (record.uid, record.version)
         if held is not None and same and not self._restored:
-            record = held  # so that a new list of what is already known takes no memory
+            record = held  # so that a new list of known objects takes no memory
         self._listed[record.key] = record
         if not self.synced.is_set():
-            # Nobody relies on the content yet, and telling of each object as it comes spreads the work.
+            # No reader relies on the content yet, and publishing each object as it arrives spreads the work.
             self._publish(self._store.put(record, meta, initial=True))
 
     def unlist_item(self, raw: msgspec.Raw) -> None:
@@ -124,7 +124,7 @@ class Sink:
         self._listed.pop(self.decoder.look(raw).key, None)
 
     def finish_list(self, version: int) -> None:
-        """The list is complete as of a version: now the store shows it, and nothing else."""
+        """End a list that is complete at a version: from now on the store shows exactly its objects."""
         listed, self._listed = self._listed, {}
         initial = not self.synced.is_set() if self.filter is None else self.filter.is_empty
         self.synced.set()
@@ -146,7 +146,7 @@ class Sink:
             # The object may have been taken before: a label has changed, say.
             if taken or arrival.key in self._store.records:
                 changes = self._store.remove(self.decoder.take(arrival)[0])
-        # A converging process is mostly told of its own writes, which it knows already.
+        # Most events of a converging process repeat its own writes, which the store has already.
         elif (
             self.filter is None or not self.filter.knows(arrival.meta, arrival.version)
         ) and self._store.is_news(arrival.key, arrival.uid, arrival.version):
@@ -157,9 +157,9 @@ class Sink:
         self._publish(changes)
 
     def bookmark(self, version: int) -> bool:
-        """The watch has told all up to a version; False when it had told more before.
+        """Record that the watch has sent everything up to a version; return False if it was further before.
 
-        Then the server's history is not the one that was watched: only a list can tell what is.
+        The server's history is then not the one that was watched, and only a list shows the current objects.
         """
         if version < self.version:
             return False
@@ -168,14 +168,14 @@ class Sink:
             self.filter.advanced(version)
         return True
 
-    # Objects that we have deleted, and of which the server goes on to tell.
+    # Objects that this process deleted, and that the server still sends.
 
     def doubted(self) -> set[tuple[ObjectKey, str]]:
-        """Those of which something has arrived, and not their end, with their UIDs."""
+        """Return the deleted objects, with UIDs, that the server has sent again without their deletion."""
         return self._store.doubted(self.namespace)
 
     def settle(self, key: ObjectKey, raw: bytes | None) -> None:
-        """Take what the server has of that name, when asked; None is nothing."""
+        """Take in the server's answer for a doubted object; None means that it does not exist."""
         record = None
         if raw is not None:
             arrival = self.decoder.look(raw)
@@ -186,16 +186,16 @@ class Sink:
     # For a filter that changes.
 
     def drop_listed(self) -> None:
-        """Forget of a list that is not complete what the filter takes no more."""
+        """Remove objects that the filter no longer accepts from the unfinished list."""
         assert self.filter is not None
         self._listed = {
             key: record for key, record in self._listed.items() if self.filter.takes(record.meta())
         }
 
     def extend(self, listed: Mapping[ObjectKey, Record], version: int) -> None:
-        """Take in what was listed beside the watch, as of a version. Nothing may be watched meanwhile.
+        """Take in a separate list of a version; no watch may run meanwhile.
 
-        The watch then goes on from where both it and the list are complete.
+        The watch then continues from the version at which both it and the list are complete.
         """
         assert self.filter is not None
         self._store.advance(self.namespace, min(self.version, version))

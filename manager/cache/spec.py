@@ -1,4 +1,4 @@
-"""What exactly is watched, and label selectors, as kubectl writes them."""
+"""The specification of a watch, and label selectors in kubectl's syntax."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Operator(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One condition on one label."""
+    """A condition on one label."""
 
     key: str
     operator: Operator
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """True when the labels meet the condition; a label that is not there is "not in" any values."""
+        """Return whether the labels meet the condition; an absent label is "not in" any values."""
         match self.operator:
             case Operator.IN:
                 return labels.get(self.key) in self.values
@@ -101,7 +101,7 @@ class Selector:
         return cls(tuple(requirements))
 
     def split(self) -> tuple[dict[str, str], tuple[Requirement, ...]]:
-        """The labels that have to be equal, which an index can answer, and the other requirements."""
+        """Split into labels with a required value, which an index can answer, and the other requirements."""
         equal: dict[str, str] = {}
         others = []
         for requirement in self.requirements:
@@ -114,7 +114,7 @@ class Selector:
         return equal, tuple(others)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """True when the labels meet every requirement."""
+        """Return whether the labels meet every requirement."""
         return all(requirement.matches(labels) for requirement in self.requirements)
 
     def __str__(self) -> str:
@@ -161,7 +161,7 @@ class SelectionOptions(TypedDict, total=False):
 
 
 class Selection(NamedTuple):
-    """A `SelectionOptions` to be compared: what selects the same is equal."""
+    """A comparable form of `SelectionOptions`: options that select the same objects are equal."""
 
     label_selector: str = ""
     field_selector: str = ""
@@ -170,7 +170,7 @@ class Selection(NamedTuple):
 
     @classmethod
     def of(cls, **options: Unpack[SelectionOptions]) -> Self:
-        """Raises ValueError for a bad label selector or path, and TypeError for a bare text as a sequence."""
+        """Normalise options; raises ValueError for a bad selector or path, TypeError for a bare string."""
         for name, items in (("namespaces", "names"), ("keeps", "paths")):
             if isinstance(given := options.get(name), str):
                 raise TypeError(f"{name} are a sequence of {items}, not {given!r}")
@@ -187,7 +187,7 @@ class Selection(NamedTuple):
         )
 
     def __str__(self) -> str:
-        """As the arguments that it is asked for with."""
+        """Format the selection as keyword arguments of the call that requests it."""
         named = zip(self._fields, self, strict=True)
         return ", ".join(f"{name}={value!r}" for name, value in named if value)
 
@@ -197,7 +197,7 @@ WHOLE = Selection()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchSpec:
-    """A kind, how much of each object, and which objects.
+    """A kind, how much of each object to keep, and which objects.
 
     `namespaces` holds "" alone for all namespaces, else one watch runs for each.
     """
@@ -219,7 +219,7 @@ class WatchSpec:
         metadata_only: bool = False,
         selection: Selection = WHOLE,
     ) -> WatchSpec:
-        """What to watch of a kind: in `namespaces`, where none or "" means all, unless some are selected."""
+        """Make the spec of a kind in `namespaces` (none or "" means all), or in those of the selection."""
         namespaces = selection.namespaces or namespaces
         if not kind.namespaced or not namespaces or "" in namespaces:
             namespaces = ("",)
@@ -240,5 +240,5 @@ class WatchSpec:
 
     @property
     def projection(self) -> str:
-        """How much of each object is kept: `full`, `parts` or `metadata`."""
+        """Return how much of each object is kept: `full`, `parts` or `metadata`."""
         return "metadata" if self.metadata_only else "parts" if self.keeps else "full"

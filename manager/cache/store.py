@@ -1,17 +1,17 @@
-"""What is known of the objects of one kind, and how it may change.
+"""The store of one kind's objects, and the rules by which it changes.
 
-Everything here rests on two facts. Versions grow: of two states of an object the one with the higher
-resourceVersion is the later one, whichever way it came. And a watch leaves nothing out: once it has reached
-a version (the store's progress), every change up to it has been told.
+The store relies on two facts. Versions grow: of two states of an object the one with the higher
+resourceVersion is the later one, however it arrived. And a watch leaves nothing out: once it has reached a
+version (the store's progress), it has sent every change up to that version.
 
-So the answer to a write of our own is taken as an event like any other, and is told at once; the watch event
-that follows has the same version and is dropped. A write whose answer is no newer than the progress, of an
-object that is not held, was deleted since; and a list that is older than a write neither undoes nor hides
-it, because the watch that goes on from that list will tell of it.
+So the store takes the answer to an own write as an event, and publishes it at once; the watch event that
+follows has the same version and is dropped. If the answer to a write is no newer than the progress, and the
+store does not hold the object, the object was deleted since. A list that is older than a write neither undoes
+nor hides the write, because the watch that continues from that list will report it.
 
-The first does not hold for an object that we have deleted and that a restored backup brings back: it is the
-same object, of whose end no watch will tell. So what arrives of a deleted object is doubted, until its end is
-told or who follows the server has asked.
+The first fact fails if this process has deleted an object and a restored backup brings it back: it is the
+same object, and no watch will report its end. So the store doubts every new state of a deleted object, until
+a watch reports its end or the reflector has asked the server.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ _STEPS = "steps"
 
 @cache
 def index_by(path: str) -> IndexFunction:
-    r"""An index function that finds an object by what stands at a path of its JSON.
+    r"""Return an index function that finds an object by the values at a path of its JSON.
 
         cache.informer(Foo).add_index("friend", index_by("spec.name"))
 
-    The path has the names that the API uses, with `[*]` where every item of a list counts, and a backslash
-    before a dot within a name: `spec.template.spec.volumes[*].secret.secretName`,
+    The path has the names that the API uses, with `[*]` for every item of a list, and a backslash before a
+    dot within a name: `spec.template.spec.volumes[*].secret.secretName`,
     `metadata.annotations.example\.com/site`. Numbers and booleans are written as in JSON. An object has no
-    value where the path leads nowhere, to null or to an empty string, and where anything on it is of another
-    shape. Decodes nothing but the path. Raises ValueError for what is not a path.
+    value if the path leads to nothing, to null, to an empty string, or through a value of another shape. The
+    function decodes only the path. Raises ValueError for a malformed path.
 
-    The same path answers the same function, so two controllers may register it under one name.
+    Equal paths return the same function, so two controllers may register it under one name.
     """
     steps = steps_on(path)
     shape: Any = str | int | bool | None
@@ -70,7 +70,7 @@ def index_by(path: str) -> IndexFunction:
         try:
             value = at_the_end(decode(record.raw))
         except (msgspec.DecodeError, AttributeError):
-            return ()  # stored under another schema (who reads it finds out what is wrong), or a null
+            return ()  # stored under another schema (its reader reports the error), or a null
         return () if value is None or value == "" else (_text(value),)
 
     def values_of_lists(record: Record, _: Meta) -> Iterable[str]:
@@ -90,7 +90,7 @@ def index_by(path: str) -> IndexFunction:
 
 
 def steps_of(function: IndexFunction) -> tuple[tuple[str, bool], ...]:
-    """The names on the path of an `index_by`, and whether each item of a list counts; of others none."""
+    """Return an `index_by` path as names, each with whether it covers list items; () for other functions."""
     steps: tuple[tuple[str, bool], ...] = getattr(function, _STEPS, ())
     return steps
 
@@ -109,7 +109,7 @@ class KeyGroups:
         self._groups: dict[str, ObjectKey | set[ObjectKey]] = {}
 
     def keys(self, value: str) -> Collection[ObjectKey]:
-        """The keys that have the value; not to be changed, nor kept."""
+        """Return the keys that have the value; callers must not change or keep the collection."""
         found = self._groups.get(value)
         if found is None:
             return ()
@@ -137,7 +137,7 @@ class KeyGroups:
 
 
 class Index(KeyGroups):
-    """Keys by what a function says of the objects."""
+    """An index of keys by the values that a function returns for the objects."""
 
     def __init__(self, name: str, function: IndexFunction, failed: IndexFailed) -> None:
         super().__init__()
@@ -180,14 +180,14 @@ class Index(KeyGroups):
 
 
 class Indexes:
-    """Finds keys by namespace, owner, label, or an operator's own function.
+    """The indexes of keys by namespace, owner, label, or an operator's own function.
 
     An index is built when it is first asked for, at the cost of one pass over the store, and kept current
     from then on: an index without a reader costs nothing. `prepare` builds it with turns for others.
     """
 
     def __init__(self, records: Mapping[ObjectKey, Record], failed: IndexFailed) -> None:
-        """`failed` is told what an operator's function raised, and on which object."""
+        """Take `failed`, which gets each exception of an operator's function, and the object."""
         self._records = records
         self._failed = failed
         self._indexes: dict[str, Index] = {}
@@ -238,9 +238,9 @@ class Indexes:
         return found
 
     async def prepare(self, *, labels: Mapping[str, str] | None = None, owner_uid: str | None = None) -> None:
-        """Build what these conditions need, so that others have their turn meanwhile.
+        """Build the indexes that these conditions need, in portions that let other tasks run.
 
-        Whoever fills many objects decides how long that takes; in one go it could be seconds.
+        A client that fills many objects decides how long that takes; in one go it could be seconds.
         """
         for label in labels or ():
             if (name := f"label {label}") not in self._indexes:
@@ -305,13 +305,13 @@ def _label(key: str, _: Record, meta: Meta) -> Iterable[str]:
 
 # The store.
 
-# Names of which old news is refused. More than a watch can lag behind; forgetting one too early shows an
-# object for a moment that we have deleted.
+# The most names for which the store refuses old states. A watch lags behind by fewer; forgetting a name too
+# early shows a deleted object for a moment.
 FLOORS = 10_000
 
 
 class _Floor(NamedTuple):
-    """Which news of a name is old while nothing is held: all up to a version, all of a deleted object."""
+    """The old states that the store refuses of an absent name: up to a version, and of a deleted UID."""
 
     version: int
     deleted: str = ""
@@ -321,10 +321,10 @@ class _Floor(NamedTuple):
 
 
 class Store:
-    """Records by key, with indexes. Whatever changes it returns the events to tell, already applied.
+    """Records by key, with indexes. Every method that changes it returns the applied changes as events.
 
-    `selector` is the label selector of what belongs in here. `filtered` says that the server applies a field
-    selector too, which cannot be judged here: then a write changes what is held, and never adds to it.
+    `selector` is the label selector of the stored objects. `filtered` says that the server applies a field
+    selector too, which the store cannot evaluate: then an own write changes held objects, and never adds one.
     """
 
     def __init__(
@@ -334,7 +334,7 @@ class Store:
         filtered: bool = False,
         index_failed: IndexFailed = lambda *_: None,
     ) -> None:
-        """`index_failed` is told what an index function raised, and on which object."""
+        """Take `index_failed`, which gets each exception of an index function, and the object."""
         self.records: dict[ObjectKey, Record] = {}
         """All of them, by key; not to be changed from outside."""
         self.indexes = Indexes(self.records, index_failed)
@@ -344,7 +344,7 @@ class Store:
         # How far the watch of each namespace has come; "" is the watch of all namespaces.
         self._progress: dict[str, int] = {}
         self._floors: dict[ObjectKey, _Floor] = {}
-        # Deleted objects, by their UIDs, of which something has arrived, and not yet the end.
+        # The UIDs of deleted objects that the server has sent again, and whose end it has not reported yet.
         self._doubted: dict[ObjectKey, str] = {}
 
     def __len__(self) -> int:
@@ -377,9 +377,9 @@ class Store:
     ) -> list[Record]:
         """Return the records that meet every condition, in the order of their keys.
 
-        `labels` is a map of labels that must be equal, or a selector. Costs what the most selective condition
-        lets through. Only `!=`, `in`, `notin` and the existence of a label are not answered by an index, but
-        by a look at each record that is left.
+        `labels` is a map of labels that must be equal, or a selector. The cost is the number of records that
+        meet the most selective condition. No index covers `!=`, `in`, `notin` and the existence of a label:
+        these need a look at each remaining record.
         """
         rest: tuple[Requirement, ...] = ()
         if isinstance(labels, Selector):
@@ -401,10 +401,10 @@ class Store:
         others_of_labels = Selector(rest)
         return [record for record in records if others_of_labels.matches(record.meta().labels)]
 
-    # What the watch and the lists say.
+    # Changes by watches and lists.
 
     def progress(self, namespace: str) -> int:
-        """The version up to which the watch of a namespace ("" for that of all) has told everything, or 0."""
+        """Return the version up to which a namespace's watch ("" for all) has sent everything, or 0."""
         return self._progress.get(namespace, 0)
 
     def advance(self, namespace: str, version: int) -> None:
@@ -412,13 +412,13 @@ class Store:
         self._progress[namespace] = version
 
     def put(self, record: Record, meta: Meta | None = None, *, initial: bool = False) -> Sequence[CacheEvent]:
-        """Take in a state of an object, unless it is no news."""
+        """Take in a state of an object, unless it is old."""
         if not self.is_news(record.key, record.uid, record.version):
             return ()
         return self.accept(record, meta, initial=initial)
 
     def is_news(self, key: ObjectKey, uid: str, version: int) -> bool:
-        """Whether `put` would take in this state of an object."""
+        """Return whether `put` would take in this state of an object."""
         if key in self._floors and self._refuses(key, uid, version):
             return False
         held = self.records.get(key)
@@ -449,14 +449,14 @@ class Store:
         restored: bool = False,
         initial: bool = False,
     ) -> Sequence[CacheEvent]:
-        """Bring a namespace ("" for all) to what was listed at a version, in one step.
+        """Replace the objects of a namespace ("" for all) by a list at a version, in one step.
 
-        With `restored`, or a version that is lower than the watch's, the server's storage was restored from a
-        backup: what is held is of a history that did not happen, and says nothing against the list.
+        With `restored`, or a version below the watch's, the server's storage was restored from a backup: the
+        held objects belong to a history that did not happen, and do not overrule the list.
         """
         events: list[CacheEvent] = []
         restored = restored or version < self.progress(namespace)
-        # Most of a list is held already when it ends, and nobody has a turn while it is gone through.
+        # The store holds most of the list already. No other task runs during this loop.
         news = [record for key, record in listed.items() if self.records.get(key) is not record]
         gone: Sequence[Record] = ()
         if len(self.records) > len(listed) - len(news):
@@ -487,11 +487,11 @@ class Store:
         return events
 
     def doubted(self, namespace: str) -> set[tuple[ObjectKey, str]]:
-        """Deleted objects of a namespace ("" for all), with their UIDs, of which something has arrived."""
+        """Return deleted objects of a namespace ("" for all), with UIDs, that the server has sent again."""
         return {each for each in self._doubted.items() if not namespace or each[0].namespace == namespace}
 
     def settle(self, key: ObjectKey, record: Record | None) -> Sequence[CacheEvent]:
-        """Take in what the server has, when asked, in the place of a doubted object; None is nothing."""
+        """Take in the server's answer for a doubted object; None means that it does not exist."""
         uid = self._doubted.pop(key, "")
         if record is None:
             return ()
@@ -500,10 +500,10 @@ class Store:
         return self.put(record)
 
     def hand_over(self, gone: Iterable[Record]) -> Sequence[CacheEvent]:
-        """Let go of what somebody else is to know from now on; it may come back in any state."""
+        """Remove objects that another replica is now responsible for; they may come back in any state."""
         return [self._change(record, None, handed_over=True) for record in gone]
 
-    # What our own writes say.
+    # Changes by our own writes.
 
     def observe_write(self, record: Record, meta: Meta) -> Sequence[CacheEvent]:
         """Take in the state that a write of ours led to."""
@@ -564,7 +564,7 @@ class Store:
             self._doubted.pop(oldest, None)
 
     def _drop(self, held: Record) -> CacheEvent:
-        """Take out what the server says is not in the selection."""
+        """Remove an object that is not in the selection according to the server."""
         if self._filtered:
             # The server may have said so before it got our last write, and whether that brought the object
             # back is not to be judged here. If it did, the watch will tell of the very version that we
@@ -577,11 +577,11 @@ class Store:
     def accept(
         self, record: Record, meta: Meta | None = None, *, initial: bool = False
     ) -> Sequence[CacheEvent]:
-        """Take in a state of an object that is known to be news."""
+        """Take in a state of an object that is known to be new."""
         held = self.records.get(record.key)
         if held is None or held.uid == record.uid:
             return (self._change(held, record, meta, initial=initial),)
-        # Another object under the same name: nobody should take the one for a change of the other.
+        # Another object under the same name: no reader should take one for a change of the other.
         return (self._change(held, None), self._change(None, record, meta, initial=initial))
 
     def _change(

@@ -27,7 +27,7 @@ def origin_of(entry: EntryPoint) -> str:
 
 
 def file_flag(*names: str, text: str, default: str | None = None) -> Callable[[F], F]:
-    """Declare a flag that names a file, which shells complete; `default` says what holds without it."""
+    """Declare a flag that names a file, which shells complete; `default` describes the default."""
     return click.option(
         *names,
         type=parse_text,

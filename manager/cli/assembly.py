@@ -58,13 +58,14 @@ async def assembled(
     known: Sequence[AnyOperator] = (),
     watchdog: Watchdog | None = None,
 ) -> AsyncIterator[Manager]:
-    """The manager of `program` with the controllers of `operators`, connected; closed at the end.
+    """Connect the manager of `program` with the controllers of `operators`, and close it at the end.
 
-    `declared` has the values of the settings that `operators` declare. `known` are all that there are, also
-    those that do not run: their webhooks are served. `watchdog` ends the process when it does not end itself.
+    `declared` has the values of the settings that `operators` declare. `known` are all operators, also those
+    that do not run: the manager serves their webhooks. `watchdog` ends the process when it does not end
+    itself.
 
     Waits for an API server that does not answer yet, and serves health checks and metrics meanwhile. Raises
-    `ConfigError` when there is no usable configuration, `ServerUnusable` when the server is not.
+    `ConfigError` when there is no usable configuration, `ServerUnusable` when the server is not usable.
     """
     rng = random.Random()
     metrics = Metrics()
@@ -159,7 +160,7 @@ async def assembled(
 
 
 def _options(settings: Settings, operator: AnyOperator) -> ControllerOptions:
-    """What the operator says in code, and before that what the settings say."""
+    """Return the options that the operator declares in code, overridden by the given settings."""
     given: dict[str, Any] = {}
     if settings.is_given(Settings.resync_period):
         given["resync_period"] = settings.resync_period or None
@@ -191,7 +192,7 @@ def _health_served(manager: Manager, settings: Settings) -> AbstractAsyncContext
 
 
 async def _add_routes(manager: Manager, server: Server | None) -> None:
-    """Serve the routes of operators beside `/metrics`."""
+    """Serve the routes of operators on the server of `/metrics`."""
     if server is not None:
         await server.add_routes(manager.routes)
     elif manager.routes:
@@ -199,7 +200,7 @@ async def _add_routes(manager: Manager, server: Server | None) -> None:
 
 
 def _has_own_certificate(settings: Settings) -> bool:
-    """Whether the console needs none of the webhooks: it has another, or is for this machine alone."""
+    """Return whether the console has another certificate than the webhooks', or serves this machine alone."""
     return settings.metrics_cert_path is not None or _is_local(settings)
 
 
@@ -241,7 +242,7 @@ def _keep_console(
         where = Settings.console_bind_address
         manager.add(Lifespan(lambda: _served("console", manager, settings, where, routes, certificate)))
         return
-    # The one certificate of which a person can find out from the API server who vouches for it.
+    # Only for this certificate can people find out from the API server which CA signed it.
     served = manager.certificates["console"] = ServedCertificate(webhooks.source)
 
     async def run() -> None:

@@ -21,14 +21,16 @@ GROUP = "operator_manager.commands"
 
 
 class Invocation:
-    """The program that runs, and its operators, for the command that is asked for."""
+    """The running program and its operators, for the command that the user has called."""
 
     def __init__(
         self, program: Program, operators: Sequence[AnyOperator] | Callable[[], Sequence[AnyOperator]] = ()
     ) -> None:
-        """Args:
-        program: what the cluster knows the process by.
-        operators: the program's own, or a function that imports them.
+        """Make the command line of a program.
+
+        Args:
+            program: the names by which the cluster knows the process.
+            operators: the program's own, or a function that imports them.
         """
         self.program = program
         self._own = operators
@@ -62,10 +64,12 @@ class LazyCommand(click.Command):
     """A command whose module is imported when the command is asked for."""
 
     def __init__(self, name: str, summary: str, target: str) -> None:
-        """Args:
-        name: the word that users type.
-        summary: its line in the list of commands.
-        target: `module:attribute` of the command itself.
+        """Make a command that is imported only when it runs.
+
+        Args:
+            name: the word that users type.
+            summary: its line in the list of commands.
+            target: `module:attribute` of the command itself.
         """
         super().__init__(name, short_help=summary)
         self._target = target

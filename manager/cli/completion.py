@@ -20,11 +20,11 @@ class _Bash(BashComplete):
 
 
 def complete(commands: Commands, invocation: Invocation, instruction: str) -> int:
-    """Do what a shell asks for, such as `bash_complete`; return the exit code."""
+    """Run a shell's completion instruction, such as `bash_complete`; return the exit code."""
     name, variable = invocation.program.name, invocation.completion_variable
     try:
         return shell_complete(commands, {"obj": invocation}, name, variable, instruction)
-    except click.ClickException:  # the command itself says what is wrong, once it is run
+    except click.ClickException:  # the command itself reports the error once it runs
         return 1
 
 

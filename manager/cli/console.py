@@ -197,7 +197,7 @@ async def _until_stopped(program: Program, arguments: ConsoleArguments, watchdog
 
 
 async def _show(program: Program, arguments: ConsoleArguments) -> None:
-    """Raises what there is to say when it comes to an end."""
+    """Serve the console until it ends; raises ClickException with the reason."""
     async with AsyncExitStack() as stack:
         transport, config = await stack.enter_async_context(
             connected(program, _COMMAND, kubeconfig=arguments.kubeconfig, context=arguments.context)
@@ -299,7 +299,7 @@ async def _trust(installed: Installed, transport: Transport) -> tuple[str, TlsFi
 async def _forwarded(
     arguments: ConsoleArguments, target: str
 ) -> AsyncIterator[tuple[int, asyncio.StreamReader]]:
-    """A port of this machine that leads there, and what kubectl says on, until it forwards no more."""
+    """Forward a local port to `target` by kubectl; yield the port and kubectl's further output."""
     flags = [
         *([f"--kubeconfig={arguments.kubeconfig}"] if arguments.kubeconfig else []),
         *([f"--context={arguments.context}"] if arguments.context else []),

@@ -1,4 +1,4 @@
-"""Whether there is an API server that knows us, and what ended the process, in one line."""
+"""The first contact with the API server, and one-line messages for errors that end the process."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ServerUnavailable(ServerUnusable):
 async def connected(
     program: Program, command: str, *, kubeconfig: str | None, context: str | None
 ) -> AsyncIterator[tuple[Transport, ClusterConfig]]:
-    """A way to the API server, for one command, and what leads there.
+    """Connect one command to the API server; yield the transport and the configuration of the cluster.
 
     Raises `ConfigError` and `ServerUnusable`.
     """
@@ -129,7 +129,7 @@ class ServerWait:
 
 @contextmanager
 def ended_in_one_line() -> Iterator[None]:
-    """Turn an error whose message alone tells a person what to do into a `ClickException`."""
+    """Turn an error whose message alone is enough for people into a `ClickException`."""
     try:
         yield
     except Exception as error:
@@ -142,14 +142,14 @@ def ended_in_one_line() -> Iterator[None]:
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """The first single error in a group of them, or `error` itself."""
+    """Return the first single error in a group, or `error` itself."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def is_expected(error: BaseException) -> bool:
-    """Whether the message alone tells a person what to do; else the traceback is needed as well."""
+    """Return whether the message alone is enough for people; else the traceback is needed as well."""
     return isinstance(
         error, ServerUnusable | CannotStart | KubeError | LeadershipLost | OSError | SettingsError
     )

@@ -73,8 +73,7 @@ class _SettingFlag(click.Option):
 class SettingsCommand(click.Command):
     """A command with a flag for each setting of the manager and of its operators.
 
-    The function of the command gets `flags`: the values as they were written, by the names of the settings,
-    without those that were not given.
+    The function of the command gets `flags`: the given values as text, by the names of the settings.
     """
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:

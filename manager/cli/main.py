@@ -1,4 +1,4 @@
-"""From the arguments to a command, and from what went wrong to one line and an exit code."""
+"""The entry point: it turns arguments into a command, and errors into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def main(
 ) -> int:
     """Run the command in `argv` (without the program's name) and return the exit code.
 
-    To `operators` come those that installed packages have for the program, as entry points of its group. A
-    function that imports them is called by the commands that need them.
+    Installed packages can add to `operators`, by entry points of the program's group. `operators` can be a
+    function that imports them: the commands that need them call it.
 
-    `name`, `version` and `former_names` are the program's: whatever a cluster sees of it is called after it
+    `name`, `version` and `former_names` are the program's: all its names in a cluster are derived from them
     (see `Program`).
     0 after a clean end, 1 on failure, 2 for a wrong command, flag or setting.
     """
@@ -106,8 +106,8 @@ def _open_standard_files() -> None:
 def _ended_by_signals() -> Iterator[None]:
     """Let Ctrl-C end the process as SIGTERM does, without a traceback, until a command handles both.
 
-    asyncio then leaves SIGINT alone, too: it would cancel the running task, beside what our own handler does.
-    In a container the process has number 1, and the kernel drops a signal for which that has no handler.
+    asyncio then leaves SIGINT alone, too: it would cancel the running task, in addition to our own handler.
+    In a container the process has number 1, and the kernel drops a signal that this process does not handle.
     """
     first = os.getpid() == 1
     handlers = {}

@@ -29,7 +29,7 @@ _MANAGER = "the manager itself"
 def all_operators(
     own: Sequence[AnyOperator], program: Program, *, installed: bool
 ) -> tuple[AnyOperator, ...]:
-    """The program's `own` operators, and those that are `installed` for it.
+    """Return the program's `own` operators, and the others that are `installed` for it.
 
     Raises `OperatorUnusable` for an operator that cannot run, alone or together with the others.
     """
@@ -98,7 +98,7 @@ def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:
 
 
 def installed_operators(operators: Sequence[AnyOperator], program: Program) -> dict[AnyOperator, str]:
-    """Return the operators that are installed for `program` beside its own, each with its package.
+    """Return the operators that are installed for `program` in addition to its own, each with its package.
 
     They are in the order of their entry points' names. Raises `OperatorUnusable` for one that cannot be
     loaded, or is no operator.
@@ -128,10 +128,10 @@ def _loaded(entry: EntryPoint) -> AnyOperator:
 def enabled_operators(
     operators: Sequence[AnyOperator], entries: Sequence[str], *, where: str
 ) -> tuple[AnyOperator, ...]:
-    """The operators that `entries` select, in their own order; `where` tells who gave the entries.
+    """Return the operators that `entries` select, in their own order; errors name the source `where`.
 
     `foo` enables foo and `-foo` disables it, whichever comes first; `*` enables all that no entry
-    names. Raises `SettingsError` for an unknown name, and when nothing is left to run.
+    names. Raises `SettingsError` for an unknown name, and when no operator is left to run.
     """
     check_names(operators, (entry.removeprefix("-") for entry in entries if entry != _ALL), where=where)
     chosen = tuple(operator for operator in operators if _is_enabled(operator.name, entries))
@@ -142,7 +142,7 @@ def enabled_operators(
 
 
 def check_names(operators: Sequence[AnyOperator], names: Iterable[str], *, where: str) -> None:
-    """Raise `SettingsError` for the first of `names` that no operator has; `where` says who gave them."""
+    """Raise `SettingsError` for the first of `names` that no operator has; it names the source `where`."""
     known = [operator.name for operator in operators]
     for name in names:
         if name not in known:
@@ -194,7 +194,7 @@ def declared_settings(operators: Sequence[AnyOperator], program: Program) -> tup
 
 
 def owned_by(operators: Sequence[AnyOperator]) -> dict[GroupVersionKind, list[GroupVersionKind]]:
-    """For each operator's kind those that it says its objects own."""
+    """Return the declared kinds of children for each operator's kind."""
     owned: dict[GroupVersionKind, list[GroupVersionKind]] = {}
     for operator in operators:
         kinds = owned.setdefault(operator.kind.gvk, [])
@@ -207,9 +207,9 @@ class UnknownKind(click.UsageError):
 
 
 def kind_named(name: str, kinds: Sequence[type[Resource]]) -> type[Resource]:
-    """The kind that people call so, in whatever case: by its name, plural or short name, or in full.
+    """Find a kind by its name, plural, short name or full name, in any case.
 
-    Raises `UnknownKind` where none of `kinds` is called so, and `UsageError` where several are.
+    Raises `UnknownKind` if none of `kinds` has the name, and `UsageError` if several have it.
     """
     found: dict[str, type[Resource]] = {}
     for kind in kinds:

@@ -53,7 +53,7 @@ _AT_ONCE = 8
 
 
 class _Asked(NamedTuple):
-    """The arguments of `plan` beside its objects."""
+    """The arguments of `plan`, without its objects."""
 
     namespace: str | None
     """Of objects whose file names none; None is that of the context."""
@@ -139,7 +139,7 @@ def _group_kind(operator: AnyOperator | Operator[Any]) -> tuple[str, str]:
 
 
 def _named(files: Sequence[str]) -> list[_Found]:
-    """The objects in these files. Raises `UsageError`."""
+    """Return the names of the objects in these files. Raises `UsageError`."""
     found: dict[_Found, None] = {}
     for file in files:
         try:

@@ -1,4 +1,4 @@
-"""Whether the API server reaches this process on 127.0.0.1: tried, before it is told of webhooks there."""
+"""A test whether the API server reaches this process on 127.0.0.1, before webhooks are registered there."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ class NotCalled(Exception):
 async def reached_address(
     settings: Settings, transport: Transport, config: ClusterConfig, program: Program
 ) -> tuple[BindAddress, str]:
-    """Where to listen, and the URL of it that the API server calls: as in the settings, or what is free.
+    """Return an address to listen on, and its URL for the API server: from the settings, or a free port.
 
-    A server on this machine's loopback may still be in a container, with a loopback of its own. So it is
-    tried; any other server is not. Raises `NotCalled`, whose text says why nobody can call.
+    A server on this machine's loopback may still be in a container, with a loopback of its own. So this
+    function tries the address with such a server, and with no other. Raises `NotCalled`, whose text says why
+    the server cannot call.
     """
     if not is_loopback(config.server.host or ""):
         raise NotCalled(f"the API server {config.server} is not on this machine")
@@ -79,9 +80,9 @@ async def reached_address(
 
 @contextlib.asynccontextmanager
 async def _listener() -> AsyncIterator[tuple[int, asyncio.Event]]:
-    """A port, and the event that somebody has begun a TLS connection there.
+    """Listen; yield the port, and an event that is set when a client begins a TLS connection.
 
-    Not the usual port: another API server may be calling that, of a manager that was run before.
+    It avoids the usual port: another API server may be calling that, for a manager that ran before.
     """
     called = asyncio.Event()
 
@@ -97,7 +98,7 @@ async def _listener() -> AsyncIterator[tuple[int, asyncio.Event]]:
 
 
 def _is_free(port: int) -> bool:
-    """Whether a server can listen there."""
+    """Return whether a server can listen on the address."""
     try:
         socket.create_server((_HOST, port)).close()
     except OSError:
@@ -106,9 +107,9 @@ def _is_free(port: int) -> bool:
 
 
 async def _call(transport: Transport, name: str, port: int, called: asyncio.Event) -> bool:
-    """Have the API server call a webhook at `port`; return whether it finds the port closed.
+    """Make the API server call a webhook at `port`; return whether it finds the port closed.
 
-    The webhook is for one ConfigMap alone, which is created as a dry run, and goes at the end.
+    The webhook is for one ConfigMap alone, which is only created as a dry run. It is removed at the end.
     """
     token = secrets.token_hex(8)
     label = {name: token}

@@ -124,7 +124,7 @@ async def _manage(
 
 
 def _log_error(error: BaseException) -> None:
-    """Say in one line what ended the process; with the traceback only for what should not happen."""
+    """Log in one line why the process ends; add the traceback only for unexpected errors."""
     cause, log = cause_of(error), get_logger("manager")
     if is_expected(cause):
         log.error(in_one_line(cause))

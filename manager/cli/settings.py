@@ -1,4 +1,4 @@
-"""The settings of the command `run`, and how their values are read."""
+"""The settings of the command `run`, and the parsers of their values."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _name_prefix(text: str) -> str:
 
 
 def parse_base_url(text: str) -> str:
-    """A URL with nothing behind its host and port. Raises `ValueError` that says so."""
+    """Parse a URL that has only a scheme, host and port; raises `ValueError` for any other."""
     try:
         url = urlsplit(text)
         whole = url.scheme == "https" and url.hostname and url.port != 0
@@ -86,7 +86,7 @@ def parse_base_url(text: str) -> str:
 
 
 class OneOf:
-    """The parser of a text that is one of those of a `Literal`."""
+    """A parser of text that must be one of the values of a `Literal`."""
 
     def __init__(self, literal: Any) -> None:
         self.choices: tuple[str, ...] = get_args(literal)
@@ -476,7 +476,7 @@ OWN = tuple(setting for setting in vars(Settings).values() if isinstance(setting
 
 
 def unknown_variables(program: Program, declared: Iterable[Setting[Any]] = ()) -> dict[str, str | None]:
-    """Variables that begin as the settings of `program` do but set nothing, and which each was meant to be.
+    """Return variables that begin as the settings of `program` do but set nothing, each with a suggestion.
 
     `declared` are the operators' settings, whose variables have no such beginning.
     """

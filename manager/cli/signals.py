@@ -48,7 +48,7 @@ class StopSignals:
         self._left.close()
 
     async def unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """The result of `work`, or None when the stop comes first, which cancels it."""
+        """Return the result of `work`, or None if the stop comes first and cancels `work`."""
         asked = asyncio.create_task(self.stop.wait(), name="stop-asked")
         working = asyncio.create_task(work, name="start")
         try:
@@ -61,12 +61,12 @@ class StopSignals:
         return None if working.cancelled() else working.result()
 
     def _caught(self, number: int, frame: FrameType | None) -> None:
-        """Called in the main thread when that has time, which may be too late."""
+        """Pass a signal on to the watchdog, in the main thread when it has time, which may be too late."""
         del frame
         self._watchdog.ensure_heard(number)
 
     def _received(self, number: int) -> LastWords | None:
-        """Called in the watchdog's thread."""
+        """Handle a signal in the watchdog's thread; a second one returns the last words of the process."""
         if number not in _SIGNALS:
             return None
         name = signal.Signals(number).name

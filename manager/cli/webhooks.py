@@ -1,4 +1,4 @@
-"""Whether webhooks are served, how, and what runs for that."""
+"""The decision whether and how to serve webhooks, and the tasks that this takes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _log = get_logger("webhook")
 
 
 def certificate_way(settings: Settings, config: ClusterConfig) -> Way | None:
-    """What `--webhook-certificates` says, or what `auto` comes to; None when that has to be tried."""
+    """Return the way of `--webhook-certificates`, with `auto` resolved; None if that takes an attempt."""
     if settings.webhook_certificates != "auto":
         return settings.webhook_certificates
     if settings.webhook_cert_path is not None:
@@ -64,10 +64,10 @@ async def add_webhooks(
     transport: Transport,
     config: ClusterConfig,
 ) -> None:
-    """Have the manager serve the webhooks of all `operators`, whether they run or not: the API server asks.
+    """Make the manager serve the webhooks of all `operators`, since the API server calls also idle ones'.
 
-    Raises `RegistrationError` for webhooks that do not fit, and `SettingsError` for authorities of clients
-    that cannot be read.
+    Raises `RegistrationError` for webhooks that do not fit, and `SettingsError` for client authorities that
+    cannot be read.
     """
     webhooks = webhooks_of(operators)
     if not webhooks:
@@ -125,7 +125,7 @@ class _Served:
                 raise SettingsError(f"--webhook-client-ca-file: {error}") from error
 
     def runnables(self, way: Way, address: BindAddress, url: str | None) -> list[Runnable]:
-        """Build the server and its certificate, and return what has to run for them."""
+        """Build the server and its certificate, and return the tasks to run for them."""
         # Imported here: a process without webhooks does not need these modules.
         from manager.webhook.endpoints import endpoints_of  # noqa: PLC0415
         from manager.webhook.server import WebhookServer  # noqa: PLC0415
@@ -150,7 +150,7 @@ class _Served:
 
 
 class _Later:
-    """Turns webhooks on once the API server, which was too slow at the start, has called this process."""
+    """A task that turns webhooks on once the API server, too slow at the start, has called this process."""
 
     def __init__(self, served: _Served) -> None:
         self._served = served
@@ -176,7 +176,7 @@ class _Later:
                 await self._run(leader_only=False)
 
     async def lead(self) -> None:
-        """Run in the leader what the webhooks need there."""
+        """Run the leader's tasks for webhooks."""
         await self._run(leader_only=True)
 
     async def _run(self, *, leader_only: bool) -> None:
@@ -190,7 +190,7 @@ class _Later:
 def _looking_for_left_over(
     manager: Manager, settings: Settings, webhooks: Webhooks, transport: Transport, config: ClusterConfig
 ) -> Runnable:
-    """Looks once, as the leader, for what a manager with a URL has left with the API server."""
+    """Look once, as the leader, for registrations that an earlier manager with a URL has left behind."""
 
     async def look() -> None:
         prefix = settings.webhook_name_prefix
@@ -211,11 +211,11 @@ def _certificates_for(
     program: Program,
     config: ClusterConfig,
 ) -> Certificates:
-    """Where the certificate comes from, and what the manager has to run for it.
+    """Return the source of the certificate, with the tasks that the manager has to run for it.
 
-    `way` and `url` are what the settings say, or what `auto` has come to.
+    `way` and `url` come from the settings, or from resolving `auto`.
     """
-    # Who serves none does not pay for it.
+    # A manager without webhooks does not pay for this import.
     from manager.certificates.kept import Certificates, kept_in_folder, kept_in_secret  # noqa: PLC0415
 
     if way == "files":

@@ -100,7 +100,7 @@ class Applied(NamedTuple, Generic[R]):
     """The result of an apply.
 
     Attributes: `object` as the server has it now; `previous` as it was before, None unless it was changed;
-    `outcome`; `conflicts`, the fields that others had set to something else, and who.
+    `outcome`; `conflicts`, the fields that other managers had set to other values, with these managers.
     """
 
     object: R
@@ -111,10 +111,10 @@ class Applied(NamedTuple, Generic[R]):
 
 @dataclass(slots=True)
 class ChildLabel:
-    """A label that children have of their owner's UID, so that a selector finds those of some owners.
+    """A label of children with their owner's UID, so that a selector finds the children of some owners.
 
-    While `is_set`, each apply sets it. Else it stays where it is and is true: to remove it would be a write
-    for each child.
+    While `is_set`, each apply sets it. Otherwise apply keeps the label where it is correct: removing it would
+    take a write for each child.
     """
 
     key: str
@@ -123,7 +123,7 @@ class ChildLabel:
 
 
 class Applier(Writer):
-    """Applies the fields of one object, and leaves all other fields to others."""
+    """A client that applies the fields of one object, and leaves all other fields to other managers."""
 
     def __init__(
         self,
@@ -158,27 +158,28 @@ class Applier(Writer):
     ) -> Applied[R]:
         """Set the fields of the object that `obj` has, creating it if it is missing.
 
-        This is a forced server-side apply: changes of these fields by others are reverted, fields that were
-        applied before and are no longer in `obj` are removed, and other fields stay. Sends nothing if the
-        cached object already matches. The outcome is RESTORED if the same was wanted at the last apply, so
-        that somebody else has changed the object, and UPDATED otherwise.
+        This is a forced server-side apply: it reverts other clients' changes of these fields, removes fields
+        that an earlier apply set and `obj` no longer has, and leaves all other fields. It sends nothing if
+        the cached object already matches. The outcome is RESTORED if `obj` equals the last apply, so that
+        another client has changed the object, and UPDATED otherwise.
 
-        If others have set these fields to something else, the result names them and the fields. With
-        `force=False`, ApplyConflict is raised instead, which does so, too.
+        If other managers have set these fields to other values, the result names the managers and the fields.
+        With `force=False`, apply raises ApplyConflict with the same details instead.
 
-        `initial` are paths, such as `.spec.replicas`, of fields that are set when the object is created, and
-        left to others from then on. If the client owns them already, it gives them up, and their values stay.
+        `initial` are paths, such as `.spec.replicas`, of fields that apply sets when it creates the object,
+        and leaves to others from then on. If the client owns them already, it gives them up, and their values
+        stay.
 
-        `may_update` is called before an update: not before the object is created or restored. If it returns
+        `may_update` is called before an update, but not before a creation or restoration. If it returns
         False, nothing is sent.
 
         With `owner`, the object gets a controller reference to it. An object with another controller, or
-        none, is left alone: raises OwnedByOther, which says whether this client created it. With `adopt`, one
-        without a controller that this client created becomes the owner's. Raises ValueError for an owner in
-        another namespace, or for a namespaced owner of a cluster-scoped object.
+        none, stays as it is: raises OwnedByOther, which says whether this client created it. With `adopt`, an
+        object without a controller that this client created becomes the owner's. Raises ValueError for an
+        owner in another namespace, or for a namespaced owner of a cluster-scoped object.
 
-        A refused apply changes nothing. Where it is refused only for lists of ours into which others have put
-        items, one patch sets the same fields and removes these items, if the server accepts it as a dry run.
+        A refused apply changes nothing. If the server refuses it only because others have put items into our
+        lists, one patch sets the same fields and removes these items, provided that its dry run succeeds.
 
         A dry run of an object that this client has created, and not changed since, cannot show conflicts.
         """
@@ -267,9 +268,10 @@ class Applier(Writer):
         force: bool,
         dry_run: bool,
     ) -> Written:
-        """Apply over an object that is there; with `taken_over`, entries of managedFields join ours first.
+        """Apply over an existing object; with `taken_over`, entries of managedFields join ours first.
 
-        It is sent with `force` a second time if others have set the fields: only a refusal says who.
+        If other managers have set the fields, a second request uses `force`: only a refusal names the
+        managers.
         """
         if taken_over:
             found = await self._read_stored(kind, key)
@@ -295,8 +297,9 @@ class Applier(Writer):
     ) -> bytes:
         """Try an apply before entries join ours, so that a refusal changes nothing, not even the record.
 
-        A dry run of the apply itself keeps what the other entries own, and may be refused for that: two ports
-        of one name. So a patch is tried that removes it. Returns what the server would store.
+        A dry run of the apply itself keeps the fields of the other entries, and may be refused for them: two
+        ports of one name, for example. So this tries a patch that removes them. Returns the object that the
+        server would store.
         """
         ours, others = self._shares(kind, there, given_up)
         patch, _, releases, _ = repair_patch(there, wanted, ours, others)
@@ -329,10 +332,10 @@ class Applier(Writer):
         *,
         dry_run: bool,
     ) -> Written:
-        """Do what a refused apply would do, in one patch, without the items of others that are in its way.
+        """Make the changes of a refused apply by a patch, which also removes conflicting items of others.
 
-        Raises the refusal if it has another cause (see `repair`), or what the server says of the patch as a
-        dry run, and remembers that for a while. Nothing has been changed then.
+        Raises the refusal if it has another cause (see `repair`), or the server's answer to a dry run of the
+        patch, and remembers that answer for a while. Nothing has been changed then.
         """
         uid, candidates = live["metadata"]["uid"], refused_lists(refusal.details)
         state = hash((encoded, _content(live)))
@@ -341,7 +344,7 @@ class Applier(Writer):
         if (known := self._refused.get(uid, state)) is not None:
             raise type(known)(known.status, known.reason, known.message, known.details)
         wanted, conflict = orjson.loads(encoded), None
-        # The next apply takes over what is booked under this name.
+        # The next apply takes over the fields recorded under this name.
         manager = creator_name(self.field_manager, encoded)
         for _ in range(TAKEOVER_ATTEMPTS):
             found = await self._find_stored(kind, key)
@@ -393,7 +396,7 @@ class Applier(Writer):
             self._refuse_foreign(kind, key, _decoded(kind, found), owner)
 
     async def _correct(self, obj: R, patch: Callable[[], Awaitable[R]]) -> Applied[R]:
-        """Have `patch` write the metadata that was changed in an object; see `Client.correct`."""
+        """Write the changed metadata of an object by `patch`; see `Client.correct`."""
         assert obj.origin is not None
         kind, key, uid = type(obj), obj.key, obj.metadata.uid
         wanted = _wanted(obj, None, None)["metadata"]
@@ -435,10 +438,10 @@ class Applier(Writer):
         field_manager: str = "",
         creates: bool = False,
     ) -> bytes:
-        """PATCH the object by server-side apply; the object as stored.
+        """Send a server-side apply as PATCH; return the object as stored.
 
-        `creates` says that the body cannot change an object that is there. Raises ApplyConflict, and
-        BadRequest for what does not fit the schema.
+        `creates` says that the body cannot change an existing object. Raises ApplyConflict, and BadRequest
+        for a body that does not fit the schema.
         """
         mapping = await self._mapper.resolve(kind.gvk)
         query = {
@@ -494,7 +497,7 @@ class Applier(Writer):
         return not wants_otherwise(_fields(orjson.loads(encoded)), live, own.applied)
 
     async def _find_known(self, kind: type[Resource], key: ObjectKey, owner: Resource | None) -> bytes | None:
-        """The object as it is known; only metadata of what is certainly not the owner's."""
+        """Return the known JSON of the object, maybe only metadata if it is certainly not the owner's."""
         informer = self._cache.lookup(kind, metadata_only=False)
         if informer is not None and informer.covers(key.namespace):
             record = informer.get(key)
@@ -502,7 +505,7 @@ class Applier(Writer):
                 return record.raw
             if record is None and informer.filter is None:
                 return None
-        # A selection says nothing about what is not in it, and neither does a replica's part.
+        # A selection says nothing about other objects, and neither does a replica's shard.
         selected = self._cache.held(kind, key)
         if selected is not None:
             return selected.raw
@@ -578,7 +581,7 @@ class Applier(Writer):
     def _holds(
         self, wanted: dict[str, Any], encoded: bytes, live: dict[str, Any], entries: OwnEntries
     ) -> bool:
-        """Whether the object has all that is wanted, under our name."""
+        """Return whether the object has all wanted fields, under our name."""
         if entries.created is not None:
             if entries.created_by != creator_name(self.field_manager, encoded):
                 return False
@@ -587,7 +590,7 @@ class Applier(Writer):
             owned = entries.applied
         else:
             return False
-        # Of what was created the server owns its defaults under our name, too.
+        # After a create the server records its defaults under our name, too.
         exact = entries.created is None
         # As it is first: that is nearly always plain. In JSON a tuple, say, is a list.
         if holds(_fields(wanted), live, owned, exact=exact):
@@ -595,7 +598,7 @@ class Applier(Writer):
         return holds(_fields(orjson.loads(encoded)), live, owned, exact=exact)
 
     def _settle(self, after: dict[str, Any], encoded: bytes) -> None:
-        """Take note of how the server spells what we have just written."""
+        """Remember the object as the server has stored it after our write."""
         own = own_entries(
             after["metadata"].get("managedFields", ()), self.field_manager, self.former_managers
         )
@@ -619,7 +622,7 @@ class Applier(Writer):
             if patch is None:
                 return
             if refusal is not None and metadata.get("resourceVersion") == resource_version:
-                raise refusal  # nobody was in between
+                raise refusal  # no other client has written in between
             resource_version = metadata.get("resourceVersion")
             try:
                 if patch:
@@ -639,17 +642,17 @@ class Applier(Writer):
 class _Settled:
     """Objects as they were right after we wrote them.
 
-    They had what we wanted then, so as long as neither what is wanted changes, nor the object (its status
-    aside), nor what of it is ours, there is nothing to write again. That costs a third of finding it out by
-    comparison. And no comparison without the schema can know of a value that the server spells in its own
-    way: it stores a quantity of "0.5" as "500m", and drops an empty list.
+    They had all wanted fields then. So there is nothing to write as long as the wanted fields, the object
+    (its status aside) and our part of it all stay the same. This check costs a third of a comparison. And no
+    comparison without the schema can recognise a value that the server spells in its own way: it stores a
+    quantity of "0.5" as "500m", and drops an empty list.
     """
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
     def note(self, uid: str, wanted: bytes, state: int | None = None) -> None:
-        """Note what is wanted of an object that has it now, and its state; None is whatever state."""
+        """Record the wanted fields of an object that has them now, and its state; None means any state."""
         if state is None:
             if self.wanted(uid) == hash(wanted):
                 return
@@ -660,12 +663,12 @@ class _Settled:
             self._known.popitem(last=False)
 
     def wanted(self, uid: str) -> int | None:
-        """The hash of what was wanted last of an object, if that is known."""
+        """Return the hash of the fields last applied to an object, or None if it is unknown."""
         known = self._known.get(uid)
         return None if known is None else known[0]
 
     def knows(self, wanted: bytes, live: dict[str, Any], own: OwnEntries) -> bool:
-        """Whether the object is as it was when it had what is wanted."""
+        """Return whether the object is unchanged since it had the wanted fields."""
         known = self._known.get(live["metadata"]["uid"])
         if known is None or known[1] == _UNKNOWN or known[0] != hash(wanted):
             return False
@@ -677,12 +680,12 @@ _UNKNOWN = -1
 
 
 def _state(live: dict[str, Any], own: OwnEntries) -> int:
-    # Python's own hashes: their key is another one in each process, and nobody outside knows it.
+    # Python's own hashes have a random key for each process, so no client can construct collisions.
     return hash((_content(live), orjson.dumps((own.created or own.applied, own.created_by))))
 
 
 def _decoded(kind: type[Resource], raw: bytes) -> dict[str, Any]:
-    """The JSON of an object, with metadata of the shape that is relied on here; raises ProtocolError."""
+    """Parse an object's JSON and check the metadata that this module relies on; raises ProtocolError."""
     what = f"a {kind.gvk.kind} object"
     live = json_object(raw, what)
     metadata = live.get("metadata")
@@ -701,7 +704,7 @@ def _is_foreign(record: Record, owner: Resource | None) -> bool:
 
 
 def _content(live: dict[str, Any]) -> bytes:
-    """What an apply can change of an object, to be compared as a whole."""
+    """Encode the fields of an object that an apply can change, for comparison as a whole."""
     fields = {name: value for name, value in live.items() if name not in ("status", "metadata")}
     fields["metadata"] = {name: live["metadata"].get(name) for name in APPLIED_METADATA}
     return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
@@ -727,7 +730,7 @@ def _by_step(values: Any) -> dict[str, Any]:
 
 
 def _wanted(obj: Resource, owner: Resource | None, child_label: ChildLabel | None) -> dict[str, Any]:
-    """What is applied of an object; fields that need not be written out are as they are (see `_encoded`)."""
+    """Return the fields to apply; `_encoded` serialises those that are plain JSON already."""
     meta = obj.metadata
     references = [each.to_wire() for each in meta.owner_references]
     if owner is not None:
@@ -760,7 +763,7 @@ def _wanted(obj: Resource, owner: Resource | None, child_label: ChildLabel | Non
 
 
 def _fields(wanted: dict[str, Any]) -> dict[str, Any]:
-    """What of it the server records the ownership of."""
+    """Return the fields of an apply whose ownership the server records."""
     fields = {name: value for name, value in wanted.items() if name not in ("apiVersion", "kind", "metadata")}
     metadata = {name: wanted["metadata"][name] for name in APPLIED_METADATA if name in wanted["metadata"]}
     return fields | {"metadata": metadata} if metadata else fields
@@ -770,7 +773,7 @@ _BY_MODEL = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 
 def _encoded(wanted: dict[str, Any], obj: Resource) -> bytes:
-    """The JSON of it. What has more in it than JSON has, such as a model, is written out in `wanted` too."""
+    """Encode `wanted` as JSON, and first replace models and other values in it that are more than JSON."""
     try:
         return orjson.dumps(wanted, option=_BY_MODEL)
     except TypeError:
@@ -780,10 +783,10 @@ def _encoded(wanted: dict[str, Any], obj: Resource) -> bytes:
 
 @cache
 def _plain_fields(kind: type[Resource]) -> dict[str, str] | None:
-    """The names on the wire of a kind's own fields, if all of them are maps of anything.
+    """Return the JSON names of a kind's own fields if all of them are maps of arbitrary values, else None.
 
-    Those are in JSON what they are in code. To have the model write them out costs as much as to decode the
-    object. None if it has other fields, or writes something in its own way.
+    Such fields are the same in JSON and in code, and serialising them by the model costs as much as decoding
+    the object. Returns None also if the kind has serializers of its own.
     """
     decorators = kind.__pydantic_decorators__
     if decorators.field_serializers or decorators.model_serializers or decorators.computed_fields:

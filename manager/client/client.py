@@ -39,12 +39,12 @@ R = TypeVar("R", bound=Resource)
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
-# Lists that a merge patch replaces whole: a change by somebody else in between would be lost.
+# Lists that a merge patch replaces as a whole: it would undo a concurrent change by another client.
 SHARED_LISTS = frozenset({"finalizers", "ownerReferences"})
 
 
 class Client(CachedReader, Applier):
-    """Reads come from the cache and cost no request. Writes are requests, and the next read sees them.
+    """A client whose reads come from the cache, without a request. Its next read sees each of its writes.
 
     Every write uses the client's field manager. Writes raise the ApiError tree: Conflict, Invalid, Forbidden
     and so on. A reconciler does not catch them; the controller retries. Reads of a kind that no controller
@@ -112,9 +112,9 @@ class Client(CachedReader, Applier):
         return self._kubernetes_client
 
     def named(self, controller: str, *, former_managers: Sequence[str] = ()) -> Client:
-        """A client with a field manager of its own, so that controllers do not share fields by accident.
+        """Return a client with its own field manager, so that controllers do not share fields by accident.
 
-        What it applies, it takes over from these former managers, and from those that the controller had
+        Its applies take over fields from these former managers, and from the managers that the controller had
         under former names of the program.
         """
         former = (*(f"{each}-{controller}" for each in self.former_managers), *former_managers)
@@ -133,8 +133,9 @@ class Client(CachedReader, Applier):
     @overload
     async def create(self, obj: KubernetesModel, *, dry_run: bool = False) -> Any: ...
     async def create(self, obj: Resource | KubernetesModel, *, dry_run: bool = False) -> Resource:
-        """Create the object; raises AlreadyExists, and BadRequest if it has a field that the server does not
-        know. Returns it as stored.
+        """Create the object and return it as stored.
+
+        Raises AlreadyExists, and BadRequest if the object has a field that the server does not know.
         """
         obj = resource_of(obj)
         if not obj.namespaced:
@@ -166,16 +167,17 @@ class Client(CachedReader, Applier):
         optimistic_lock: bool = False,
         dry_run: bool = False,
     ) -> R:
-        """Send what was changed in the object since it was read; nothing if nothing was.
+        """Send the changes made to the object since it was read; nothing if there are none.
 
-        Concurrent changes of other fields stay. With `optimistic_lock` the patch demands the version that was
-        read, and raises Conflict if the object has changed since: for a change that depends on the rest of
-        what was read. A change of finalizers or owner references always demands it, because others write
-        these lists too. Raises Conflict also if the object was replaced by another of its name. The status is
-        not sent: see `status`. Raises ValueError for an object that was not read from the API server.
+        Concurrent changes of other fields stay. With `optimistic_lock` the patch requires the version that
+        was read, and raises Conflict if the object has changed since: use it for a change that depends on the
+        rest of the object. A change of finalizers or owner references always requires the version, because
+        other clients write these lists too. Raises Conflict also if another object of the same name has
+        replaced the object. The patch leaves out the status: see `status`. Raises ValueError for an object
+        that was not read from the API server.
 
-        `kind` is needed for an object of which only the metadata was read. Then labels, annotations,
-        finalizers and owner references can be changed, and the metadata is returned.
+        `kind` is required for an object that was read as metadata only. The patch can then change labels,
+        annotations, finalizers and owner references, and returns the metadata.
         """
         if obj.origin is None:
             raise ValueError(
@@ -222,9 +224,9 @@ class Client(CachedReader, Applier):
     async def correct(self, obj: R) -> Applied[R]:
         """Write changed metadata of an object that was not applied; the outcome is as for `apply`.
 
-        For objects that are created, and later only labelled or given another owner. The outcome is RESTORED
-        if another client had set or removed what is changed now. Call it also when nothing has to be changed:
-        whoever removes a label leaves no name, so that only this tells a label that was there.
+        For objects that a program creates, and later only labels or gives another owner. The outcome is
+        RESTORED if another client had set or removed the changed metadata. Call it also without changes: a
+        client that removes a label leaves no trace, so only this call records that the label was there.
         """
         return await self._correct(obj, lambda: self.patch(obj))
 
@@ -265,27 +267,28 @@ class Client(CachedReader, Applier):
     ) -> Applied[Any]:
         """Set the fields of the object that `obj` has, creating it if it is missing.
 
-        This is a forced server-side apply: changes of these fields by others are reverted, fields that were
-        applied before and are no longer in `obj` are removed, and other fields stay. Sends nothing if the
-        cached object already matches. The outcome is RESTORED if the same was wanted at the last apply, so
-        that somebody else has changed the object, and UPDATED otherwise.
+        This is a forced server-side apply: it reverts other clients' changes of these fields, removes fields
+        that an earlier apply set and `obj` no longer has, and leaves all other fields. It sends nothing if
+        the cached object already matches. The outcome is RESTORED if `obj` equals the last apply, so that
+        another client has changed the object, and UPDATED otherwise.
 
-        If others have set these fields to something else, the result names them and the fields. With
-        `force=False`, ApplyConflict is raised instead, which does so, too.
+        If other managers have set these fields to other values, the result names the managers and the fields.
+        With `force=False`, apply raises ApplyConflict with the same details instead.
 
-        `initial` are paths, such as `.spec.replicas`, of fields that are set when the object is created, and
-        left to others from then on. If the client owns them already, it gives them up, and their values stay.
+        `initial` are paths, such as `.spec.replicas`, of fields that apply sets when it creates the object,
+        and leaves to others from then on. If the client owns them already, it gives them up, and their values
+        stay.
 
-        `may_update` is called before an update: not before the object is created or restored. If it returns
+        `may_update` is called before an update, but not before a creation or restoration. If it returns
         False, nothing is sent.
 
         With `owner`, the object gets a controller reference to it. An object with another controller, or
-        none, is left alone: raises OwnedByOther, which says whether this client created it. With `adopt`, one
-        without a controller that this client created becomes the owner's. Raises ValueError for an owner in
-        another namespace, or for a namespaced owner of a cluster-scoped object.
+        none, stays as it is: raises OwnedByOther, which says whether this client created it. With `adopt`, an
+        object without a controller that this client created becomes the owner's. Raises ValueError for an
+        owner in another namespace, or for a namespaced owner of a cluster-scoped object.
 
-        A refused apply changes nothing. Where it is refused only for lists of ours into which others have put
-        items, one patch sets the same fields and removes these items, if the server accepts it as a dry run.
+        A refused apply changes nothing. If the server refuses it only because others have put items into our
+        lists, one patch sets the same fields and removes these items, provided that its dry run succeeds.
 
         A dry run of an object that this client has created, and not changed since, cannot show conflicts.
         """
@@ -311,8 +314,8 @@ class Client(CachedReader, Applier):
 
         `propagation` says what happens to the objects that it owns. `Background`: the garbage collector
         deletes them afterwards. `Foreground`: it deletes them first, and the object waits. `Orphan`: they
-        stay, and lose their owner reference. It replaces what an earlier delete has said, if the object waits
-        for finalizers. `kind` is needed for an object of which only the metadata was read.
+        stay, and lose their owner reference. It replaces the propagation of an earlier delete, if the object
+        still waits for finalizers. `kind` is required for an object that was read as metadata only.
         """
         obj = resource_of(obj)
         kind, key, uid = kind or type(obj), obj.key, obj.metadata.uid
@@ -335,11 +338,11 @@ class Client(CachedReader, Applier):
         propagation: Propagation = "Background",
         dry_run: bool = False,
     ) -> None:
-        """Delete all objects that match, in one request; without a selector, all. For `propagation` see
-        `delete`.
+        """Delete all objects that match, in one request; without a selection, all.
 
-        Cached reads show it only after the watch events, because the answer does not say which objects are
-        gone and which have finalizers. Raises ValueError for a namespaced kind without a namespace.
+        For `propagation` see `delete`. Cached reads show the deletion only after the watch events, because
+        the answer does not say which objects are gone and which have finalizers. Raises ValueError for a
+        namespaced kind without a namespace.
         """
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
         query = {name: value for name, value in selectors.items() if value}
@@ -356,9 +359,7 @@ class Client(CachedReader, Applier):
         kind: type[Resource] | None = None,
         propagation: Propagation = "Background",
     ) -> bool:
-        """Delete this very object as `delete` does; False, without an error, if it is gone, or another one
-        has its name.
-        """
+        """Delete this very object as `delete` does, but return False if it is gone or replaced."""
         try:
             await self.delete(obj, kind=kind, propagation=propagation)
         except (Conflict, NotFound):
@@ -369,16 +370,17 @@ class Client(CachedReader, Applier):
     async def watch(
         self, kind: type[R], *, namespace: str = "", label_selector: str = "", field_selector: str = ""
     ) -> AsyncIterator[LiveList[R]]:
-        """All objects that match, again and again, whenever one of them has changed; see `LiveList`.
+        """Watch all objects that match: yield a list of them after every change; see `LiveList`.
 
             async with client.watch(Pod, namespace="default", label_selector="app=web") as live:
                 async for pods in live: ...
 
-        For programs that look at a few objects for a while: it is a watch of its own. An operator declares
-        what it watches instead (`owns`, `watches`), and shares it. `namespace=""` means all namespaces.
+        For programs that look at a few objects for a while: each call opens its own watch. An operator
+        declares its watches instead (`owns`, `watches`), and shares them. `namespace=""` means all
+        namespaces.
 
-        Raises what the server answers to a first, small list: Forbidden, NoMatch, Unreachable and so on.
-        From then on the watch mends itself, whatever fails.
+        Raises the server's error for a first, small list: Forbidden, NoMatch, Unreachable and so on. From
+        then on the watch recovers from every failure.
         """
         await self.uncached.probe(
             kind, namespace=namespace, labels=label_selector, field_selector=field_selector
@@ -390,12 +392,12 @@ class Client(CachedReader, Applier):
             yield live
 
     async def discover(self, api_version: str, kind: str) -> type[Unstructured]:
-        """The kind of that name, as the API server serves it. Raises NoMatch if it does not."""
+        """Return the kind of that name, as the API server serves it; raises NoMatch if it does not."""
         mapping = await self._mapper.resolve(GroupVersionKind.from_api_version(api_version, kind))
         return Unstructured.of(api_version, kind, plural=mapping.plural, namespaced=mapping.namespaced)
 
     def subresource(self, name: str) -> SubresourceClient:
-        """A subresource other than status, such as `scale`."""
+        """Return a client of a subresource other than status, such as `scale`."""
         return SubresourceClient(self._transport, self._mapper, self._cache, name)
 
 
@@ -408,7 +410,7 @@ def _delete_options(propagation: Propagation, *, dry_run: bool) -> dict[str, Any
 
 
 def _patchable(wire: dict[str, Any]) -> dict[str, Any]:
-    """The part of an object that a patch of the object itself may change."""
+    """Return the fields of an object that a patch of the object itself may change."""
     fields = {name: value for name, value in wire.items() if name not in ("apiVersion", "kind", "status")}
     metadata = wire.get("metadata", {})
     fields["metadata"] = {

@@ -24,14 +24,14 @@ async def connect(
     context: str | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> AsyncIterator[Client]:
-    """A client of one cluster, for the length of the context.
+    """Connect to one cluster, for the length of the context.
 
         async with connect("my-program") as client:
             pods = await client.uncached.list(Pod, namespace="default")
 
-    The cluster is found as kubectl finds it: the `kubeconfig` file if given, else the files in KUBECONFIG,
-    else the pod this runs in, else `~/.kube/config`; in them `context`, else the current one. Nothing is
-    sent before the first request.
+    It finds the cluster as kubectl does: by the `kubeconfig` file if given, else the files in KUBECONFIG,
+    else the pod this runs in, else `~/.kube/config`; in a file it uses `context`, else the current one. It
+    sends nothing before the first request.
 
     No cache runs, so reads are `client.uncached` and `client.watch`; the cached ones raise NotCached.
 

@@ -1,4 +1,4 @@
-"""What can go wrong in the client beyond what the API server says.
+"""The errors of the client beyond the API server's own.
 
 KubeError
 ├── NotCached       a cached read of a kind, selection or namespace that no controller declared
@@ -63,7 +63,7 @@ class OwnedByOther(KubeError):
 
     Attributes: `kind`, `key`, `controller`, which is None if the object has none, `finalizers`, which is None
     unless the object is being deleted, and `made_here`: it has no controller, but according to its managed
-    fields this client created it, so somebody may have removed its owner reference.
+    fields this client created it, so another client may have removed its owner reference.
     """
 
     def __init__(
@@ -108,17 +108,16 @@ _is_owned = re.compile(r'conflict with "((?:[^"\\]|\\.)*)"').match
 
 
 class FieldConflict(NamedTuple):
-    """A field that an apply would set, as the server names it (`.spec.replicas`), and who has set it."""
+    """A field in conflict, as the server names it (`.spec.replicas`), and the manager that has set it."""
 
     manager: str
     field: str
 
 
 class ApplyConflict(Conflict):
-    """Others have set fields that an apply with `force=False` would set to something else. Nothing was
-    written.
+    """A conflict of an apply with `force=False`: other managers have set its fields to other values.
 
-    A retry does not help until one side gives up the field.
+    Nothing was written. A retry does not help until one side gives up the field.
 
     Attributes: `conflicts` has each field and its manager.
     """
@@ -127,7 +126,7 @@ class ApplyConflict(Conflict):
 
     @classmethod
     def of(cls, error: Conflict) -> Self | None:
-        """The same as an ApplyConflict, if it names other managers."""
+        """Convert a conflict that names other managers; return None for any other conflict."""
         causes = error.details.get("causes")
         conflicts = []
         for cause in causes if isinstance(causes, list) else ():

@@ -48,10 +48,10 @@ _PHRASES = {each.value: each.phrase for each in HTTPStatus}
 
 
 class TransportApiClient(ApiClient):
-    """The client that the package's API classes take: `CoreV1Api(client)`.
+    """The client for the package's API classes: `CoreV1Api(client)`.
 
     The transport gives its requests credentials, TLS, proxy, retries, metrics, traces and fence. Answers of
-    writes enter the cache. `close` closes nothing: the transport is the manager's.
+    writes enter the cache. `close` closes nothing: the transport belongs to the manager.
     """
 
     def __init__(self, transport: Transport, cache: Cache, *, field_manager: str) -> None:
@@ -183,7 +183,7 @@ class _Answer:
 
 
 class _Streamed:
-    """An answer that is read piece by piece, by what of aiohttp's responses the package and its users take.
+    """A response that is read piece by piece, with the part of aiohttp's interface that the package uses.
 
     `content` is this object, too.
     """
@@ -308,13 +308,13 @@ class _Streamed:
 
 
 class _Observer:
-    """Hands answers of writes to the cache, so that the next read is no older."""
+    """An observer that passes answers of writes to the cache, so that the next read is no older."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
 
     def written(self, method: str, path: str, query: Mapping[str, str], body: Any, raw: bytes) -> None:
-        """Take in an answer; one of a dry run, of a collection, or of a kind that is not cached is left."""
+        """Take in an answer; ignore one of a dry run, of a collection, or of a kind that is not cached."""
         options = body if isinstance(body, dict) else {}
         if "dryRun" in query or (method == "DELETE" and options.get("dryRun")):
             return
@@ -399,9 +399,9 @@ def _name_in(body: Any) -> str:
 
 
 def _seconds(timeout: Any, *, part: int = 0) -> float | None:
-    """Return the deadline, or with `part` 1 how long a stream may be silent; None where none was given.
+    """Return the deadline, or with `part` 1 how long a stream may be silent; None if none was given.
 
-    `timeout` is what the package takes: a number, a pair of connecting and reading, or aiohttp's.
+    `timeout` is as for the package: a number, a pair for connecting and reading, or aiohttp's.
     """
     if not timeout:
         return None
@@ -425,7 +425,7 @@ async def _with_api_exceptions(opening: AbstractAsyncContextManager[Any]) -> Asy
 
 
 async def _collected(opening: AbstractAsyncContextManager[Any]) -> _Answer:
-    """Return what a process prints, as the package's own WsApiClient does."""
+    """Return the output of a process, as the package's own WsApiClient does."""
     printed = bytearray()
     async with opening as socket:
         while (message := await socket.receive_message()) is not None:

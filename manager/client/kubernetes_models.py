@@ -73,7 +73,7 @@ def _serializer() -> Any:
 
 @cache
 def _known() -> Mapping[GroupVersionKind, type[Resource]]:
-    """The kinds of `manager.api`."""
+    """Return the kinds that `manager.api` defines."""
     modules = [import_module(f"manager.api.{each}") for each in _MODULES]
     kinds = [each for module in modules for each in vars(module).values() if isinstance(each, type)]
     return {each.gvk: each for each in kinds if issubclass(each, Resource) and hasattr(each, "gvk")}

@@ -1,26 +1,27 @@
-"""Which fields of an object are ours, and whether it already holds all that we would apply.
+"""Ownership of an object's fields, and the check whether the object already has everything to apply.
 
 Server-side apply records per field manager which fields it owns (`metadata.managedFields`, format
-FieldsV1). Walking that record beside the wanted object and the live one answers, without a request, the
-question the server would answer: every field we want is there with our value, and we own nothing that we
-no longer want. The record also says what no client can know without the schema: which lists are merged by
+FieldsV1). A walk along that record, the wanted object and the live one answers, without a request, the
+question that the server would answer: the object has every wanted field with our value, and we own no field
+beyond these. The record also says what a client cannot know without the schema: which lists are merged by
 key (`k:{...}`), which are sets (`v:...`), and which are replaced whole.
 
 Format: https://kubernetes.io/docs/reference/generated/kubernetes-api/ (FieldsV1).
 
-All values are JSON as it is decoded: maps are dicts, and lists are lists. To ask for that and not for any
-`Mapping` makes the walk several times as fast.
+All values are JSON as it is decoded: maps are dicts, and lists are lists. Checks for dict, instead of any
+`Mapping`, make the walk several times as fast.
 
-A record that is not in that format holds nothing: then an apply is sent, by which the server writes it anew.
+A record in any other format counts as empty: the client then sends an apply, and the server rewrites the
+record.
 
-An object that is not there yet is created with POST, not with an apply: it costs the API server about a
-third less, and it is safer, because POST never takes over an object that somebody else made meanwhile. The
-server books a POST as operation `Update` and counts its own defaults as ours, which a later apply could
-neither compare nor take back. So the create is booked under a name that carries a digest of what was
-wanted (`memcached+1f0c…`): as long as the same is wanted, that entry answers for it, and before the first
-apply of something else it is renamed to a real apply entry, which then owns everything and lets go of what
-is no longer wanted. (kubectl moves from client-side to server-side apply the same way.) The entries of former
-field managers join it then, too.
+A missing object is created with POST, not with an apply: it costs the API server about a third less, and it
+is safer, because POST never takes over an object that another client made meanwhile. The server records a
+POST as operation `Update` and counts its own defaults as ours, which a later apply could neither compare nor
+take back. So the create uses a manager name that carries a digest of the wanted object
+(`memcached+1f0c…`). As long as the wanted object stays the same, that entry answers for it. Before the first
+apply of another one, the client renames the entry to a real apply entry. This entry then owns everything, and
+the apply lets go of fields that are no longer wanted. (kubectl moves from client-side to server-side apply
+the same way.) The entries of former field managers join it then, too.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ import orjson
 
 @dataclass(frozen=True, slots=True)
 class OwnEntries:
-    """What the server has booked for one field manager: FieldsV1 records, None where there is no entry."""
+    """The managedFields entries of one field manager: FieldsV1 records, None for a missing entry."""
 
     applied: Mapping[str, Any] | None
     created: Mapping[str, Any] | None
@@ -66,7 +67,7 @@ def setters(
 
 
 def creator_name(field_manager: str, wanted: bytes) -> str:
-    """The name under which creating `wanted` is booked."""
+    """Return the manager name for the creation of `wanted`."""
     return f"{field_manager}+{hashlib.blake2b(wanted, digest_size=6).hexdigest()}"
 
 
@@ -124,11 +125,12 @@ def version_patch(
     released: Sequence[Path],
     version: str,
 ) -> tuple[str, list[dict[str, Any]]] | None:
-    """Make one apply entry of those that have to be taken over from one other version of the kind.
+    """Prepare to merge the entries that one other version of the kind has to hand over.
 
-    Only the server can translate fields between versions. So an apply of what is wanted, under the name that
-    is returned, removes what that version had beside it, and books the rest in `version`; then the entry can
-    join ours. Return the name and the JSON patch before that apply, None when all entries are of one version.
+    Only the server can translate fields between versions. So an apply of the wanted object, under the
+    returned name, removes the other fields of that version, and records the rest in `version`; then the entry
+    can join ours. Return the name and the JSON patch before that apply, None when all entries are of one
+    version.
     """
     places = _taken_over(managed_fields, field_manager, former) if former else []
     versions = {str(managed_fields[place].get("apiVersion")) for place in places}
@@ -147,12 +149,12 @@ def takeover_patch(
     former: Sequence[str] = (),
     released: Sequence[Path] = (),
 ) -> list[dict[str, Any]] | None:
-    """The JSON patch that makes one apply entry of ours; None when there is nothing to do.
+    """Return the JSON patch that merges our entries into one apply entry; None if that is not needed.
 
-    It gets the fields of our create and of former managers, as `csaupgrade` of client-go does it, except the
-    `released` fields, which lose their owner. It tests each entry that it changes, so a concurrent change of
-    the list refuses it instead of corrupting it, and other managers' writes in between (a status update, say)
-    do not.
+    The entry gets the fields of our create and of former managers, as `csaupgrade` of client-go does it,
+    except the `released` fields, which lose their owner. The patch tests each entry that it changes. So the
+    server refuses it after a concurrent change of the list, instead of corrupting the list, and accepts it
+    after other managers' writes, such as a status update.
     """
     places = _taken_over(managed_fields, field_manager, former)
     return (_join_patch(managed_fields, places, field_manager, released) or None) if places else None
@@ -261,7 +263,7 @@ def _step_name(step: str) -> str:
 
 
 def release(there: Any, owned: Mapping[str, Any], kept: Sequence[Mapping[str, Any]]) -> None:
-    """Take out of a map, or a list, the fields that `owned` names, and none of `kept`."""
+    """Remove the fields that `owned` names, except those in `kept`, from a map or a list."""
     for path, below in owned.items():
         step: Any = path[2:]
         if path.startswith("f:") and isinstance(there, dict):
@@ -320,7 +322,7 @@ def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without(record: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return a record without a field, and without what only led to it."""
+    """Return a record without a field, and without the parents that this leaves empty."""
     step, rest = path[0], path[1:]
     if step not in record:
         return record
@@ -443,10 +445,10 @@ def _list_matches(
 def _item_matches(
     wanted: Mapping[str, Any], live: Mapping[str, Any], owned: Mapping[str, Any], *, exact: bool
 ) -> bool:
-    """`_matches` for an item of a list. Thousands of objects have the same container, so it remembers."""
+    """Call `_matches` for a list item and cache matches: thousands of objects have the same container."""
     if owned.__class__ is not dict or len(owned) <= _FEW:
         return _matches(wanted, live, owned, exact=exact)
-    # By Python's own hashes: their key is another one in each process, and nobody outside knows it.
+    # Python's own hashes have a random key for each process, so no client can construct collisions.
     state = hash((orjson.dumps(wanted), orjson.dumps(live), orjson.dumps(owned), exact))
     if state in _matching_items:
         return True
@@ -466,7 +468,7 @@ _matching_items = set[int]()
 
 
 def _named(path: str) -> Any:
-    """What `k:{"name":"web"}` or `v:"web"` names, None if it is not JSON; the same few come all the time."""
+    """Parse the JSON in `k:{"name":"web"}` or `v:"web"`, None if malformed; cache short, frequent ones."""
     return _read_often(path) if len(path) <= _OFTEN else _read(path)
 
 
@@ -484,9 +486,10 @@ _read_often = lru_cache(maxsize=1024)(_read)
 
 
 def wants_otherwise(wanted: Any, live: Any, owned: Mapping[str, Any]) -> bool:
-    """Return whether a field that we have applied has still its value, and is not wanted with it any more.
+    """Return whether a field still has the value that we applied, and should have another or none.
 
-    Whoever changes a field becomes its owner. So what differs, and is owned by us, was applied by us.
+    A client that changes a field becomes its owner. So a field that differs, and that we own, is from our
+    apply.
     """
     for path, record in owned.items():
         if path == "." or record.__class__ is not dict:

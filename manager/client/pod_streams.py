@@ -88,7 +88,7 @@ class LogOptions(TypedDict, total=False):
 
 
 class Output(NamedTuple):
-    """A piece of what a process prints, of any size."""
+    """A piece of a process's output, of any size."""
 
     stream: Literal["stdout", "stderr"]
     data: bytes
@@ -98,7 +98,7 @@ class _Channels:
     """The numbered channels that share a WebSocket."""
 
     def __init__(self, socket: WebSocket, name: str) -> None:
-        """`name` says in errors what leads over it."""
+        """Take `name`, which identifies the stream in errors."""
         self._socket = socket
         self._name = name
 
@@ -169,7 +169,7 @@ class ContainerStreams:
 
 
 class PortConnection:
-    """A connection to a port of a pod. Iterate to read, up to the end of what the other side sends."""
+    """A connection to a port of a pod. Iterate to read, until the other side stops sending."""
 
     def __init__(self, channels: _Channels, name: str) -> None:
         self._channels = channels
@@ -203,9 +203,9 @@ class PortConnection:
 
 
 class PodStreams:
-    """Ways into a pod. All but `logs` count as writes: they end when the lease is lost.
+    """Streams to and from a pod. All but `logs` count as writes: they end when the lease is lost.
 
-    A pod is its object, or its key.
+    A pod is given by its object, or by its key.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -252,7 +252,7 @@ class PodStreams:
     async def attach(
         self, pod: Resource | ObjectKey, *, container: str = "", stdin: bool = False
     ) -> AsyncIterator[ContainerStreams]:
-        """Attach to the process that a container runs: what it prints from now on, and its stdin if asked.
+        """Attach to the process that a container runs: its output from now on, and its stdin on request.
 
         Raises:
             ApiError: the server, or the node, cannot do it.
@@ -280,7 +280,7 @@ class PodStreams:
     async def logs(
         self, pod: Resource | ObjectKey, **options: Unpack[LogOptions]
     ) -> AsyncGenerator[str, None]:
-        """Read the lines of a container's log; with `follow`, those to come until the container ends.
+        """Read the lines of a container's log; with `follow`, also further ones until the container ends.
 
         When the connection breaks, a partial line is dropped. A line of more than `LONGEST_LINE`
         bytes comes in parts. Nothing may come for 300 seconds, unless `idle_timeout` says otherwise.
@@ -339,7 +339,7 @@ class PodStreams:
 
 
 async def split_lines(chunks: AsyncIterator[bytes], longest: int) -> AsyncGenerator[bytes, None]:
-    """Yield the lines, without their ends, and what comes after the last end if the stream ends there.
+    """Yield the lines, without their ends, and also an unfinished last line if the stream ends there.
 
     When the stream fails instead, that part is dropped. A line of more than `longest` bytes comes in parts.
     """
@@ -361,7 +361,7 @@ async def split_lines(chunks: AsyncIterator[bytes], longest: int) -> AsyncGenera
 async def _communicate(
     process: ContainerStreams, stdin: bytes | None, limit: int, name: str
 ) -> dict[str, bytearray]:
-    """Feed a process and collect what it prints, both at once: each may wait for the other."""
+    """Feed a process and collect its output, both at once: each may wait for the other."""
     output, size = {"stdout": bytearray(), "stderr": bytearray()}, 0
     feeding = asyncio.create_task(_feed(process, stdin or b""), name=name) if stdin is not None else None
     try:

@@ -33,7 +33,7 @@ FEW = 10
 
 
 class ListOptions(TypedDict, total=False):
-    """Which objects to list: those that meet all given conditions."""
+    """The conditions of a list, all of which its objects meet."""
 
     namespace: str | None
     """None or "" means all watched namespaces; one that is not watched raises NotCached."""
@@ -48,7 +48,7 @@ class ListOptions(TypedDict, total=False):
 
 
 class _Reader:
-    """Finds the informer that a read is answered from."""
+    """A reader that finds the informer for a read."""
 
     _metadata_only = False
 
@@ -60,9 +60,9 @@ class _Reader:
         ours: bool = False,
         live: LiveReader,
     ) -> None:
-        """With `ours`, where replicas share the objects out, it reads what is this one's.
+        """Read only this replica's objects with `ours`, if replicas share the objects.
 
-        `live` is asked for an object of a kind of which only children are held, where it is not one of them.
+        `live` gets an object that the cache does not hold, if the cache holds only children of its kind.
         """
         self._cache = cache
         self._selection = selection
@@ -70,7 +70,7 @@ class _Reader:
         self._live = live
 
     def _informer(self, kind: type[Resource], namespace: str | None) -> Informer:
-        """The informer of a kind, for reading in a namespace or in all that are watched; raises NotCached."""
+        """Return the informer to read a kind from, in one or all watched namespaces; raises NotCached."""
         informer = self._cache.lookup(
             kind, metadata_only=self._metadata_only, selection=self._selection, ours=self._ours
         )
@@ -109,7 +109,7 @@ class _Reader:
     def _expect_all(
         self, kind: type[Resource], informer: Informer, held: ObjectFilter, owner: Resource | None = None
     ) -> None:
-        """Raise NotCached for what does not hold all that is asked for: what it has not may be there."""
+        """Raise NotCached if the cache holds only part of the requested objects: others may exist."""
         if not self._ours and not (owner is not None and held.holds_children_of(owner.metadata.uid)):
             raise NotCached(
                 kind.gvk.kind,
@@ -148,7 +148,7 @@ class _Reader:
     async def _read_cut(
         self, kind: type[Resource], keys: set[ObjectKey], namespace: str | None, labels: Labels
     ) -> Store:
-        """Those of these objects that the API server has."""
+        """Read these objects from the API server; leave out those that are gone."""
         decoder, found = RecordDecoder(kind.gvk, field_manager=""), Store()
         if len(keys) <= FEW:
             for key in keys:
@@ -168,7 +168,7 @@ class _Reader:
 async def _matching(
     records: list[Record], deleting: bool | None, labels: Sequence[Requirement]
 ) -> list[Record]:
-    """Those that meet what no index answers."""
+    """Filter records by the conditions that no index answers."""
     if deleting is not None:
         records = [record for record in records if record.deleting is deleting]
     if not labels:
@@ -182,10 +182,10 @@ async def _matching(
 
 
 class ObjectList(list[R]):
-    """Objects that were read, without those that do not fit their model.
+    """Objects that were read, without the ones that do not fit their model.
 
-    One such object must not hide all others. If a missing object would be created or deleted, use
-    `complete()`.
+    One such object must not hide all others. Use `complete()` in code that creates or deletes missing
+    objects.
 
     Attributes: `undecodable` has an error for each object left out.
     """
@@ -204,17 +204,16 @@ class ObjectList(list[R]):
 async def decode_object(
     raw: bytes, kind: type[R], key: ObjectKey, *, parsed: dict[str, Any] | None = None
 ) -> R:
-    """A fresh object (see `Resource.decode`); raises Undecodable when it is not of the kind's shape.
+    """Decode a fresh object (see `Resource.decode`); raises Undecodable when it is not of the kind's shape.
 
-    And ProtocolError when it is no JSON at all, which is no matter of the shape. A large one waits for its
-    turn.
+    Raises ProtocolError when it is not JSON at all. Decoding of a large object waits for its turn.
     """
     await own_turn(len(raw))
     return decode_at_once(raw, kind, key, parsed=parsed)
 
 
 def decode_at_once(raw: bytes, kind: type[R], key: ObjectKey, *, parsed: dict[str, Any] | None = None) -> R:
-    """The same, for who has waited already."""
+    """Decode an object as `decode_object` does, for a caller that has waited for its turn already."""
     try:
         return kind.decode(raw, parsed=parsed)
     except ValidationError as error:
@@ -226,7 +225,7 @@ def decode_at_once(raw: bytes, kind: type[R], key: ObjectKey, *, parsed: dict[st
 
 
 async def decode_records(informer: Informer, records: Iterable[Record], kind: type[R]) -> ObjectList[R]:
-    """Fresh objects; the informer counts those that are not of the kind's shape."""
+    """Decode fresh objects; the informer counts objects that are not of the kind's shape."""
     objects, undecodable, portions = [], [], Portions()
     for record in records:
         await portions.begin(len(record.raw))
@@ -239,18 +238,18 @@ async def decode_records(informer: Informer, records: Iterable[Record], kind: ty
 
 
 class CachedReader(_Reader):
-    """Whole objects, as the kind's model. The caller owns what it gets and may change it."""
+    """A reader of whole objects, as the kind's model. The caller owns the results and may change them."""
 
     def selecting(self, **selection: Unpack[SelectionOptions]) -> CachedReader:
-        """A reader of what is cached with this selection, where a kind is cached with one.
+        """Return a reader of the objects that are cached with this selection.
 
             reads = (Reads(Pod, selection=Selection.of(label_selector="app=web")),)  # declared so
             ...
             web = client.selecting(label_selector="app=web")
             await web.list(Pod)
 
-        It knows nothing of other objects: one of these is not found. Without a selection, reads of a kind
-        that is cached with one only raise NotCached.
+        It does not find any other object. Without a selection, reads of a kind that is cached only with a
+        selection raise NotCached.
         """
         return self.within(Selection.of(**selection))
 
@@ -259,7 +258,7 @@ class CachedReader(_Reader):
         return CachedReader(self._cache, selection, live=self._live)
 
     def ours(self, selection: Selection) -> CachedReader:
-        """A reader of what is this replica's, where replicas share the objects out."""
+        """Return a reader of this replica's objects, if replicas share the objects."""
         return CachedReader(self._cache, selection, ours=True, live=self._live)
 
     async def find(self, kind: type[R], key: ObjectKey) -> R | None:
@@ -301,7 +300,7 @@ class MetadataReader(_Reader):
     _metadata_only = True
 
     def selecting(self, **selection: Unpack[SelectionOptions]) -> MetadataReader:
-        """A reader of the metadata that is cached with this selection; see `CachedReader.selecting`."""
+        """Return a reader of metadata that is cached with this selection; see `CachedReader.selecting`."""
         return MetadataReader(self._cache, Selection.of(**selection), live=self._live)
 
     async def find(self, kind: type[Resource], key: ObjectKey) -> PartialObjectMetadata | None:
@@ -390,13 +389,13 @@ class LiveReader:
         field_selector: str | None = None,
         limit: int = PAGE,
     ) -> AsyncIterator[ObjectList[R]]:
-        """All objects that match, so many at a time, for what is too much to be held at once.
+        """Yield all objects that match in pages of `limit`, for lists too large to hold at once.
 
             async for pods in client.uncached.pages(Pod, limit=100): ...
 
-        The server shows all pages as of the first one, for some minutes. A reader slower than that goes on in
-        what there is by then: an object that was there all along comes once, one that came or went meanwhile
-        perhaps. Raises Gone where the server cannot do that, and ValueError for a limit below 1.
+        The server shows all pages as of the first one, for some minutes. A slower reader continues with the
+        objects of that later time: an object that was there all along comes once, one that came or went
+        meanwhile perhaps. Raises Gone if the server cannot do that, and ValueError for a limit below 1.
         """
         async for page in self.raw_pages(
             kind,
@@ -443,7 +442,7 @@ class LiveReader:
         labels: Labels = None,
         field_selector: str | None = None,
     ) -> None:
-        """Ask for one such object, to find out whether a list is possible at all; raises why it is not."""
+        """Request a list of one object, to find out whether lists are possible; raises the reason if not."""
         mapping = await self._mapper.resolve(kind.gvk)
         query = _query(1, labels, field_selector)
         await self._transport.request("GET", mapping.path(namespace), query=query)
@@ -497,7 +496,7 @@ class LiveList(Generic[R]):
         return self
 
     async def __anext__(self) -> ObjectList[R]:
-        """The objects as they are now; those that are not of the kind's shape are named apart."""
+        """Wait for a change and return the current objects; the list names undecodable ones apart."""
         await self._news.wait()
         if self._failure is not None:
             raise self._failure
@@ -509,12 +508,12 @@ class LiveList(Generic[R]):
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._informer.run(), name=f"watch {self._kind.plural}")
             await self._informer.wait_synced()
-            # From here on: what came before belongs to the first list.
+            # Only from here on: earlier events belong to the first list.
             self._informer.subscribe(lambda _: self._news.set(), replay=False)
             self._news.set()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Tell the reader, who would wait for ever."""
+        """Wake the reader, which would otherwise wait for ever."""
         if not task.cancelled():
             self._failure = task.exception()
             self._news.set()

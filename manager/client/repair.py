@@ -37,14 +37,14 @@ would accept it: when a policy changes, say."""
 
 
 class RefusedRepairs:
-    """Repairs that the server has refused, each with its answer: no retry tries them again for a while."""
+    """Repairs that the server has refused, each with its answer: no retry repeats them for a while."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._refusals: OrderedDict[str, tuple[int, float, ApiError]] = OrderedDict()
 
     def get(self, uid: str, state: int) -> ApiError | None:
-        """Return what the server said lately, if it was for that state of the object."""
+        """Return the server's recent answer, if it was for that state of the object."""
         found = self._refusals.get(uid)
         if found is None or found[0] != state or found[1] <= clock.monotonic():
             return None
@@ -77,7 +77,7 @@ def refused_lists(details: Mapping[str, Any]) -> list[set[Names]]:
 
 
 class Repair(NamedTuple):
-    """A merge patch that does what an apply would do.
+    """A merge patch with the effect of an apply.
 
     Attributes: `conflicts`, the items of others that it removes, and their managers; `releases`, whether it
     removes fields of ours that are no longer wanted; `removed`, the places of these items.
@@ -97,9 +97,9 @@ def repair_patch(
     lists: Iterable[Names] = (),
     keeps: Collection[Path] = (),
 ) -> Repair:
-    """Return the patch that does what an apply of `wanted` would do, but without others' items in `lists`.
+    """Return a patch with the effect of an apply of `wanted`, but without others' items in `lists`.
 
-    Those that `keeps` names stay.
+    Items that `keeps` names stay.
 
     Without conflicts, no other client is in the way. `ours` are the fields that the apply would replace or
     remove, `others` the managers of other fields.
@@ -123,7 +123,7 @@ class _Overlay:
         self.releases = False
 
     def of(self, there: Any, wanted: Any, ours: Record, others: Sequence[Record], path: Path = ()) -> Any:
-        """Return what an apply of `wanted` leaves at a path. `ours` and `others` are the records below it."""
+        """Return the value at a path after an apply of `wanted`; `ours` and `others` are records below it."""
         if path and not _steps(ours, others):
             return wanted  # it is owned as one piece
         if isinstance(there, Mapping) and isinstance(wanted, Mapping):
@@ -174,7 +174,7 @@ class _Overlay:
         return self.of(there, wanted, mine, _below(others, step), (*path, step))
 
     def _released(self, there: Any, step: str, ours: Record, others: Sequence[Record]) -> Any:
-        """Return a map or list of one entry without what only we own of it."""
+        """Return a map or list of one entry without the parts that only we own."""
         if step not in ours:
             return there
         left = copy.deepcopy(there)

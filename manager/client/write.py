@@ -1,4 +1,4 @@
-"""Writes: the requests, the status and other subresources; each answer is at once what the cache shows."""
+"""Writes: requests, the status and other subresources; the cache shows each answer at once."""
 
 from __future__ import annotations
 
@@ -73,21 +73,21 @@ STRICT = {"fieldValidation": "Strict"}
 
 
 def booked(field_manager: str, *, dry_run: bool = False) -> Query:
-    """What a write says of itself: under which name it is booked, and whether it is only to be tried."""
+    """Return the query parameters of a write: its field manager, and whether it is a dry run."""
     return {"fieldManager": field_manager, **(DRY_RUN if dry_run else {})}
 
 
 def sent_fields(obj: Resource) -> dict[str, Any]:
-    """The object in JSON, as every write sends it."""
+    """Return the object in JSON, as every write sends it."""
     wire = obj.to_wire()
     return fold_string_data(wire) if obj.gvk == Secret.gvk else wire
 
 
 def whole_object(obj: Resource) -> dict[str, Any]:
-    """The object as a create or an update sends it.
+    """Return the object as a create or an update sends it.
 
-    Without `managedFields`: a cached object carries our own entries only, and the server would take them for
-    all there are. Left out, they stay as they are.
+    It leaves out `managedFields`: a cached object carries our own entries only, and the server would take
+    them for all entries. Without the field, the server keeps its entries.
     """
     wire = sent_fields(obj)
     wire.get("metadata", {}).pop("managedFields", None)
@@ -97,7 +97,7 @@ def whole_object(obj: Resource) -> dict[str, Any]:
 class Writer:
     """The base of all writers: each answer goes to the caches, so that the next read sees it.
 
-    The answer to a dry run (see `booked`) is what would be, and no cache learns of it.
+    The answer to a dry run (see `booked`) is a possible result, and does not go to any cache.
     """
 
     def __init__(self, transport: Transport, mapper: RestMapper, cache: Cache) -> None:
@@ -160,7 +160,7 @@ class Writer:
         return raw
 
     async def _not_found(self, error: NotFound, kind: type[Resource], subresource: str) -> KubeError:
-        """Return what a 404 means: of a missing subresource the server says the same as of the object."""
+        """Return the meaning of a 404: the server answers the same for a missing subresource and object."""
         if not subresource:
             return error
         self._mapper.forget(kind.gvk)  # its definition may have been changed
@@ -242,7 +242,7 @@ _decode_part = msgspec.json.Decoder(_Part).decode
 
 
 class StatusClient(Writer):
-    """Writes `status`."""
+    """A writer of the status subresource."""
 
     def __init__(self, transport: Transport, mapper: RestMapper, cache: Cache, *, field_manager: str) -> None:
         super().__init__(transport, mapper, cache)
@@ -251,13 +251,13 @@ class StatusClient(Writer):
         """What of which object was written, or was not; the cache may show what was before it."""
 
     async def patch(self, obj: R, *, dry_run: bool = False) -> R:
-        """Write what differs from the status that the object was read with; returns the object as stored.
+        """Write the differences from the status that the object was read with; return the object as stored.
 
-        One request, or none if nothing differs. Only fields that differ are written, and only conditions
-        whose type differs, so concurrent changes of others stay. A change of the rest of the object never
+        It takes one request, or none without differences. It writes only fields that differ, and conditions
+        whose type differs, so concurrent changes by others stay. A change of the rest of the object never
         refuses the write. If others have written conditions meanwhile, it reads and writes again. Raises
-        Conflict if that happens repeatedly, or the object was replaced by another of its name. If the object
-        was not read from the server, everything is written.
+        Conflict if that happens repeatedly, or if another object of the same name has replaced the object. If
+        the object was not read from the server, it writes everything.
         """
         raw = await self._write(obj, _status_of(obj), dry_run=dry_run)
         return obj if raw is None else await decode_object(raw, type(obj), obj.key)
@@ -265,11 +265,11 @@ class StatusClient(Writer):
     async def report(self, obj: Resource, *, cached: Callable[[], bytes | None]) -> bool:
         """Write the status as `patch` does, at the end of a reconcile: the answer is for the cache alone.
 
-        `cached` gives what the cache has then, or None when that is what the object was read from: also when
-        the cache is ahead of a server whose storage was put back, and takes no answer of it.
+        `cached` gives the cache's object then, or None when the object was read from that: also when the
+        cache is ahead of a server whose storage was restored, and refuses its answers.
 
-        Returns whether that has another status than the object was read with, also in what was not written.
-        An earlier process may have written it, and only who reconciles again sees what is wrong.
+        Returns whether that object has another status than the one that was read, also in unwritten fields.
+        An earlier process may have written it, and only another reconcile sees the mistake.
         """
         after = _status_of(obj)
         await self._write(obj, after)
@@ -298,7 +298,7 @@ class StatusClient(Writer):
         return await decode_object(raw, type(obj), obj.key)
 
     async def _write(self, obj: Resource, after: Status, *, dry_run: bool = False) -> bytes | None:
-        """Send in what `after` differs; returns the object as stored, None when nothing was sent."""
+        """Send the differences in `after`; return the object as stored, None when nothing was sent."""
         if obj.origin is None:
             return await self._send_patch(obj, [{"op": "add", "path": "/status", "value": after}], dry_run)
         await own_turn(len(obj.origin))
@@ -346,10 +346,10 @@ class StatusClient(Writer):
         return await self._send(type(obj), obj.key, JSON_PATCH, orjson.dumps(patch), query, "status")
 
     async def _look(self, obj: Resource, dry_run: bool) -> tuple[Status | None, bytes]:
-        """The status that is there now, and the object that it is the status of.
+        """Return the current status, and the object that has it.
 
-        A patch that changes nothing asks for it, because who writes a status may have no right to get. Raises
-        Conflict if the object was replaced by another of its name.
+        It sends a patch that changes nothing, because a client that may write a status may lack the right to
+        get. Raises Conflict if another object of the same name has replaced the object.
         """
         try:
             raw = await self._send_patch(obj, [], dry_run)
@@ -378,7 +378,7 @@ def _status_of(obj: Resource) -> Status:
 
 
 def _status_in(raw: bytes, obj: Resource) -> Any:
-    """The status in an object's JSON, without the rest of it, which is most of it; None where there is none.
+    """Decode only the status in an object's JSON; None if there is none.
 
     Raises ProtocolError.
     """
@@ -390,9 +390,9 @@ def _status_in(raw: bytes, obj: Resource) -> Any:
 
 
 def _changes(before: Status | None, after: Status, live: Status | None, raw: bytes) -> list[dict[str, Any]]:
-    """The JSON patch that makes in `live` the changes that lead from `before` to `after`.
+    """Return the JSON patch that repeats in `live` the changes from `before` to `after`.
 
-    `raw` is the object that `live` is the status of.
+    `raw` is the object that has the status `live`.
     """
     known = before or {}
     if live is before and after == known:
@@ -412,7 +412,7 @@ def _changes(before: Status | None, after: Status, live: Status | None, raw: byt
     if wanted == (live or {}):
         return []
     if live is None:
-        # The library of the server takes what is not there for null.
+        # The server's JSON patch library treats a missing value as null.
         return [
             {"op": "test", "path": "/status", "value": None},
             {"op": "add", "path": "/status", "value": wanted},
@@ -433,7 +433,7 @@ def _changes(before: Status | None, after: Status, live: Status | None, raw: byt
 
 
 def _differing(before: Status, after: Status) -> set[tuple[str, str]]:
-    """The fields that differ, and of the conditions the types: pairs of both, with one of them empty."""
+    """Return a pair for each difference: a field's name and "", or "" and a condition's type."""
     found = {(name, "") for name in {**before, **after} if before.get(name) != after.get(name)}
     old, new = (conditions_by_type(each.get(CONDITIONS) or []) for each in (before, after))
     if (CONDITIONS, "") in found and old is not None and new is not None:

@@ -1,4 +1,4 @@
-"""Finds what the command `console` connects to: the manager's pod, its certificate, and a token for it."""
+"""Discovery for the command `console`: the manager's pod, its certificate, and a token for it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Installed:
         return f"{self.prefix}{_ACCOUNT}-metrics-service.{self.namespace}.svc"
 
     async def pod(self, transport: Transport, wanted: str | None = None) -> str:
-        """Return the name of the pod that leads, or of the `wanted` one; of any pod while none leads.
+        """Return the name of the leader's pod, or of the `wanted` one; of any pod while there is no leader.
 
         Any writer of the lease can put a name into it. So a pod counts only if it runs as the manager's
         account: such a pod can do all that the manager can. Raises `KubeError`.

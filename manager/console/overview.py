@@ -40,7 +40,7 @@ Validities = Mapping[str, tuple[datetime, datetime]]
 
 
 class ReadinessCount:
-    """Counts the objects of each controller's kind that say that they are not ready."""
+    """A count of each controller's objects that report that they are not ready."""
 
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
@@ -94,7 +94,7 @@ class _Ended(NamedTuple):
 
 
 class Rates:
-    """Counts each controller's recent reconciles, and their durations."""
+    """Counts of each controller's recent reconciles, and their durations."""
 
     def __init__(self) -> None:
         self._recent: dict[str, deque[_Ended]] = {}

@@ -1,4 +1,4 @@
-"""The console's pages: who may see them, and what is on them. An open page asks for its live part again."""
+"""The console's pages: their content and access rights. An open page polls for its live part."""
 
 from __future__ import annotations
 
@@ -72,13 +72,16 @@ class Console:
         debugs: bool = False,
         holders: ShardHolders | None = None,
     ) -> None:
-        """Args:
-        transport: reads what is in no cache.
-        access: checks users and their rights; without it the pages are for all users of this machine.
-        owned: for kinds of operators, the kinds that their objects own.
-        with_conditions: kinds whose objects report their state in conditions.
-        debugs: whether there are pages of the process's tasks and its profile.
-        holders: tells which replica works on an object, where replicas share the work.
+        """Make the console's pages.
+
+        Args:
+            manager: the manager that the pages show.
+            transport: reads objects that are in no cache.
+            access: checks users and their rights; without it the pages are for all users of this machine.
+            owned: for kinds of operators, the kinds that their objects own.
+            with_conditions: kinds whose objects report their state in conditions.
+            debugs: whether there are pages of the process's tasks and its profile.
+            holders: tells which replica works on an object, where replicas share the work.
         """
         self._manager = manager
         self._transport = transport
@@ -244,7 +247,7 @@ class Console:
         return Collector(self._transport, mapper, self._owned, may_get=may_get, informers=caches, lists=True)
 
     async def _kind(self, request: Request) -> GroupVersionKind | None:
-        """Return the kind that a path names, of those that operators work on or own."""
+        """Return the kind that a path names, among the kinds that operators reconcile or own."""
         wanted = request.match_info["resource"]
         primaries = (each.primary for each in self._manager.controllers)
         for gvk in dict.fromkeys((*primaries, *kinds_of(self._owned))):
@@ -260,7 +263,7 @@ class Console:
         return [each for each in self._manager.controllers if gvk is not None and each.primary == gvk]
 
     async def _owners(self, controllers: Iterable[Controller], uid: str) -> list[ShardOwner]:
-        """Return which replica works on the object, with its name for users who may know it."""
+        """Return the replica that works on the object, with its name for users who may know it."""
         owners = list[ShardOwner]()
         for each in controllers if uid else ():
             if self._holders is None or (shard := self._holders.shard_of(each.name, uid)) is None:

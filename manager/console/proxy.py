@@ -48,7 +48,7 @@ Authorization = Callable[[str | None], Awaitable[str]]
 
 
 class Proxy:
-    """Sends a browser's requests to the console, with a user's authorization.
+    """A proxy that sends a browser's requests to the console, with a user's authorization.
 
     The first browser that opens the address with the key gets a cookie, and no other one gets an answer: more
     people may use this machine. Browsers send a cookie to all ports of a host, so the host has a name that
@@ -63,7 +63,7 @@ class Proxy:
         *,
         named: str | None = None,
     ) -> None:
-        """`manager` is the console's address, and `named` the name that its certificate has to have."""
+        """Take the console's address, and as `named` the name that its certificate must have."""
         self._manager = manager.origin()
         self._authorization = authorization
         self._tls = tls

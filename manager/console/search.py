@@ -110,7 +110,7 @@ def readiness_of(informer: Informer, record: Record) -> Verdict:
 
 
 def _doing(controller: Controller, key: ObjectKey) -> tuple[str, float | None]:
-    """Return what a controller does with an object, and for how many seconds."""
+    """Return a controller's current activity on an object, and for how many seconds it has lasted."""
     now = asyncio.get_running_loop().time()
     last, waiting = controller.runs.last(key), controller.waiting(key)
     if (running := controller.running(key)) is not None:

@@ -100,10 +100,10 @@ def _holder(lease: Lease) -> Holder:
 
 
 class ShardHolders:
-    """Tells which replica works on an object: from memory if it is this one, else by the Leases."""
+    """The replicas that work on objects: this one from memory, all others by their Leases."""
 
     def __init__(self, leases: ShardLeases, owned: OwnedShards, controllers: Mapping[str, bool]) -> None:
-        """`controllers` has those that take part, and whether replicas share their objects."""
+        """Take `controllers`, which maps each elected controller to whether replicas share its objects."""
         self._leases = leases
         self._owned = owned
         self._controllers = controllers

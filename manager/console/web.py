@@ -49,7 +49,7 @@ def file(body: bytes, content_type: str) -> Response:
 
 
 def answer(status: int, headers: Mapping[str, str], body: bytes = b"") -> Response:
-    """Answer with these headers beside the usual ones."""
+    """Answer with these additional headers."""
     return Response(status=status, headers={**_HEADERS, **headers}, body=body)
 
 

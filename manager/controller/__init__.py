@@ -1,6 +1,6 @@
-"""What turns changes into reconciles: sources, handlers, predicates, the queue, and the loop that empties it.
+"""The machinery that turns changes into reconciles: sources, handlers, predicates, the queue and workers.
 
-`manager.operator` makes them from what an operator declares.
+`manager.operator` builds it from the declaration of an operator.
 """
 
 from __future__ import annotations

@@ -43,12 +43,12 @@ class ControllerState(Enum):
 
 
 class Controller:
-    """Calls a reconciler for every object that its sources ask for.
+    """A controller, which calls a reconciler for every object that its sources request.
 
-    It has no task, no queue and no subscription until `run`, so that one in standby costs nothing but the
-    caches that somebody keeps warm for it.
+    It has no task, queue or subscription until `run`, so a standby controller costs nothing but its warm
+    caches.
 
-    To stop it well, within some grace: `stop`. Cancelling `run` stops it at once, reconciles included.
+    `stop` stops it within a grace period. Cancelling `run` stops it at once, reconciles included.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class Controller:
         history: History | None = None,
         share: Share | None = None,
     ) -> None:
-        """`name` is the `controller` label of metrics and log lines, and what flags call it.
+        """`name` is the `controller` label of metrics and log lines, and the controller's name in flags.
 
-        `primary` is the kind that requests name, if they name objects of one. `skips_own_writes` is what
-        `Operator.skips_own_writes` says. Its runs are kept in `history`; default one of its own. `share` says
-        which objects are this replica's; default all.
+        `primary` is the kind of the requested objects, if they have one. `skips_own_writes` is as in
+        `Operator.skips_own_writes`. `history` keeps the reconcile records; default a new one. `share` says
+        which objects belong to this replica; default all.
         """
         self.name = name
         self.options = options
@@ -97,7 +97,7 @@ class Controller:
 
     @property
     def needs_leader_election(self) -> bool:
-        """Whether only the leader may run it."""
+        """Return whether only the leader may run it."""
         return self.options.needs_leader_election
 
     @property
@@ -132,12 +132,12 @@ class Controller:
 
     @property
     def primary(self) -> GroupVersionKind | None:
-        """The kind that its requests name."""
+        """The kind of the requested objects."""
         return self._primary
 
     @property
     def queue(self) -> WorkQueue[Request] | None:
-        """What it works through, once it has started."""
+        """Return the queue of requests, or None before the start."""
         return self._queue
 
     @property
@@ -147,7 +147,7 @@ class Controller:
 
     @property
     def reconciler(self) -> Reconciler:
-        """What it calls."""
+        """Return the reconciler that this controller calls."""
         return self._reconciler
 
     def next_timer(self) -> float | None:
@@ -156,15 +156,15 @@ class Controller:
         return min((each.next_at for each in timers if each.next_at is not None), default=None)
 
     def running(self, key: Request) -> ReconcileRecord | None:
-        """The run of an object that is under way."""
+        """Return the record of the object's reconcile in progress, if any."""
         return self._running.get(key)
 
     def waiting(self, key: Request) -> QueueItem[Request] | None:
-        """The next run of an object, if one has been asked for."""
+        """Return the queue item of the object's next reconcile, if any."""
         return None if self._queue is None else self._queue.waiting(key)
 
     def ask(self, key: Request, by: str) -> None:
-        """Have an object reconciled now, because a person asks for it."""
+        """Request a reconcile of an object now, on behalf of a person."""
         trigger = Trigger("person", asyncio.get_running_loop().time(), name=by)
         if self._queue is not None:
             self._queue.add(key, priority=Priority.HIGH, trigger=trigger)
@@ -172,7 +172,7 @@ class Controller:
     async def run(self) -> None:
         """Work until stopped; a controller runs once.
 
-        Raises an `ExceptionGroup` with what a source raised.
+        Raises an `ExceptionGroup` with the exceptions of sources.
         """
         if self._state is ControllerState.STOPPED:
             return  # stopped before it was started
@@ -183,7 +183,7 @@ class Controller:
         queue = self._queue = self._new_queue()
         try:
             async with asyncio.TaskGroup() as group:
-                # Sources start before caches are in sync, so that these know what to hold.
+                # Sources start before caches are in sync, so that the caches know which objects to hold.
                 feeds = [
                     group.create_task(source.run(queue), name=f"{self.name}-source-{number}")
                     for number, source in enumerate(self._sources)
@@ -201,7 +201,7 @@ class Controller:
             self._stopped.set()
 
     def stop_taking_work(self) -> None:
-        """Start no more reconciles; those that run go on. What is queued is dropped."""
+        """Drop the queue and start no more reconciles; running ones continue."""
         match self._state:
             case ControllerState.STANDBY:
                 self._state = ControllerState.STOPPED
@@ -222,8 +222,8 @@ class Controller:
     async def stop(self, *, grace: float) -> None:
         """Stop taking work, give running reconciles `grace` seconds to finish, and cancel the rest.
 
-        Returns when nothing of the controller runs any more: never, if a reconcile does not let itself be
-        cancelled. Whoever calls this has somebody who sees to that.
+        Returns when no task of the controller runs any more: never, if a reconcile resists cancellation. The
+        caller has to handle that case, for example by a deadline of its own.
         """
         self.stop_taking_work()
         try:

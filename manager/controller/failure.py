@@ -1,4 +1,4 @@
-"""What kind of failure an exception is, and how what many objects fail for is told and waited for."""
+"""The classification of failures, and shared reporting and retries for objects that fail for one cause."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ which a webhook or the store cannot take: whoever may write those makes none of 
 _FURTHER = (_SERVER, _SERVER_HERE, _PERMISSION, _DEFINITION, None)
 """From no answer to one that is the object's own: a write that gets further has had an answer."""
 
-# What no object is at fault for, as a rule, and no change of an object mends. The first that fits counts.
+# Failures that objects do not cause and that changes to objects rarely fix. The first matching type counts.
 _AWAITED: dict[type[Exception], str] = {
     TransportError: _SERVER,
     ServiceUnavailable: _SERVER,
@@ -94,7 +94,7 @@ _particulars = re.compile(r""" "[^"]*" | '[^']*' | (?:[^\W0-9]|[.-])*[0-9][\w.-]
 
 
 class Failure(IntEnum):
-    """Kinds of failed reconciles. A group of exceptions is of the highest kind among them."""
+    """The kinds of failed reconciles. A group of exceptions is of the highest kind among them."""
 
     TERMINAL = 0
     """No retry can mend it: the reconciler says so, or its own object is not of its model's shape."""
@@ -115,12 +115,12 @@ class Failure(IntEnum):
     def of(
         cls, error: BaseException, *, primary: GroupVersionKind | None = None, key: ObjectKey | None = None
     ) -> Failure:
-        """Classify what a reconciler raised when it was called with `key`, the key of a `primary`."""
+        """Classify a reconciler's exception for `key`, the key of a `primary`."""
         if isinstance(error, BaseExceptionGroup):
             return max(cls.of(each, primary=primary, key=key) for each in error.exceptions)
         if isinstance(error, TerminalError):
             return cls.TERMINAL
-        # Nobody calls again because some other object was mended: that takes another attempt.
+        # The repair of another object does not requeue this one, so only a further attempt helps.
         if isinstance(error, Undecodable) and (error.gvk, error.key) == (primary, key):
             return cls.TERMINAL
         if isinstance(error, _RACES) and not isinstance(error, ApplyConflict):
@@ -131,13 +131,13 @@ class Failure(IntEnum):
 
     @property
     def has_traceback(self) -> bool:
-        """Whether the place it was raised at belongs in the log."""
+        """Return whether the log needs the traceback."""
         return self >= Failure.UNEXPECTED
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What is the same when several objects fail for one reason."""
+    """The common cause of several objects' failures."""
 
     error: str
     """The type of the error."""
@@ -151,7 +151,7 @@ class Cause:
 
     @classmethod
     def of(cls, error: BaseException) -> Self:
-        """The cause of what a reconciler raised; of a group, that of its worst."""
+        """Return the cause of a reconciler's exception; of a group, the cause of its worst member."""
         leaves = list(_leaves(error))
         worst = max(leaves, key=Failure.of)
         awaited = {_awaited(leaf) for leaf in leaves}
@@ -159,7 +159,7 @@ class Cause:
         return cls(type(worst).__name__, _detail(worst), first)
 
     def broader(self) -> Self:
-        """The same for all errors of the type."""
+        """Return the cause that covers all errors of the type."""
         return replace(self, detail="")
 
 
@@ -233,7 +233,7 @@ def _detail(error: BaseException) -> str:
 
 
 def explain(error: BaseException) -> str:
-    """The error in a line: its message, or its type when it has none; of a group, each of its errors."""
+    """Describe the error in a line: its message, else its type; of a group, each of its errors."""
     _note_lines(error)
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(map(explain, error.exceptions))
@@ -295,7 +295,7 @@ _SPREAD = 0.2
 
 
 class Trouble:
-    """One cause, and the objects whose last reconcile failed for it."""
+    """A cause, and the objects whose last reconcile failed for it."""
 
     __slots__ = ("cause", "failures", "keys", "repeats", "since")
 
@@ -310,7 +310,7 @@ class Trouble:
 
 
 class _Awaited:
-    """Something that does not answer, and who waits for it: first who has tried least recently."""
+    """A dependency that does not answer, and the objects that wait for it, least recently tried first."""
 
     def __init__(self, rng: random.Random) -> None:
         first, last = _PROBE_AFTER
@@ -321,14 +321,14 @@ class _Awaited:
 
 
 class Troubles:
-    """Knows for what each object of a controller fails.
+    """The failing objects of a controller, by the cause of their failure.
 
-    Where the cause is something that has to answer again (`Cause.awaited`), the back-off of an object says
-    nothing of when it does. So one of those that wait tries every few seconds. When it has had an answer, two
-    others may try, two more for each of these, and so on: all are tried soon, at the pace of the answers, and
-    nobody is if it was a single one.
+    If objects wait for a dependency to answer again (`Cause.awaited`), their back-off does not predict when
+    it will. So one of the waiting objects tries every few seconds. When it gets an answer, two others may
+    try, then two more for each of these, and so on. All objects retry soon, at the pace of the answers, and
+    none does if the answer was a single one.
 
-    Holds no more than an entry per object that fails.
+    Memory is at most one entry for each failing object.
     """
 
     def __init__(self, queue: WorkQueue[Request], *, rng: random.Random) -> None:
@@ -345,9 +345,9 @@ class Troubles:
         return len(self._of)
 
     def failed(self, key: Request, cause: Cause) -> tuple[Trouble, bool]:
-        """The reconcile of `key` failed for that; it is queued for its next attempt already.
+        """Record that the reconcile of `key` failed for `cause`; the queue already has its next attempt.
 
-        Answers the trouble, and whether the object was not in it before.
+        Returns the trouble, and whether the object has newly joined it.
         """
         trouble = self._find(cause)
         before = self._of.get(key)
@@ -364,7 +364,7 @@ class Troubles:
         return trouble, before is not trouble
 
     def ended(self, key: Request) -> Trouble | None:
-        """The reconcile of `key` did not fail; answers its trouble if that was the last object in it."""
+        """Record that the reconcile of `key` did not fail; return the trouble that this ends, if any."""
         trouble = self._of.pop(key, None)
         if trouble is None:
             return None
@@ -400,7 +400,7 @@ class Troubles:
         self._queue.add(awaited.probe, priority=Priority.LOW, after=awaited.pause.next(), trigger=trigger)
 
     def _leave(self, key: Request, trouble: Trouble, then: str | None) -> None:
-        """`key` waits no more for what it waited for, but for what is to follow, if anything."""
+        """End the wait of `key` for one dependency, and begin its wait for `then`, if any."""
         name = trouble.cause.awaited
         if name is None:
             return

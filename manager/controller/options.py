@@ -10,10 +10,10 @@ from manager.controller.reconciler import Request
 
 
 class RateLimiter(Protocol):
-    """Says when the next reconcile may start. `manager.util.rate_limit.TokenBucket` is one."""
+    """A limiter that decides when the next reconcile may start, such as `TokenBucket`."""
 
     async def acquire(self) -> None:
-        """Return when one may. Whoever waits may be cancelled. What it raises ends the process."""
+        """Wait for permission to start; waiters may be cancelled. An exception from here ends the process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class ControllerOptions:
     """
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` naming the option that is out of range."""
+        """Check the values; raises `ValueError` that names the option that is out of range."""
         if self.max_concurrent_reconciles < 1:
             raise ValueError(
                 f"max_concurrent_reconciles must be at least 1, not {self.max_concurrent_reconciles}"

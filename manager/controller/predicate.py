@@ -1,8 +1,8 @@
-"""Which events matter.
+"""Predicates, which select the events that cause reconciles.
 
-A predicate is any callable that takes a `CacheEvent` and says whether it is worth a reconcile. Those here
-named `…_changed` judge changes only: what is created or deleted passes. They compare what the cache held
-before with what it holds now, so an event that tells of several changes at once is judged by all of them.
+A predicate is any callable that takes a `CacheEvent` and returns whether it is worth a reconcile. Those named
+`…_changed` judge changes only, and let creations and deletions pass. They compare the object before and after
+the event, so an event that combines several changes is judged by all of them.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ Predicate: TypeAlias = Callable[[CacheEvent], bool]
 
 
 def created(event: CacheEvent) -> bool:
-    """The object is new, to the cluster or to this process."""
+    """Return whether the object is new, to the cluster or to this process."""
     return event.old is None or _is_replaced(event)
 
 
 def deleted(event: CacheEvent) -> bool:
-    """The object is gone."""
+    """Return whether the object is gone."""
     return event.new is None or _is_replaced(event)
 
 
 def termination_started(event: CacheEvent) -> bool:
-    """The object is being deleted now, and was not before; it stays until its finalizers are gone."""
+    """Return whether the object's deletion begins; the object stays until its finalizers are gone."""
     return event.old is not None and event.new is not None and event.new.deleting > event.old.deleting
 
 
 def created_or_deleted(event: CacheEvent) -> bool:
-    """The object appears, goes, or begins to go."""
+    """Return whether the object is new, gone, or begins its deletion."""
     return event.old is None or event.new is None or _is_replaced(event) or termination_started(event)
 
 
 def presence_changed(event: CacheEvent) -> bool:
-    """The object appears, or goes; of one that is terminated the beginning counts, and its end is no news."""
+    """Return whether the object is new or gone; an object counts as gone when its deletion begins."""
     return _is_present(event.old) is not _is_present(event.new) or _is_replaced(event)
 
 
 def generation_changed(event: CacheEvent) -> bool:
-    """The spec has changed. A kind that counts no generations passes whatever its change."""
+    """Return whether the spec has changed; any change counts for a kind without generations."""
     old, new = event.old, event.new
     if old is None or new is None:
         return True
@@ -56,25 +56,25 @@ def resource_version_changed(event: CacheEvent) -> bool:
 
 
 def label_changed(event: CacheEvent) -> bool:
-    """The labels have changed."""
+    """Return whether the labels have changed."""
     return _differs(event, lambda meta: meta.labels)
 
 
 def annotation_changed(event: CacheEvent) -> bool:
-    """The annotations have changed."""
+    """Return whether the annotations have changed."""
     return _differs(event, lambda meta: meta.annotations)
 
 
 def finalizer_changed(event: CacheEvent) -> bool:
-    """The finalizers have changed."""
+    """Return whether the finalizers have changed."""
     return _differs(event, lambda meta: meta.finalizers)
 
 
 def desired_state_changed(event: CacheEvent) -> bool:
-    """Somebody wants something else: the spec, labels, annotations or finalizers changed, or it is deleted.
+    """Return whether the spec, labels, annotations or finalizers changed, or the object is being deleted.
 
-    A status does not pass, whoever has written it. The default of an operator lets a status pass that another
-    client has written, too: `any_of(desired_state_changed, status_changed)`.
+    Status changes do not pass, whichever client wrote them. An operator's default predicate also passes
+    status changes by other clients: `any_of(desired_state_changed, status_changed)`.
     """
     return (
         generation_changed(event)
@@ -84,10 +84,10 @@ def desired_state_changed(event: CacheEvent) -> bool:
 
 
 def status_changed(event: CacheEvent) -> bool:
-    """The status has changed.
+    """Return whether the status has changed.
 
-    Of an operator's own kind, a change does not pass while the operator reconciles the object: it may be the
-    operator's own. The end of that reconcile compares the status.
+    For an operator's own kind, changes do not pass while the operator reconciles the object: they may be its
+    own. The end of that reconcile compares the status.
     """
     old, new = event.old, event.new
     if event.reconciling:
@@ -96,7 +96,7 @@ def status_changed(event: CacheEvent) -> bool:
 
 
 def any_of(*predicates: Predicate) -> Predicate:
-    """An event passes if one of `predicates` lets it."""
+    """Make a predicate that passes an event if at least one of `predicates` does."""
 
     def passes(event: CacheEvent) -> bool:
         for predicate in predicates:  # noqa: SIM110 - a generator costs more than most predicates
@@ -108,12 +108,12 @@ def any_of(*predicates: Predicate) -> Predicate:
 
 
 def all_of(*predicates: Predicate) -> Predicate:
-    """An event passes if all of `predicates` let it."""
+    """Make a predicate that passes an event if all of `predicates` do."""
     return _made_of(lambda event: all(predicate(event) for predicate in predicates), predicates)
 
 
 def not_(predicate: Predicate) -> Predicate:
-    """An event passes if `predicate` does not let it."""
+    """Make a predicate that passes an event if `predicate` does not."""
     return _made_of(lambda event: not predicate(event), (predicate,))
 
 
@@ -142,7 +142,7 @@ def _is_present(record: Record | None) -> bool:
 
 
 def _is_replaced(event: CacheEvent) -> bool:
-    """Whether another object of the same name has taken the place of the old one, unseen in between."""
+    """Return whether another object of the same name has replaced the old one between two events."""
     return event.old is not None and event.new is not None and event.new.uid != event.old.uid
 
 

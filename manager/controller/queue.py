@@ -23,7 +23,7 @@ C_contra = TypeVar("C_contra", bound=Hashable, contravariant=True)
 
 
 class RetryBackoff(Protocol[C_contra]):
-    """Says how long a key waits after a failure. `KeyBackoff` is one.
+    """A policy that says how long a key waits after a failure. `KeyBackoff` is one.
 
     Its methods are called in the event loop, and must be quick. If they raise, or return a delay that is not
     a number of seconds, the process ends.
@@ -33,7 +33,7 @@ class RetryBackoff(Protocol[C_contra]):
         """How many keys have failed and not been forgotten."""
 
     def next_delay(self, key: C_contra, *, now: float) -> float:
-        """Note a failure of `key` at the loop's time `now`; answers the seconds until it is tried again.
+        """Note a failure of `key` at the loop's time `now`; return the seconds until the next attempt.
 
         It may be tried before they are over, because something has changed, and fail again.
         """
@@ -46,7 +46,7 @@ class RetryBackoff(Protocol[C_contra]):
 
 
 class KeyBackoff(Generic[K]):
-    """Counts each key's failures, and returns the wait after each.
+    """A counter of each key's failures, which returns the wait after each.
 
     The wait grows only after it has been waited out. A failure before that, of an attempt with another cause,
     does not change the time of the next one. Otherwise an object that changes often during an outage of
@@ -57,7 +57,7 @@ class KeyBackoff(Generic[K]):
     def __init__(
         self, *, base: float = 0.005, cap: float = 1000.0, jitter: float = 0.1, rng: random.Random
     ) -> None:
-        """The delays are in seconds; `manager.util.backoff.ExponentialDelay` describes them."""
+        """Take delays in seconds; `manager.util.backoff.ExponentialDelay` describes them."""
         self._delay = ExponentialDelay(base=base, cap=cap, jitter=jitter, rng=rng)
         # How often each key has failed, and until when it waits.
         self._failures: dict[K, tuple[int, float]] = {}
@@ -67,7 +67,7 @@ class KeyBackoff(Generic[K]):
         return len(self._failures)
 
     def next_delay(self, key: K, *, now: float) -> float:
-        """Note a failure of `key` at the time `now`; answers the seconds to wait before it is tried again."""
+        """Note a failure of `key` at the time `now`; return the seconds until the next attempt."""
         failures, due = self._failures.get(key, (0, now))
         if now < due:
             return due - now
@@ -119,7 +119,7 @@ _SLACK = 64
 
 
 class DelayedItems(Generic[K]):
-    """Hands each item back when it is due, with one timer of the loop for all of them.
+    """A heap of delayed items that returns each when it is due, with one timer of the loop for all of them.
 
     An item leaves early by `cancel`. Its entry then stays in the heap as a dead one, recognised by a time
     that is no longer the item's; the heap is rebuilt before dead entries outnumber the living, so that a
@@ -134,7 +134,7 @@ class DelayedItems(Generic[K]):
         self._sequence = 0
         self._living = 0
         self._timer: asyncio.Handle | None = None
-        # Kept here, because the handle that uvloop has for what is due at once knows no time.
+        # Kept here, because uvloop's handle of a callback that is due at once has no time.
         self._armed_for = math.inf
 
     def __len__(self) -> int:
@@ -206,7 +206,7 @@ _Level: TypeAlias = "OrderedDict[K, QueueItem[K]]"
 
 
 class ReadyItems(Generic[K]):
-    """Higher priorities first, in order of arrival within one, and no priority ever starves another.
+    """Ready items: higher priorities first, by arrival within each, and no priority ever starves another.
 
     Once the first item of a lower priority has waited `ageing` seconds, at least one turn in `AGED_TURN` goes
     to such an item, the longest-waiting first. So an item with n others in front of it at or below its
@@ -218,7 +218,7 @@ class ReadyItems(Generic[K]):
     def __init__(self, *, ageing: float) -> None:
         self._ageing = ageing
         # A dict per priority would do for the order, but finding its first item again and again takes
-        # time quadratic in what was removed before it; the ordered one has links.
+        # time quadratic in the number of removed items before it; the ordered one has links.
         self._levels: dict[int, _Level[K]] = {
             priority: OrderedDict() for priority in sorted(Priority, reverse=True)
         }
@@ -235,7 +235,7 @@ class ReadyItems(Generic[K]):
         return max((now - _waiting_since(level) for level in self._levels.values() if level), default=0.0)
 
     def push(self, item: QueueItem[K]) -> None:
-        """Put `item` last among those of its priority."""
+        """Put `item` last in its priority."""
         self._levels[item.priority][item.key] = item
         self.length += 1
 
@@ -282,7 +282,7 @@ def _waiting_since(level: _Level[K]) -> float:
 
 
 class QueueMetrics:
-    """Records what happens to a queue; each is a bound method, because they run for every key."""
+    """The metrics of a queue; each is a bound method, because they run for every key."""
 
     __slots__ = ("_metrics", "_name", "added", "retried", "waited", "worked")
 
@@ -313,16 +313,16 @@ class QueueMetrics:
 
 
 class WorkQueue(Generic[K]):
-    """Keys to be worked on: each is in here once, and with one worker at a time.
+    """A queue of keys to work on: it has each key once, and hands it to one worker at a time.
 
     A key that is added while it is worked on is handed out again after `done`, so that no change goes
-    unseen. Adding a key that waits already changes nothing but for the better: the higher of the two
+    unseen. Adding a waiting key can only raise its priority or bring its time forward: the higher of the two
     priorities and the earlier of the two times count. A delayed key that is added without a delay is
-    therefore ready at once, and its old time is gone: the run that comes now decides anew when to come back.
+    therefore ready at once, and its old time is gone: the next reconcile decides anew when to come back.
 
-    Higher priorities go first, and none starves: `ReadyItems` says what is promised.
+    Higher priorities go first, and none starves: see `ReadyItems`.
 
-    All methods but `get` return at once. To be made and used in one running event loop.
+    All methods but `get` return at once. Make and use a queue in one running event loop.
     """
 
     def __init__(
@@ -361,10 +361,10 @@ class WorkQueue(Generic[K]):
         trigger: Trigger | None = None,
         cause: Hashable | None = None,
     ) -> None:
-        """Ask for `key` to be worked on, `after` seconds from now.
+        """Request work on `key`, `after` seconds from now.
 
-        `trigger` is what asks for it, for the record of its run, and `cause` what `discard_if_only` would
-        know it by. Does nothing once the queue is shut down.
+        `trigger` explains the request in the reconcile record, and `cause` identifies it for
+        `discard_if_only`. Does nothing once the queue is shut down.
         """
         if self._closed:
             return
@@ -404,9 +404,9 @@ class WorkQueue(Generic[K]):
         return delay
 
     def discard_if_only(self, key: K, causes: AbstractSet[Hashable]) -> bool:
-        """Not run `key` again, which is being worked on, if nothing but `causes` has asked for that since.
+        """Drop the next work on `key`, which is in progress, if only `causes` have requested it since.
 
-        Answers whether that was so. What was asked for at a later time stays.
+        Returns whether they have. Requests for a later time stay.
         """
         item = self._items.get(key)
         if item is None or item.due is not None or item.causes is None or not item.causes <= causes:
@@ -415,13 +415,13 @@ class WorkQueue(Generic[K]):
         return True
 
     def waiting(self, key: K) -> QueueItem[K] | None:
-        """What is to be worked on next of `key`, now or when its delay ends; None when nothing is."""
+        """Return the item of `key` that is ready or delayed, or None."""
         return self._items.get(key)
 
     async def get(self) -> QueueItem[K] | None:
-        """The next key to work on, waiting for one; the caller owes a `done` for it.
+        """Wait for the next item to work on; the caller must call `done` for its key.
 
-        None once the queue is shut down.
+        Returns None once the queue is shut down.
         """
         while not self._ready.length or self._halted:
             if self._closed:
@@ -435,7 +435,7 @@ class WorkQueue(Generic[K]):
         return item
 
     def done(self, key: K) -> None:
-        """The work on `key` is over, well or badly. Raises `KeyError` unless `get` has handed it out."""
+        """End the work on `key`, whatever its result. Raises `KeyError` unless `get` has returned the key."""
         started = self._in_progress.pop(key)
         self._metrics.worked(self._loop.time() - started)
         item = self._items.get(key)
@@ -443,7 +443,7 @@ class WorkQueue(Generic[K]):
             self._offer(item)
 
     def hold(self, key: K) -> None:
-        """Hand `key` out no more until it is let go; what asks for it meanwhile is not forgotten."""
+        """Hand out `key` no more until it is let go; the queue keeps requests for it meanwhile."""
         if key not in self._held:
             if (item := self._free(key)) is not None:
                 self._ready.remove(item)
@@ -459,12 +459,12 @@ class WorkQueue(Generic[K]):
             self._offer(item)
 
     def is_held(self, key: K) -> bool:
-        """Whether `hold` was called for it."""
+        """Return whether `hold` was called for the key."""
         return key in self._held
 
     @property
     def halted(self) -> bool:
-        """Whether no key is handed out at all. What is asked for meanwhile is not forgotten."""
+        """Return whether the queue hands out no key at all; it keeps requests meanwhile."""
         return self._halted
 
     @halted.setter
@@ -474,12 +474,12 @@ class WorkQueue(Generic[K]):
             self._wake_one()
 
     def _free(self, key: K) -> QueueItem[K] | None:
-        """The item of a key that could be handed out if it were not held."""
+        """Return the item of a key that could be handed out if the key were not held."""
         item = self._items.get(key)
         return None if item is None or item.due is not None or key in self._in_progress else item
 
     def shut_down(self) -> None:
-        """Take no more keys, and drop those that wait. May be called again."""
+        """Take no more keys, and drop the waiting ones. May be called again."""
         self._closed = True
         self._delayed.clear()
         self._items.clear()
@@ -488,7 +488,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def is_shut_down(self) -> bool:
-        """Whether `shut_down` was called."""
+        """Return whether `shut_down` was called."""
         return self._closed
 
     def depth(self, priority: Priority) -> int:
@@ -506,7 +506,7 @@ class WorkQueue(Generic[K]):
         return len(self._in_progress)
 
     def oldest(self) -> float:
-        """For how many seconds the first of those that could be handed out now has waited."""
+        """Return for how many seconds the first key that could be handed out now has waited."""
         return self._ready.oldest(self._loop.time())
 
     def next_retry(self) -> float:
@@ -551,7 +551,7 @@ class WorkQueue(Generic[K]):
                 with suppress(ValueError):  # `_wake_one` may have met it first
                     self._getters.remove(getter)
             else:
-                # Woken for a key and cancelled before taking it: the key has to find somebody else.
+                # This getter was woken for a key and cancelled before it took it: wake another one.
                 self._wake_one()
             raise
 

@@ -14,7 +14,7 @@ Request = ObjectKey
 
 
 class Priority(IntEnum):
-    """Requests of a higher priority go first; those of the same one in the order they came.
+    """The priority of a request: higher ones go first, and equal ones in order of arrival.
 
     There are only three, so that a metric with them as labels stays small.
     """
@@ -72,7 +72,7 @@ class TerminalError(Exception):
 
 
 class Reconciler(Protocol):
-    """Reconciles one object."""
+    """A reconciler of one object."""
 
     async def reconcile(self, request: Request) -> Result | None:
         """Look at the object and do what is missing; None means done until something changes.
@@ -90,6 +90,6 @@ class FailureReporter(Protocol):
     async def failed(self, request: Request, error: BaseException) -> None:
         """Report that `reconcile` has failed with `error`, also when it ran out of time.
 
-        It is called within the same run, and has five seconds. An exception of its own is logged at level
-        debug.
+        It is called within the same reconcile, and has five seconds. An exception of its own is logged at
+        level debug.
         """

@@ -29,12 +29,12 @@ MapTo: TypeAlias = Callable[[Meta], Iterable[Request]]
 
 
 def enqueue_object(event: CacheEvent) -> Iterable[Request]:
-    """The object itself."""
+    """Request a reconcile of the event's object."""
     return (event.key,)
 
 
 def enqueue_mapped(map_to: MapTo) -> Handler:
-    """What `map_to` makes of the object's metadata."""
+    """Make a handler that requests reconciles of the objects that `map_to` returns for the metadata."""
 
     def handle(event: CacheEvent) -> Iterable[Request]:
         requests = list(map_to(event.meta))
@@ -48,7 +48,7 @@ def enqueue_mapped(map_to: MapTo) -> Handler:
 
 
 def enqueue_owner(owner: type[Resource]) -> Handler:
-    """The object of kind `owner` that manages the object (its controller, by owner reference)."""
+    """Make a handler that requests a reconcile of the object's controller, if that is of kind `owner`."""
 
     def owner_of(meta: Meta) -> Iterable[Request]:
         controller = meta.controller
@@ -83,7 +83,7 @@ class Source:
     """What keeps it from delivering, in words for people; None when nothing does."""
 
     async def wait_synced(self) -> None:
-        """Return once a reconciler can rely on seeing what exists, however long that takes."""
+        """Wait until a reconciler can rely on seeing all existing objects, however long that takes."""
 
     async def run(self, queue: WorkQueue[Request]) -> None:
         """Add to `queue` until cancelled. What it raises ends the process."""
@@ -91,10 +91,10 @@ class Source:
 
 
 class KindSource(Source):
-    """Turns the changes of one shared watch into requests.
+    """A source that turns the changes of one shared watch into requests.
 
-    What was there before the controller started comes at low priority, so that whoever changes something
-    then does not wait behind all that.
+    Objects that exist when the controller starts get low priority, so that later changes do not wait behind
+    them.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class KindSource(Source):
 
     @property
     def problem(self) -> str | None:  # type: ignore[override] # it is only ever read
-        """What keeps the watch from being in sync, or current."""
+        """Describe why the watch is not in sync or not current; None when it is."""
         return self._informer.problem
 
     async def wait_synced(self) -> None:
@@ -135,8 +135,8 @@ class KindSource(Source):
         )
         cancel = self._informer.subscribe(deliver, replay=False)
         try:
-            # A warm cache may hold very many: what is there is told in portions, and what changes meanwhile
-            # is told at once by the subscription. An object that goes before its turn is asked for in vain.
+            # A warm cache may hold very many objects, so this loop delivers them in portions, and the
+            # subscription delivers changes meanwhile. An object deleted before its turn is requested in vain.
             portions = Portions()
             for record in self._informer.list():
                 await portions.begin(len(record.raw))
@@ -155,7 +155,7 @@ class _Undelivered:
 
 
 def trigger_of(event: CacheEvent, why: str, relation: str, kind: str) -> Trigger:
-    """What an event of an object of that kind is in the record of the run that it asks for."""
+    """Describe an event of a `kind` object as a trigger for the reconcile record."""
     old, new, key = event.old, event.new, event.key
     return Trigger(
         why,
@@ -171,9 +171,9 @@ def trigger_of(event: CacheEvent, why: str, relation: str, kind: str) -> Trigger
 
 
 class _Delivery:
-    """Makes requests of events, and tries again where the handler fails: what it had to say is not known.
+    """A subscriber that turns events into requests, and retries when the handler raises.
 
-    An event that a predicate fails on passes: a reconcile too many does no harm.
+    An event passes if a predicate raises on it: a needless reconcile does no harm.
     """
 
     def __init__(
@@ -244,10 +244,10 @@ class _Delivery:
 
 
 def _both(earlier: CacheEvent, later: CacheEvent) -> CacheEvent:
-    """Two events of one object as one, which tells of all that has changed."""
+    """Combine two events of one object into one that covers all changes."""
     old = earlier.old
     if old is None and later.new is None:
-        old = later.old  # it came and went: who hears of that may still have to do with it
+        old = later.old  # the object came and went: its old state still says which requests it concerns
     event = CacheEvent(
         old, later.new, initial=earlier.initial and later.initial, handed_over=later.handed_over
     )
@@ -256,9 +256,9 @@ def _both(earlier: CacheEvent, later: CacheEvent) -> CacheEvent:
 
 
 class ChannelSource(Source):
-    """Passes on what somebody sends: a listener of some other system, a webhook, another controller.
+    """A source for requests from code: a listener of another system, a webhook, another controller.
 
-    What is sent while the controller does not run (yet) is kept, each request once.
+    It keeps requests that arrive while the controller does not run, each once.
     """
 
     def __init__(self) -> None:
@@ -273,9 +273,7 @@ class ChannelSource(Source):
         after: float = 0.0,
         trigger: Trigger | None = None,
     ) -> None:
-        """Ask for a reconcile, after so many seconds. Returns at once; to be called in the event loop's
-        thread.
-        """
+        """Request a reconcile after `after` seconds without waiting; call it in the event loop's thread."""
         if self._queue is None:
             trigger = trigger or Trigger("asked")
             kept, _ = self._kept.get(request, (priority, trigger))
@@ -285,7 +283,7 @@ class ChannelSource(Source):
             self._queue.add(request, priority=priority, after=after, trigger=trigger)
 
     async def run(self, queue: WorkQueue[Request]) -> None:
-        """Pass on what was kept, and then what is sent, until cancelled."""
+        """Pass on the stored requests, and then new ones, until cancelled."""
         self._queue = queue
         for request, (priority, trigger) in self._kept.items():
             queue.add(request, priority=priority, trigger=trigger)
@@ -297,7 +295,7 @@ class ChannelSource(Source):
 
 
 class TickerSource(Source):
-    """Asks for the same things again and again, for what no watch tells about."""
+    """A source that requests the same objects periodically, for changes that no watch reports."""
 
     def __init__(
         self,

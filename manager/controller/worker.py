@@ -49,9 +49,9 @@ _TERMINAL, _PANIC = Failure.TERMINAL.name.lower(), Failure.PANIC.name.lower()
 
 
 class ControllerMetrics:
-    """Counts runs; what it needs for each is bound once.
+    """Metrics of reconciles, with all label values bound in advance.
 
-    All series are there from the start, at zero, so that an alert on an increase sees the first.
+    All series exist from the start, at zero, so that an alert on an increase sees the first one.
     """
 
     __slots__ = (
@@ -82,7 +82,7 @@ class ControllerMetrics:
         metrics.active_workers.labels(name).set_function(active)
 
     def count(self, run: ReconcileRecord, exemplar: dict[str, str] | None = None) -> None:
-        """A run has ended; `exemplar` leads to its trace."""
+        """Count a finished reconcile; `exemplar` leads to its trace."""
         for trigger in run.triggers:
             if trigger.why in _EVENTS:
                 self._event_latency(run.started - trigger.at)
@@ -103,7 +103,7 @@ class ControllerMetrics:
 
 
 class Workers:
-    """Call the reconciler for one key of the queue after the other, and answer to the queue for it.
+    """Workers, which call the reconciler for one key of the queue after the other.
 
     | outcome                      | counted as          | back-off  | next run                 |
     |------------------------------|---------------------|-----------|--------------------------|
@@ -116,8 +116,8 @@ class Workers:
     | an exception of a faulty program | error, and panic | grows    | after the back-off       |
     | too slow                     | error, and timeout  | grows     | after the back-off       |
 
-    A change always runs it again, and at once. An object that waits for something that does not answer may
-    run before its back-off is over (`Troubles`).
+    A change always runs it again, and at once. An object that waits for a dependency to answer may run before
+    its back-off is over (`Troubles`).
     """
 
     def __init__(
@@ -139,9 +139,9 @@ class Workers:
     ) -> None:
         """`log` carries the controller's name; `timeout` is in seconds; `primary` is the kind of the keys.
 
-        Runs are kept in `runs`, those under way in `running`. With `skips_own_writes`, what a reconcile has
-        itself written does not run it again. `pace` says when the next may start, and `share` which objects
-        are this replica's. `done` is called after each key.
+        `runs` keeps the reconcile records, and `running` those in progress. With `skips_own_writes`, a
+        reconcile's own writes do not trigger another one. `pace` says when the next reconcile may start, and
+        `share` which objects belong to this replica. The worker calls `done` after each key.
         """
         self._reconciler = reconciler
         self._queue = queue
@@ -154,7 +154,7 @@ class Workers:
         self._skips_own_writes = skips_own_writes
         self._troubles = Troubles(queue, rng=rng)
         metrics.failing(self._troubles.__len__)
-        # What is different for each object has a line for each, as long as these are few.
+        # Failures of single objects have a log line each, as long as they are few.
         self._lines = TokenBucket(rate=0.1, burst=30)
         self._races = Repeats()
         self._deadlines = Deadlines()
@@ -170,14 +170,14 @@ class Workers:
         return len(self._troubles)
 
     def overdue(self, seconds: float) -> list[Request]:
-        """Those that still run so many seconds after their time was up."""
+        """Return the requests whose reconcile runs more than `seconds` past the timeout."""
         if self._timeout is None:
             return []
         since = asyncio.get_running_loop().time() - self._timeout - seconds
         return [request for request, run in self._running.items() if run.started < since]
 
     async def run(self, name: str, count: int) -> None:
-        """Have so many workers work, each a task named after `name`, until the queue is shut down."""
+        """Run workers, each a task named after `name`, until the queue is shut down."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._tasks = [
@@ -193,7 +193,7 @@ class Workers:
             each.cancel()
 
     async def _work(self, name: str) -> None:
-        """Reconcile what the queue gives, one key after the other."""
+        """Reconcile the queue's keys, one after the other."""
         task, queue = asyncio.current_task(), self._queue
         assert task is not None
         # A reconciler may swallow a cancellation, but it does not get to go on.
@@ -227,10 +227,10 @@ class Workers:
                 await self.reconcile(item)
 
     async def reconcile(self, item: QueueItem[Request]) -> None:
-        """Reconcile once. Raises only what is meant to end the worker: its cancellation, or the process's.
+        """Reconcile once. Raises only exceptions that should end the worker, such as its cancellation.
 
-        Threads that the reconciler has asked for belong to it. When it is over and they are not, say because
-        it ran out of time, they are waited for: nobody else is to work on the object meanwhile.
+        Threads that the reconciler has started belong to the reconcile. If they outlast it, for example after
+        a timeout, the worker waits for them: no other reconcile may work on the object meanwhile.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -269,7 +269,7 @@ class Workers:
             reset_reconcile_log(token)
 
     def _ended(self, run: ReconcileRecord, log: FilteringBoundLogger, trace: ReconcileTrace | None) -> None:
-        """Tell of a run, wherever it is to be told: the one place that knows all of what happened."""
+        """Report a finished reconcile to metrics, trace, log and history; no other code knows all of it."""
         self._metrics.count(run, None if trace is None else trace.exemplar)
         if trace is not None:
             trace.ended()
@@ -293,7 +293,7 @@ class Workers:
         own_writes: AbstractSet[Hashable] | None,
         log: FilteringBoundLogger,
     ) -> str:
-        """Answers in a word what came of it."""
+        """Call the reconciler once; return the outcome in a word."""
         limit = self._deadlines.start(math.inf if self._timeout is None else self._timeout)
         try:
             try:
@@ -305,9 +305,9 @@ class Workers:
             finally:
                 self._deadlines.stop(limit)
             if limit.expired:
-                # It swallowed its cancellation, and nobody knows how far it came.
+                # The reconciler swallowed its cancellation, and how far it got is unknown.
                 self._ran_out_of_time(None)
-            # Not so after a failure: then it may not have come to look at what it wrote.
+            # Only after a success: a failed reconcile may not have looked at its own writes.
             if own_writes is not None and self._queue.discard_if_only(item.key, own_writes):
                 run.skipped = True
             return self._finish(item, run, result)
@@ -368,7 +368,7 @@ class Workers:
         failure = Failure.of(error, primary=self._primary, key=item.key)
         text = explain(error)
         run.error_type = type(error).__name__
-        # Others' text may have more of an object than whoever reads this may know.
+        # The message of a foreign error may contain parts of an object that readers here must not see.
         told = failure < Failure.UNEXPECTED or isinstance(error, Undeclared)
         run.error = text[:LONGEST_TEXT] if told else f"{run.error_type}; the log of the manager says more"
         run.failure, run.timed_out = failure.name.lower(), timed_out
@@ -379,7 +379,7 @@ class Workers:
             fields.update(retries=retries, retry_in=round(retry_in, 3))
         if failure is Failure.RACE and retries < _PERSISTENT:
             self._tell_end(self._troubles.ended(item.key))  # there was an answer
-            # What was deleted while the cache did not know of it yet needs nothing any more.
+            # An object that was deleted before the cache knew of it needs no further work.
             times = None if isinstance(error, NotFound) else self._races.count()
             log.log(logging.DEBUG if times is None else logging.INFO, "reconcile failed", **fields)
             return
@@ -393,7 +393,7 @@ class Workers:
         log.log(level, "reconcile timed out" if timed_out else "reconcile failed", **fields)
 
     def _tell_end(self, trouble: Trouble | None) -> None:
-        # What comes and goes all the time goes on being counted instead.
+        # A cause that comes and goes all the time is only counted.
         if trouble is not None and self._lines.try_acquire():
             self._troubles.forget_ended()
             self._log.info(
@@ -404,11 +404,11 @@ class Workers:
             )
 
     def _is_news(self, key: Request, cause: Cause, fields: dict[str, object]) -> bool:
-        """Whether the failure is to be told, or was told of others, and is counted."""
+        """Return whether to log the failure; otherwise it is counted for a later line."""
         trouble, joined = self._troubles.failed(key, cause)
         times = trouble.repeats.count()
         if times is None:
-            # What is awaited is the same for all; else each object may have something of its own.
+            # A dependency's failure is the same for all objects; other failures may differ for each object.
             return joined and cause.awaited is None and self._lines.try_acquire()
         if times > 1:
             fields.update(times=times, objects=len(trouble.keys))
@@ -416,7 +416,7 @@ class Workers:
 
 
 def _is_meant_for_worker(error: BaseException) -> bool:
-    """Whether it has to end the worker, and is not just how the reconcile failed."""
+    """Return whether the exception has to end the worker, rather than count as a failed reconcile."""
     if isinstance(error, asyncio.CancelledError):
         # Without anyone having cancelled this task, it comes from something that the reconciler waited for.
         task = asyncio.current_task()

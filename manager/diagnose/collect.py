@@ -1,4 +1,4 @@
-"""Collects what an explanation needs: the object, the tree of its children, and Events."""
+"""Collection of the data for an explanation: the object, the tree of its children, and Events."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class _Withheld(KubeError):
 
 
 class Collector:
-    """Reads an object and its children, with the rights of the user."""
+    """A reader of an object and its children, with the rights of the user."""
 
     def __init__(
         self,
@@ -169,11 +169,16 @@ class Collector:
         informers: Iterable[Informer] = (),
         lists: bool = False,
     ) -> None:
-        """Args:
-        owned: the kinds of children, by the operators' kinds.
-        may_get: whether the reader may get an object, where the reader has fewer rights than `transport`.
-        informers: caches, which are read first.
-        lists: whether to read the object by a list: a manager may list its kinds, but perhaps not get them.
+        """Prepare to collect.
+
+        Args:
+            transport: reads objects that are in no cache.
+            mapper: finds the paths of kinds.
+            owned: the kinds of children, by the operators' kinds.
+            may_get: whether the reader may get an object, where the reader has fewer rights than `transport`.
+            informers: caches, which are read first.
+            lists: whether to read the object by a list: a manager may list its kinds, but perhaps not get
+            them.
         """
         self._may_get = may_get
         self._informers = informers
@@ -469,7 +474,7 @@ def resource_name(mapping: RestMapping) -> str:
 def kinds_of(
     owned: Mapping[GroupVersionKind, Iterable[GroupVersionKind]],
 ) -> Iterable[GroupVersionKind]:
-    """Return the kinds of trees: those of operators, and all that these own; not Secrets."""
+    """Return the kinds of trees: the operators' kinds and the kinds that these own, without Secrets."""
     found = dict.fromkeys((*owned, CLAIM))
     pending = [each for kinds in owned.values() for each in kinds]
     while pending:
@@ -489,7 +494,7 @@ def object_path(mapping: RestMapping, key: ObjectKey) -> str:
 
 
 def _node(obj: Object, mapping: RestMapping, key: ObjectKey) -> Node:
-    """Judge an object, and make its node; `key` is what it was read by."""
+    """Make the node of an object, with its readiness; `key` is the key that it was read by."""
     metadata, kind = fields(obj, "metadata"), mapping.gvk.kind
     ready, reason, message = judge({**obj, "kind": kind})
     return Node(
@@ -528,5 +533,5 @@ def bad_leaves(node: Node) -> Sequence[Node]:
 
 
 def stuck_pods(node: Node) -> Sequence[Node]:
-    """Return the pods among the bad leaves that say what keeps them from running."""
+    """Return the pods among the bad leaves that report why they do not run."""
     return [each for each in bad_leaves(node) if each.kind == "Pod" and each.reason not in _VAGUE]

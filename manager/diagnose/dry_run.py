@@ -130,7 +130,7 @@ class DryRunTransport(Transport):
 
     @asynccontextmanager
     async def websocket(self, path: str, **_: Any) -> AsyncIterator[WebSocket]:
-        """Note the connection, and raise Fenced: a command in a pod cannot be tried."""
+        """Note the connection, and raise Fenced: a dry run cannot include a command in a pod."""
         yield self._refused(path)
 
     def _refused(self, path: str) -> WebSocket:
@@ -228,7 +228,7 @@ class DryRunTransport(Transport):
     ) -> Object:
         """Return the result of an apply that takes fields over (`_without_dropped`).
 
-        The server fills in its defaults for what is gone, if it lets itself be asked.
+        A further dry run fills in the server's defaults for removed fields, if the server allows it.
         """
         manager = (query or {}).get("fieldManager", "")
         left = _without_dropped(after, planned.taken_over[1:], manager)
@@ -245,7 +245,7 @@ class DryRunTransport(Transport):
         return after
 
     def _becomes(self, where: str, planned: _Planned, after: Object | None) -> bytes:
-        """Note what an object would become; returns it as the answer."""
+        """Record the state that a write would give an object; return it as the answer."""
         planned.after = after
         self._plan.planned[where] = planned
         self._plan.touched[where] = None

@@ -94,7 +94,7 @@ def decode_report(answer: bytes) -> ManagerReport:
 
 
 def _values_of(kind: type[msgspec.Struct], fields: dict[str, Any]) -> list[Any]:
-    """Return the values of a record, which is kept without the names of its fields."""
+    """Return the values of a record that is stored without field names."""
     return [
         [_values_of(nested, each) for each in fields.get(field.name, ())]
         if (nested := _NESTED.get(field.name)) is not None

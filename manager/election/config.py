@@ -19,7 +19,7 @@ _RENEW = "--leader-elect-renew-deadline"
 _RETRY = "--leader-elect-retry-period"
 
 _RETRY_JITTER = 1.2
-_MOST = 2**31 - 1  # what the server's types hold
+_MOST = 2**31 - 1  # the limit of the server's types
 
 
 def new_identity(rng: Random) -> str:
@@ -87,7 +87,7 @@ class LeaseTiming:
 
     @property
     def lease_seconds(self) -> int:
-        """The lease duration as the record has it: whole seconds, rounded up so that none waits less."""
+        """The lease duration for the record: whole seconds, rounded up so that no replica waits less."""
         return math.ceil(self.lease_duration)
 
     @property

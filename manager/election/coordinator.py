@@ -21,7 +21,7 @@ class Work(Protocol):
 
     @property
     def cache(self) -> Cache:
-        """The cache of the objects that the work is on."""
+        """The cache of the objects to work on."""
 
     def start_controllers(self) -> None:
         """Start the controllers that need an election."""
@@ -72,7 +72,7 @@ class Share(Protocol):
 
 
 class Coordinator(Protocol):
-    """Decides, together with the other replicas, which work this replica does. Used once.
+    """A replica's part in an election by shards: it decides which work this replica does. Used once.
 
     The manager calls `attach` when it is made, then `run`. On a clean stop it calls `leave`, waits for
     `handed_over` as long as the grace allows, ends all work while `run` goes on, and calls `release`.
@@ -88,7 +88,7 @@ class Coordinator(Protocol):
 
     @property
     def owned(self) -> str | None:
-        """The number of shards that are this replica's, as in `5 of 16`; None without shards."""
+        """The number of shards that this replica holds, as in `5 of 16`; None without shards."""
 
     @property
     def problem(self) -> str | None:
@@ -110,7 +110,7 @@ class Coordinator(Protocol):
         """Return when other replicas know the objects of all that this one has."""
 
     async def release(self) -> None:
-        """End `run`, and let others take over at once: all work has ended."""
+        """End `run`, and let other replicas take over at once; all work must have ended."""
 
 
 class SingleLeader:
@@ -143,7 +143,7 @@ class SingleLeader:
 
 
 class AlwaysLeader(SingleLeader):
-    """Stands in for an election where there is none: this replica does all work at once."""
+    """A coordinator without an election: this replica does all work at once."""
 
     leader: str | None = None
     problem: str | None = None

@@ -42,9 +42,9 @@ class AcquiredLease:
 
 
 class LeaseAcquirer:
-    """Waits until the lease is free or its holder has been silent for too long, and claims it.
+    """A task that waits until the lease is free or its holder has been silent for too long, and claims it.
 
-    It acts on what the watcher sees, so that a request which hangs delays no observation.
+    It acts on the watcher's observations, so a request that hangs delays no observation.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class LeaseAcquirer:
         error: LastError,
         mark: Callable[[Lease], Lease],
     ) -> None:
-        """`mark` adds to a claim what is written with it."""
+        """Take `mark`, which changes a claimed lease before it is written."""
         self._identity = config.identity
         self._timing = config.timing
         self._leases = leases
@@ -69,7 +69,7 @@ class LeaseAcquirer:
 
     @property
     def uncertain(self) -> bool:
-        """Whether the answer to the last claim was lost, so that we may hold the lease without knowing."""
+        """Return whether the last claim got no answer, so that we may hold the lease unknowingly."""
         return self._uncertain
 
     def want(self, wanted: bool) -> None:
@@ -126,7 +126,7 @@ class LeaseAcquirer:
         return AcquiredLease(lease, sent, since)
 
     async def _read(self) -> None:
-        """Read a lease that the watcher may not be told of, because its creator did not know our label."""
+        """Read a lease that the watcher may miss, because its creator did not know our label."""
         try:
             lease = await self._leases.read(timeout=self._timing.attempt_timeout)
         except KubeError as error:
@@ -145,11 +145,11 @@ class LeaseAcquirer:
 
 
 class LeaseRenewer:
-    """Keeps a lease renewed.
+    """A task that keeps a lease renewed.
 
-    The deadline counts from when the last renewal that is known to have succeeded was sent, not from when its
-    answer came: the others count from when they saw it, which may be as early as that. A renewal whose answer
-    was lost does not move the deadline, even if the server has it.
+    The deadline counts from the sending of the last renewal that is known to have succeeded, not from its
+    answer: other replicas count from when they saw the renewal, which may be as early as its sending. A
+    renewal whose answer was lost does not move the deadline, even if the server has it.
     """
 
     def __init__(
@@ -265,14 +265,14 @@ class LeaseRenewer:
 
 
 class LeaseLock:
-    """Takes a Lease when it is wanted, holds it, and gives it back when it is not wanted any more.
+    """A lock on a Lease: it takes the Lease when wanted, holds it, and gives it back when no longer wanted.
 
     Attributes:
-        wanted: whether this replica should take it, or keep it.
-        held: set while this replica holds it and may work, until it is lost or given back.
-        leadership: permits effects while the Lease is held. Each time that it is taken has a new one, so that
-            work left over from an earlier time is not permitted anything.
-        release_within: seconds that giving it back may take.
+        wanted: whether this replica should take the Lease, or keep it.
+        held: set while this replica holds the Lease and may work, until it is lost or given back.
+        leadership: permits effects while the Lease is held. Each acquisition has a new one, so that work from
+            an earlier one gets no permission.
+        release_within: seconds that giving the Lease back may take.
     """
 
     def __init__(
@@ -317,17 +317,17 @@ class LeaseLock:
 
     @property
     def deadline(self) -> float | None:
-        """The loop time until which it is held for sure, unless it is renewed before; None when it is not."""
+        """The loop time until which the Lease is surely held, unless renewed before; None if not held."""
         return None if self._renewer is None else self._renewer.deadline
 
     @property
     def taken(self) -> bool:
-        """Whether the Lease is ours, also while work may not begin yet."""
+        """Return whether the Lease is ours, also while work may not begin yet."""
         return self._renewer is not None
 
     @property
     def idle(self) -> bool:
-        """Whether it waits for `want`."""
+        """Return whether the lock waits for `want`."""
         return self._idle
 
     def want(self) -> None:
@@ -450,10 +450,10 @@ class LeaseLock:
 
 
 class LeaderElector(SingleLeader):
-    """Takes part in the election of one leader among the replicas that name the same Lease. Used once.
+    """The election of one leader among the replicas that name the same Lease. Used once.
 
     `run` is the election. `elected` is set when this replica becomes the leader. On a clean stop the manager
-    lets the leader's work end while `run` goes on renewing, and calls `release` then.
+    lets the leader's work end while `run` goes on renewing, and then calls `release`.
 
     The promise is that two replicas never write as leaders at the same time, as long as their clocks run at
     rates that differ by less than `lease_duration / renew_deadline`. It does not cover:
@@ -495,7 +495,7 @@ class LeaderElector(SingleLeader):
 
     @property
     def leading(self) -> bool:
-        """Whether this replica is the leader now; not from the renew deadline on, whatever ran since."""
+        """Return whether this replica is the leader now; False from the renew deadline on."""
         deadline = self._lock.deadline
         return (
             self.elected.is_set()
@@ -535,7 +535,7 @@ class LeaderElector(SingleLeader):
     async def release(self, *, within: float = 5.0) -> None:
         """End the election, and give the lease back if we hold it: another replica takes over at once.
 
-        The leader's work has to be over. Returns when `run` is about to, after `within` seconds or one
+        The leader's work must have ended. Returns shortly before `run` does, after `within` seconds or one
         request's time at most. Does not raise when the lease cannot be released.
         """
         self._stopping = True

@@ -43,7 +43,7 @@ class ProcessGuard:
         self._set()
 
     def close(self, lease: str, reason: str) -> None:
-        """Send no write from now on, and drop those in flight: the lease was lost."""
+        """Send no more writes, and drop those in flight: the lease was lost."""
         # Here and now, before anything else gets to run: the next write could already be one too many.
         self._transport.fence(reason)
         # As its deadline from now on, which no renewal of another lease puts off.
@@ -62,14 +62,14 @@ class ProcessGuard:
 class Leadership:
     """The right to act as the leader, for effects that the API server does not see.
 
-    Writes to the API server are fenced without asking. A call to another service is not: after a process has
+    Writes to the API server are fenced automatically. A call to another service is not: after a process has
     lost its lease, another one may be at work already. So each such effect stands in
 
         async with manager.leadership.held():
             await store.add(pet)
 
-    which ends it when the lease can no longer be held for sure. What cannot be cancelled, such as a thread,
-    asks `permit(seconds=...)` before each step, for as long as that step may take.
+    which ends it when this process may no longer hold the lease. Work that cannot be cancelled, such as a
+    thread, calls `permit(seconds=...)` before each step, for as long as that step may take.
 
     Without an election it permits everything, always.
     """

@@ -1,4 +1,4 @@
-"""The Lease as a record: who holds it, since when, and for how long."""
+"""The Lease as a record: its holder, its last renewal, and its duration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from manager.kube.decoding import json_object, not_a
 from manager.util.nesting import MOST_LEVELS, is_too_deep
 
 _MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
-_MOST = 2**31 - 1  # what the server's types hold
+_MOST = 2**31 - 1  # the limit of the server's types
 _VERSION_DIGITS = 20  # of 64 bits
 _CUT = 4096  # characters of another writer's text; no replica writes as many
 _RENEW_TIME = "renewTime"
@@ -117,7 +117,7 @@ class Lease:
         return int(version) if version.isdecimal() and len(version) <= _VERSION_DIGITS else None
 
     def renews(self, other: Lease) -> bool:
-        """Whether nothing is different but when it was renewed, and how often it was written."""
+        """Return whether the two differ only in the time of renewal and the resourceVersion."""
         key = self._sent_key
         mine, others = (
             (each.uid, each.labels, {**each.annotations, key: ""}, {**each.spec, _RENEW_TIME: ""})
@@ -128,9 +128,9 @@ class Lease:
     def claimed(self, *, identity: str, seconds: int, now: datetime) -> Lease:
         """Return this lease as held by `identity` from `now` on, or renewed when it holds it already.
 
-        What others put into the record (labels, annotations, newer fields) is kept; the resourceVersion is
-        kept too, so that the server refuses the write if the lease has changed meanwhile. The UID has to
-        stay: without it, the server takes the replacement of a deleted lease for a creation.
+        Other clients' labels, annotations and newer fields stay. The resourceVersion stays too, so that the
+        server refuses the write if the lease has changed meanwhile. The UID has to stay: without it, the
+        server takes the replacement of a deleted lease for a creation.
         """
         stamp = self._stamp(now)
         spec = {**self.spec, "holderIdentity": identity, "leaseDurationSeconds": seconds, _RENEW_TIME: stamp}
@@ -149,11 +149,11 @@ class Lease:
         return self.annotated({self._sent_key: f"{self.holder} {clock} {at:.6f}"}) if clock else self
 
     def labelled(self, labels: Mapping[str, str]) -> Lease:
-        """Return this lease with these labels beside those that it has."""
+        """Return this lease with these additional labels."""
         return Lease({**self.metadata, "labels": {**self.labels, **labels}}, self.spec)
 
     def annotated(self, annotations: Mapping[str, str]) -> Lease:
-        """Return this lease with these annotations beside those that it has."""
+        """Return this lease with these additional annotations."""
         return Lease({**self.metadata, "annotations": {**self.annotations, **annotations}}, self.spec)
 
     def released(self, *, now: datetime) -> Lease:

@@ -49,7 +49,7 @@ class LastError:
         self._problem = self._kind = None
 
 
-# Leases of one answer, each at most as large as etcd takes it: below what is read of an answer.
+# Leases per answer. Each is at most as large as etcd allows, so the answer stays below the read limit.
 _PAGE = 40
 # Bytes above which of a Lease of a group only an outline is kept: others may make large ones.
 _LARGE = 32 * 1024
@@ -75,7 +75,7 @@ class LeaseSet(Protocol):
 
 
 class LeaseClient:
-    """Reads and writes one Lease. Every method raises KubeError.
+    """A client of one Lease. Every method raises KubeError.
 
     A write whose error says nothing about its effect (a connection lost, a deadline, a failing server) may
     have happened, or may still happen: the resourceVersion it carries makes that harmless.
@@ -118,7 +118,7 @@ class LeaseClient:
     async def claim(
         self, lease: Lease, *, identity: str, timing: LeaseTiming, timeout: float
     ) -> tuple[Lease, float]:
-        """Write the lease as held by `identity` from now on; return what is stored, and when it was sent."""
+        """Write the lease as held by `identity` from now on; return the stored lease and the sending time."""
         wanted = lease.claimed(identity=identity, seconds=timing.lease_seconds, now=clock.now())
         sent = clock.monotonic()
         return await self.write(wanted.sent(timing.clock, sent), timeout=timeout), sent
@@ -133,7 +133,7 @@ class LeaseClient:
 
     def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
         """Watch the lease; see `LeaseSet.changes`."""
-        # The name in the selector is what lets RBAC grant the watch of one lease only.
+        # With the name in the selector, RBAC can grant the watch of one lease only.
         query = {"fieldSelector": f"metadata.name={self.name}"}
         return _changes(self._transport, self._collection, query, Lease.decode, rng=rng, silence=silence)
 

@@ -1,4 +1,4 @@
-"""The Leases as the server last showed them: who holds each, and since when it has been silent."""
+"""The Leases as the server last showed them: the holder of each, and how long it has been silent."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ class LeaseObservation:
         return self._newest
 
     def saw(self, lease: Lease, *, now: float) -> bool:
-        """Note the lease as read or watched; False if its holder, who was known to be alive, has renewed it.
+        """Record a lease that was read or watched; return False if a live holder has renewed it.
 
-        An older version than the one known is ignored, and a reason to look: it came late, or the history was
-        rewound, and all that follows is older too.
+        A version older than the known one is ignored, and the lease must be read again: it came late, or the
+        history was rewound, and all that follows is older too.
         """
         if self._is_stale(lease):
             self.doubt()
@@ -97,9 +97,9 @@ class LeaseObservation:
             self.saw_none()
 
     def saw_none(self) -> None:
-        """Note that the server has no such lease.
+        """Record that the server has no such lease.
 
-        A deletion is no release: its holder may still be at work, and will create it again.
+        A deletion is no release: the holder may still be at work, and will create the lease again.
         """
         self._gone = True
         self._current = True
@@ -114,17 +114,17 @@ class LeaseObservation:
 
     @property
     def doubtful(self) -> bool:
-        """Whether it has to be seen again before the next claim."""
+        """Return whether the lease must be read again before the next claim."""
         return not self._current
 
     @property
     def since(self) -> float:
-        """The local time at which its content was first seen so."""
+        """The local time at which the present content was first seen."""
         return self._since
 
     @property
     def expires_at(self) -> float:
-        """The local time at which its holder's time is over, unless it changes."""
+        """The local time at which the lease expires, unless it changes."""
         return self._since + self._duration
 
     def expired_for(self, now: float) -> float:
@@ -132,11 +132,11 @@ class LeaseObservation:
         return now - self.expires_at
 
     def claimable(self, now: float) -> bool:
-        """Whether to try to take the lease now."""
+        """Return whether to try to take the lease now."""
         return self._current and now >= self.claimable_at() - TIMER_ERROR
 
     def claimable_at(self) -> float:
-        """The local time from which the lease may be taken unless it changes; infinity while in doubt."""
+        """Return the local time when the lease can be taken unless it changes; infinity while in doubt."""
         if not self._current:
             return math.inf
         if self._lease is None or self._lease.holder in {"", self._identity}:
@@ -166,7 +166,7 @@ _LONGEST_PAUSE = 30
 
 
 class LeaseWatcher:
-    """Observes some Leases while it runs.
+    """An observer of some Leases, while it runs.
 
     One task watches them, which shows a release at once. Another one reads them, once each retry period at
     most, whenever the watch has been silent for longer than renewals allow. So neither a dead watch nor a
@@ -207,9 +207,9 @@ class LeaseWatcher:
         return self._views[name]
 
     def listen(self, listener: Callable[[bool], None]) -> None:
-        """Call `listener` with each news from the server: with True after a read, with False by the watch.
+        """Call `listener` on each change that the server reports: with True after a read, False by the watch.
 
-        A renewal by a holder that was known to be alive is no news: times only move further away.
+        A renewal by a live holder does not count: it only moves times further away.
         """
         self._listeners.append(listener)
 
@@ -243,7 +243,7 @@ class LeaseWatcher:
         for lease in found:
             view, before = self._view(lease.name), known.pop(lease.name, None)
             if before is not None and lease.version is not None and lease.version < before:
-                # A read shows at least what was known when it was sent, unless the past has changed.
+                # A read shows at least the state known when it was sent, unless the history was rewound.
                 view.history_was_rewound()
             view.saw(lease, now=now)
         for name, version in known.items():

@@ -28,7 +28,7 @@ def number_of_shards(first: Lease, name: str) -> str | None:
 
 
 class ShardCountAgreement:
-    """Keeps replicas with different numbers of shards from working at the same time.
+    """A guard that keeps replicas with different numbers of shards from working at the same time.
 
     The first shard's Lease has an annotation with the number of shards. A replica that takes this Lease and
     finds another number writes that the number changes, waits until the Leases of all other shards are free,

@@ -20,9 +20,9 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class ObjectReference:
-    """Names an object well enough for `kubectl describe` to find the Events about it.
+    """The fields that `kubectl describe` needs to find the Events about an object.
 
-    To be built by hand only for an object that is not at hand as a model; `of` does it otherwise.
+    `of` makes it from a model; make it by hand only for an object without one.
     """
 
     api_version: str
@@ -59,7 +59,7 @@ class ObjectReference:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
-# What the API server takes.
+# The limits of the API server.
 MESSAGE_BYTES = 1024
 REASON_BYTES = 128
 
@@ -82,7 +82,7 @@ _LONGEST = 253
 
 
 class EventNames:
-    """Gives each Event a name of its own: the object's name, a dot, and the time in hex, as is usual."""
+    """A source of unique Event names: the object's name, a dot, and the time in hex, as is usual."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
@@ -124,9 +124,9 @@ class Series:
 
 
 class Recent(Generic[K, V]):
-    """Remembers values by key; beyond `capacity`, forgets the one that was not asked for longest.
+    """A cache of values by key; beyond `capacity`, it forgets the least recently used one.
 
-    None is no value.
+    None is not a value.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -175,11 +175,11 @@ class _Similar:
 
 
 class Correlator:
-    """Finds the series that an event belongs to.
+    """A finder of the series that an event belongs to.
 
-    The same event again counts up its series. When an object has ten different messages for one reason within
+    A repeated event counts up its series. When an object has ten different messages for one reason within
     ten minutes, the tenth and further ones are combined into one series. An object that causes more than 25
-    events gets one through every five minutes; what is filtered out still counts in its series.
+    events gets one through every five minutes; suppressed events still count in their series.
     """
 
     def __init__(self, rng: Random) -> None:
@@ -210,11 +210,11 @@ class Correlator:
         return series
 
     def renew(self, series: Series) -> None:
-        """Have the series go on in a new Event object."""
+        """Continue the series in a new Event object."""
         series.name, series.stored = self._names.next(series.reference), False
 
     def within_budget(self, reference: ObjectReference) -> bool:
-        """Whether one more event about that object may be sent now; if so, it is counted as sent."""
+        """Return whether one more event about that object may be sent now; if so, count it as sent."""
         budget = self._budgets.get_or_add(reference.subject, lambda: TokenBucket(rate=RATE, burst=BURST))
         return budget.try_acquire()
 

@@ -1,4 +1,4 @@
-"""Kubernetes Events: what a person sees at the end of `kubectl describe`."""
+"""Kubernetes Events, which people see at the end of `kubectl describe`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _log = get_logger("events")
 # An Event is sent once no other write has been in flight for this long (longer than a worker needs between
 # two writes) ...
 _QUIET = 0.02
-# ... or after this long, so that a process that is never quiet still says what it does.
+# ... or after this long, so that a process that is never quiet still reports its events.
 _PATIENCE = 1.0
 # While they are, how often to look whether they still are. Only while there are Events to send.
 _LOOK = 0.05
@@ -79,13 +79,14 @@ _SPOILT = (BadRequest, Conflict, Invalid, TooLarge)
 
 
 class EventRecorder:
-    """Records Events, as a courtesy: `event` never waits and never fails, and other writes come first.
+    """A recorder of Events, as a courtesy: `event` never waits and never fails, and other writes come first.
 
-    Repetitions are counted in one Event object, similar events are combined, and an object that causes very
-    many is cut off (`Correlator`). The rest waits to be sent by `run`, one at a time, at a bounded rate and
-    behind all other writes; when too many wait, the oldest are dropped. One on which the server fails waits
-    aside, and goes first when there are too many: whoever may write Events can fill them, so that they cannot
-    be changed any more. Then there is a new one. `operator_manager_events_total` counts what became of each.
+    It counts repetitions in one Event object, combines similar events, and cuts off an object that causes
+    very many (`Correlator`). The rest waits for `run`, which sends one at a time, at a bounded rate and
+    behind all other writes. When too many wait, it drops the oldest. An Event that the server fails on waits
+    aside, and is dropped first when there are too many: a client that may write Events can fill them, so that
+    they cannot change any more. A new Event then replaces the full one. `operator_manager_events_total`
+    counts the outcomes.
     """
 
     def __init__(
@@ -100,14 +101,14 @@ class EventRecorder:
         burst: int = 50,
         capacity: int = 4096,
     ) -> None:
-        """Nothing is sent until `run`.
+        """Prepare to record; nothing is sent until `run`.
 
         Args:
             transport: carries the Events.
-            component: who reports them, the same for all replicas.
-            instance: which replica does.
-            metrics: counts them.
-            rng: the source of jitter, and of what makes names unique.
+            component: the reporting program, the same for all replicas.
+            instance: the reporting replica.
+            metrics: counts the Events.
+            rng: the source of jitter, and of the unique part of names.
             rate: Events sent per second, at most and on average.
             burst: how many may be sent above that after a quiet time.
             capacity: how many may wait to be sent (about a kilobyte each).
@@ -140,8 +141,8 @@ class EventRecorder:
     def event(self, obj: Resource | ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002 - the field's name
         """Record that something happened to an object.
 
-        `reason` is one word in CamelCase, for programs; `message` a sentence for people, of which 1024 bytes
-        are kept. It must not hold a secret: whoever may read Events reads it.
+        `reason` is one word in CamelCase, for programs; `message` is a sentence for people, cut to 1024
+        bytes. It must not hold a secret: all users with the right to read Events can read it.
         """
         try:
             self._record(obj, type, bounded(reason, REASON_BYTES), bounded(message, MESSAGE_BYTES))
@@ -150,7 +151,7 @@ class EventRecorder:
             _log.warning("cannot record an event", reason=reason, error=error.__class__.__name__)
 
     async def run(self) -> None:
-        """Send Events until cancelled; what is not sent by then is lost."""
+        """Send Events until cancelled; Events that are still unsent are then lost."""
         try:
             while True:
                 await self._filled.wait()
@@ -164,9 +165,9 @@ class EventRecorder:
                 timer.cancel()
 
     async def flush(self, timeout: float) -> bool:
-        """Send what waits, now, while `run` runs; return whether that was done within `timeout` seconds.
+        """Send the waiting Events at once, while `run` runs; return whether that took at most `timeout` s.
 
-        What the server has failed on is tried once more.
+        Events that the server has failed on get one more attempt.
         """
         self._hurried = True
         for series in tuple(self._aside):
@@ -210,7 +211,7 @@ class EventRecorder:
         self._filled.set()
 
     def _put_aside(self, series: Series) -> None:
-        """Have it tried again when its time has come, and others before; or no more, if that was often."""
+        """Retry a series after a delay, behind other series; drop it after too many failures."""
         if series.waiting:
             return  # it has happened again meanwhile
         series.failures += 1
@@ -232,7 +233,7 @@ class EventRecorder:
         series.waiting, series.failures = False, 0
 
     def _take_from(self, namespace: str) -> Series:
-        """Take its oldest; what happens to that from now on is not sent with it any more."""
+        """Take the oldest series of a namespace; later repetitions are not sent with it."""
         line = self._backlog.pop(namespace)
         series = line.popleft()
         series.waiting = False
@@ -268,7 +269,7 @@ class EventRecorder:
                         return
                     await asyncio.sleep(backoff.next())
                 except (*_SPOILT, ServerError) as error:
-                    # etcd says of what is too large for it no more than of any fault, so that counts twice.
+                    # etcd reports a too large object like any other fault, so the fault counts twice.
                     if series.stored and (series.failures or isinstance(error, _SPOILT)):
                         self._correlator.renew(series)
                         continue
@@ -282,7 +283,7 @@ class EventRecorder:
                     self._count("created" if created else "updated")
                     return
         except KubeError as error:
-            # No right to write Events, a process that may no longer write; or there is nobody to read them.
+            # There is no right to write Events, this process may no longer write, or the namespace is gone.
             self._count("refused")
             if _is_namespace_gone(error):
                 self._drop_all_in(series.reference.namespace)
@@ -315,7 +316,7 @@ class EventRecorder:
 
 
 def _is_namespace_gone(error: KubeError) -> bool:
-    """Whether the namespace is not there any more, or is being deleted."""
+    """Return whether the error says that the namespace is gone or being deleted."""
     if isinstance(error, NotFound):
         return error.details.get("kind") == "namespaces"
     return isinstance(error, ApiError) and error.is_namespace_terminating
@@ -328,7 +329,7 @@ _DEFAULT_NAMESPACE = "default"
 
 
 class EventSink:
-    """Writes a series as a `v1` Event: created once, patched when it goes on."""
+    """A writer of series as `v1` Events: created once, patched when the series continues."""
 
     def __init__(self, transport: Transport, *, component: str, instance: str) -> None:
         self._transport = transport
