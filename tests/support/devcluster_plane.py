@@ -24,15 +24,15 @@ PROGRAM = Path(sys.executable).with_name("devcluster")
 START_TIMEOUT = 120.0
 # As quick as the simulated nodes of the other control plane, but for the scheduling.
 POD_READY_DELAY = "300ms"
-# What the real servers are told by these flags, devcluster is told by those. The flags that are the same in
-# both are passed on as they are.
+# Flags of the real servers, and the devcluster flags with the same effect. Flags that both share pass
+# unchanged.
 TRANSLATED = {"--etcd-compaction-interval=2s": "--history=5", "--watch-cache=false": None}
 
 
 class DevclusterControlPlane(ControlPlane):
-    """One process is all the parts there are; its data is in a file, so that it can be killed and go on.
+    """Control plane in one devcluster process; its data is in a file, so it survives a kill.
 
-    Unless it is made with `persistent=False`.
+    With `persistent=False`, the data is only in memory.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class DevclusterControlPlane(ControlPlane):
         return self._folder
 
     def start(self) -> None:
-        """Takes about half a second."""
+        """Start the process, which takes about half a second."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._ports = PortBlock(1)
         command = [
@@ -118,7 +118,7 @@ class DevclusterControlPlane(ControlPlane):
         return credentials.write(self._folder / "users" / user.replace(":", "-") / "kubeconfig")
 
     def kubectl_program(self) -> Path:
-        """The one of the assets, or on the PATH; skips the test where there is none."""
+        """Return the kubectl of the assets, or of the PATH; skip the test if there is none."""
         assets = os.environ.get(VARIABLE)
         found = shutil.which("kubectl", path=assets) or shutil.which("kubectl")
         if found is None:

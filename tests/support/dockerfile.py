@@ -17,7 +17,7 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction, its continued lines joined."""
+    """One instruction, with its continuation lines joined."""
 
     name: str
     text: str
@@ -54,7 +54,7 @@ class Stage:
     instructions: tuple[Instruction, ...]
 
     def of(self, name: str) -> list[Instruction]:
-        """Its instructions of one kind."""
+        """Return the stage's instructions of one kind."""
         return [each for each in self.instructions if each.name == name]
 
 
@@ -84,7 +84,7 @@ class Dockerfile:
         return cls(stages)
 
     def lineage(self, name: str) -> list[Stage]:
-        """The stage and those it stands on, the lowest first."""
+        """Return the stage and its base stages, the lowest first."""
         found = [self.stages[name]]
         while found[0].base in self.stages:
             found.insert(0, self.stages[found[0].base])
@@ -92,7 +92,7 @@ class Dockerfile:
 
 
 def expanded(text: str, values: Mapping[str, str]) -> str:
-    """With $NAME and ${NAME} replaced; what has no value is empty."""
+    """Replace $NAME and ${NAME} by their values; a name without a value becomes empty."""
     return _VARIABLE.sub(lambda match: values.get(match[1] or match[2], ""), text)
 
 

@@ -71,9 +71,9 @@ class EnvtestControlPlane(ControlPlane):
         before: Sequence[str] = (),
         measured: bool = False,
     ) -> None:
-        """`programs` is the variable that names their folder, `before` a command that runs each of them.
+        """Configure the parts; `programs` is the variable that names their folder, `before` a command prefix.
 
-        What is `measured` has the settings of its programs, and may hold as much as it likes.
+        With `measured`, the programs keep their default settings, and their memory has no limit.
         """
         self._folder = folder
         self._programs = Path(os.environ[programs])
@@ -110,7 +110,7 @@ class EnvtestControlPlane(ControlPlane):
         if "nodes" in self._parts:
             for index in range(NODES):
                 self.api.create("/api/v1/nodes", node(f"node-{index}"))
-        # A namespace takes no pod before its service account is there, and that is somebody else's work.
+        # A namespace accepts pods only after the controllers have created its service account.
         if "controllers" in self._parts:
             wait_until(
                 self._daemons["controllers"],
@@ -171,7 +171,7 @@ class EnvtestControlPlane(ControlPlane):
         return f"127.0.0.1:{self._ports[1]}"
 
     def part(self, name: str) -> Daemon:
-        """The process behind a part, for its log, CPU and memory."""
+        """Return the process of a part, for its log, CPU and memory."""
         return self._daemons[name]
 
     def kill(self, part: str) -> None:
@@ -276,8 +276,9 @@ class EnvtestControlPlane(ControlPlane):
             "--bind-address=127.0.0.1",
             f"--secure-port={port}",
             f"--cert-dir={self._folder / certificates}",
-            # Nobody calls them, and they would end when the API server is too busy to tell them, at once or
-            # within ten seconds, whom to believe.
+            # The tests call no APIs that need this look-up. With it, the programs end when the API server is
+            # too
+            # busy to return the authentication settings at once or within ten seconds.
             "--authentication-skip-lookup",
             # The defaults are for a cluster that must be protected; a test waits for what they hold back.
             "--kube-api-qps=1000",

@@ -1,4 +1,4 @@
-"""Namespaces as they are once everybody has put into them what every namespace has."""
+"""Creation of namespaces, complete with the objects that controllers add to every namespace."""
 
 from __future__ import annotations
 
