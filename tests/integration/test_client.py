@@ -39,7 +39,7 @@ class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
 
 
 class Secret(Resource, group="", version="v1", plural="secrets"):
-    """A kind that nobody watches here, unless a test does."""
+    """Model of a kind that only some tests watch."""
 
     type: str = "Opaque"
 
@@ -291,7 +291,7 @@ async def test_client_delete_and_status_patch_of_replaced_object_raise_conflict(
 
 
 def condition(kind: str, message: str = "") -> Condition:
-    """A condition as some controller sets it; the server spells some characters in its own way."""
+    """Return a condition with characters that the server encodes differently."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     text = f'{message} <&> "é\u2028\\'
     return Condition(type=kind, status="True", reason="Seen", message=text, last_transition_time=now)

@@ -36,7 +36,7 @@ def scene(plane: ControlPlane, tmp_path: Path) -> Iterator[Scene]:
 
 
 def prepare(scene: Scene) -> None:
-    """What `change` changes."""
+    """Create the objects that `change` changes."""
     scene.create(gone=1, remade=1, scaled=1, emptied=1)
     scene.settle(gone=1, remade=1, scaled=1, emptied=1)
 
@@ -65,7 +65,7 @@ def test_manager_catches_up_after_an_api_server_outage(scene: Scene):
         scene.proxy.refuse()
         change(scene)
         scene.wait_failed(8)
-        # Nobody is told of a watch that breaks once, but of one that cannot be opened again.
+        # The manager logs no single broken watch, but reports one that it cannot reopen.
         eventually(lambda: MEMCACHED_KIND in scene.manager.probe("/readyz/informers")[1])
         assert not scene.manager.is_ready()
         assert scene.manager.probe("/healthz")[0] == 200

@@ -18,13 +18,13 @@ SAMPLE = "config/samples/tutorial_v1_foo.yaml"
 
 
 class FooWalk(Walk):
-    """What is seen of Foos."""
+    """Walk through Foos in one namespace."""
 
     def foo(self, name: str = "foo-01") -> dict[str, Any]:
         return self.get(API, "foos", name)
 
     def are_happy(self, **expected: bool) -> None:
-        """These Foos have a status made for their latest spec, which says so."""
+        """Assert that the status of these Foos is current and has the expected `happy`."""
         for name, happy in expected.items():
             found = self.foo(name.replace("_", "-"))
             status = found["status"]

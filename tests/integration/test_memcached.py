@@ -17,7 +17,7 @@ SAMPLE = "config/samples/cache_v1_memcached.yaml"
 
 
 class MemcachedWalk(Walk):
-    """What is seen of Memcacheds."""
+    """Walk through Memcacheds in one namespace."""
 
     def memcached(self, name: str = "memcached-sample") -> dict[str, Any]:
         return self.get("cache.example.com/v1", "memcacheds", name)

@@ -109,8 +109,7 @@ def test_targets_are_read_rules_are_evaluated_and_every_query_of_the_dashboard_h
     crds.kubectl(f"--namespace={namespace}", "apply", "--kustomize", ROOT / "config" / "samples")
     eventually(lambda: rules_are_evaluated(prometheus))
 
-    # What panels are about has to happen first: ranges that go and come back, work, watches that end, a
-    # request in vain.
+    # The panels need events first: shards that move and return, work, watches that end, a failed request.
     other = start_manager()
     eventually(lambda: has_ranges(prometheus, RANGES // 2))
     assert other.stop() == 0
@@ -142,7 +141,7 @@ def jobs_that_are_up(prometheus: Prometheus) -> set[str]:
 
 
 def has_ranges(prometheus: Prometheus, count: int) -> None:
-    """The manager that is read has so many."""
+    """Assert that the scraped manager holds `count` shards."""
     [each] = answers(prometheus, "sum(leader_election_master_status)")
     assert float(each["value"][1]) == count
 
@@ -181,7 +180,7 @@ def answers(prometheus: Prometheus, query: str) -> list[dict[str, Any]]:
 
 
 def values_of(prometheus: Prometheus, definition: str) -> list[str]:
-    """What a variable of the dashboard offers to choose from."""
+    """Return the values that a dashboard variable offers."""
     parts = LABEL_VALUES.fullmatch(definition)
     assert parts is not None
     query = urllib.parse.urlencode({"match[]": parts[1]})

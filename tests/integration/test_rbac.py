@@ -70,7 +70,7 @@ TOO_OLD_TO_STREAM = {
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
-    """A control plane that demands a right for owner references that block the owner's deletion."""
+    """Start a control plane that demands a right for owner references that block the owner's deletion."""
     plane = module_control_plane(apiserver_flags=[ENFORCED]).require(Feature.SERVER_FLAGS)
     install_crds(plane)
     for namespace in (NAMESPACE, SYSTEM):
@@ -81,7 +81,7 @@ def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
 
 
 def policies() -> list[dict[str, Any]]:
-    """What holds the manager's account, for the one in SYSTEM."""
+    """Return the admission policies for the manager's account, adapted to this test's account."""
     wanted = json.dumps([each for each in manifests() if each["kind"] in POLICIES])
     found: list[dict[str, Any]] = json.loads(wanted.replace(f"'{DEPLOYED}'", f"'{SYSTEM}'"))
     return found
@@ -89,7 +89,7 @@ def policies() -> list[dict[str, Any]]:
 
 @pytest.fixture
 def user(plane: ControlPlane, tmp_path: Path) -> Iterator[Callable[[str], ApiAccess]]:
-    """Requests as a user."""
+    """Return a function that opens API access as a user."""
     opened: list[ApiAccess] = []
 
     def access(name: str) -> ApiAccess:
@@ -138,7 +138,7 @@ def may_own(access: ApiAccess, owner: dict[str, Any]) -> bool:
 
 
 def owner_in(plane: ControlPlane, name: str) -> dict[str, Any]:
-    """A Memcached that is there, as its children name it."""
+    """Return an owner reference to a Memcached; create it if it does not exist."""
     found = plane.api.find(memcached_path(NAMESPACE, name))
     if found is None:
         found = plane.api.create(memcached_path(NAMESPACE), memcached(name, 0))
@@ -164,7 +164,7 @@ STUCK_STATUS = {
 
 
 def walk_through_wordpress(plane: ControlPlane) -> None:
-    """A site comes up, its volumes get and lose an owner, and drift of its Service is put back."""
+    """Create a site, let its volumes gain and lose an owner, and let the operator repair its Service."""
     name = "wordpress-blog"
     claims = [f"{name}-mysql-pv-claim", f"{name}-wp-pv-claim"]
     retained = [

@@ -1,4 +1,4 @@
-"""Two replicas with an election between them: one works, the other is warm, and never both."""
+"""Two replicas with leader election: one works, the other is on standby, and never both work."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.support.fault_proxy import Exchange, FaultProxy, Match
 from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import assert_converged, memcached, memcached_path
 
-# A busy machine may answer nobody for some seconds, and the leader must not be lost by that.
+# On a busy machine no answer may come for some seconds; the leader must not lose its Lease by that.
 LEASE, DEADLINE, RETRY = 10.0, 7.5, 0.5
-# What a process on a busy machine may be late by, on top of what it waits for on purpose.
+# Extra delay of a process on a busy machine, in seconds.
 BUSY = 10.0
 LEASE_PATH = "/leases"
 # With nothing to do, a manager that has had its answer for so long has done what follows from it.
@@ -29,20 +29,20 @@ QUIET = 0.05
 
 
 class Replica:
-    """One manager behind a proxy of its own, which sees all that this replica asks for."""
+    """One manager behind its own proxy, which sees all of this replica's requests."""
 
     def __init__(self, manager: ManagerProcess, proxy: FaultProxy) -> None:
         self.manager = manager
         self.proxy = proxy
 
     def leads(self) -> bool:
-        """What it says of itself."""
+        """Return whether the replica's metrics say that it leads."""
         status = self.manager.metrics().select("leader_election_master_status")
         assert len(status) == 1
         return status[0].value == 1
 
     def object_writes(self) -> list[Exchange]:
-        """Whatever it sent that changes something, the lease aside."""
+        """Return the replica's write requests, except those for the Lease."""
         return [each for each in self.proxy.exchanges() if each.method != "GET" and not is_lease(each)]
 
     def works(self) -> bool:
@@ -60,10 +60,11 @@ class Replica:
         return claims[0].at
 
     def freeze_between_writes(self) -> None:
-        """Freeze it while none of its writes is under way; to be called when nothing new is there to be done.
+        """Freeze the replica while no write is under way; call this when it has no new work.
 
-        No process can look at the clock and make a system call as one step. Frozen between the two, it sends
-        that one write when it goes on: what `LeaderElector` cannot promise is not what is tested here.
+        No process can read the clock and make a system call in one step. A replica frozen between the two
+        sends one
+        more write when it continues: `LeaderElector` cannot prevent that, and this test excludes it.
         """
         eventually(self._is_quiet, every=QUIET / 10)
         self.manager.process.freeze()
@@ -82,7 +83,7 @@ def new_namespace(plane: ControlPlane) -> str:
 
 
 def started(run_manager: RunManager, proxy: FaultProxy, namespace: str, mode: str) -> Replica:
-    """A replica for the objects of the namespace, where its Leases are too."""
+    """Start a replica for the objects of the namespace, which has its Leases too."""
     manager = run_manager(
         proxy.kubeconfig,
         f"--namespaces={namespace}",
@@ -96,7 +97,7 @@ def started(run_manager: RunManager, proxy: FaultProxy, namespace: str, mode: st
 
 
 class Memcacheds:
-    """Those of one namespace."""
+    """Memcacheds of one namespace."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self.plane = plane
@@ -115,7 +116,7 @@ class Memcacheds:
 
 
 class Pair(Memcacheds):
-    """Two replicas over them."""
+    """Two replicas over the Memcacheds of one namespace."""
 
     def __init__(self, plane: ControlPlane, namespace: str, start: Callable[[], Replica]) -> None:
         super().__init__(plane, namespace)
@@ -133,7 +134,7 @@ class Pair(Memcacheds):
             super().create(count)
 
     def never_both_at_work(self, *, but_for: str = "nothing") -> None:
-        """The old leader's last write was before the first of the other."""
+        """Assert that the old leader's last write precedes the new leader's first one."""
         before = [each for each in self.leader.object_writes() if but_for not in each.path]
         after = self.standby.object_writes()
         assert after, "the other replica has not written anything"
@@ -160,7 +161,7 @@ def pair(plane: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Pa
 
 @pytest.fixture
 def busy(pair: Pair) -> Iterator[None]:
-    """Meanwhile new Memcacheds appear all the time, so that whoever may write has something to."""
+    """Create Memcacheds during the block, so that an active replica always has something to write."""
     enough = threading.Event()
 
     def create() -> None:
@@ -196,7 +197,7 @@ def test_standby_finishes_the_work_of_a_leader_that_ended(pair: Pair, how: str):
     # Were it not handed over, the lease would have to run out, which was renewed a retry period ago or so.
     within = LEASE + RETRY + BUSY if how == "killed" else LEASE - 2 * RETRY
     assert pair.standby.took_over() - ended <= within
-    # Who ends in order sends its last Events when the lease is given back.
+    # A replica that stops in order sends its last Events after it has released the Lease.
     pair.never_both_at_work(but_for="/events")
     # It was warm: it needed no list and no new watch to go on.
     assert pair.standby.proxy.count(Match(method="GET", path="/(memcacheds|deployments|pods)$")) == reads

@@ -1,4 +1,4 @@
-"""Three replicas that share the objects: each object is one's at a time, whoever comes and goes."""
+"""Three replicas that share the objects: each object has one owner while replicas start and stop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RANGES = 8
 
 
 class Replicas(Memcacheds):
-    """Of one manager, over them."""
+    """Replicas of one manager over the Memcacheds of a namespace."""
 
     def __init__(self, plane: ControlPlane, namespace: str, begin: Callable[[], Replica]) -> None:
         super().__init__(plane, namespace)
@@ -40,14 +40,14 @@ class Replicas(Memcacheds):
         self.here: list[Replica] = []
 
     def start(self, count: int) -> list[Replica]:
-        """That many more."""
+        """Start `count` more replicas."""
         started = [self._begin() for _ in range(count)]
         self.all += started
         self.here += started
         return started
 
     def ranges(self, replica: Replica) -> Ranges:
-        """Which it says that it has."""
+        """Return the shards that the replica's metrics list."""
         status = replica.manager.metrics().select("leader_election_master_status")
         held = {each.labels["name"] for each in status if each.value}
         return Ranges.of(
@@ -79,7 +79,7 @@ class Replicas(Memcacheds):
         return sum(each["metadata"]["uid"] in theirs for each in made)
 
     def writers(self, name: str) -> list[int]:
-        """Who has written for an object, one after the other."""
+        """Return the successive writers of an object."""
         writes = [
             (each.at, number)
             for number, replica in enumerate(self.all)

@@ -41,7 +41,7 @@ def plane(bare_control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """Starts managers for the tests of this module."""
+    """Return a function that starts managers for the tests of this module."""
     with contextlib.ExitStack() as stack:
         yield lambda kubeconfig, *flags: stack.enter_context(
             ManagerProcess(kubeconfig, *flags, folder=tmp_path_factory.mktemp("manager"), program=PROGRAM)
@@ -77,7 +77,7 @@ class Stuck:
 
     @property
     def holder(self) -> str:
-        """Who holds the lease."""
+        """Return the identity of the Lease's holder."""
         return str(self.lease["spec"].get("holderIdentity") or "")
 
     def ended_by_force(self, reason: str) -> float:
@@ -93,7 +93,7 @@ class Stuck:
         assert f"{self.namespace}/sample" in running
         assert where in last["stack"]
         assert line in last["stack"]
-        # Nothing said that all was well, and nobody was let in while it was not.
+        # No log line reported a clean stop, and the Lease had no second holder meanwhile.
         assert not self.manager.logs(msg="stopped")
         assert not self.manager.logs(msg="released the lease")
         assert self.holder

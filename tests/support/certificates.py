@@ -48,7 +48,7 @@ class Authority:
         )
 
     def user(self, user: str, groups: Sequence[str]) -> tuple[bytes, bytes]:
-        """Issue a certificate and key (PEM) that authenticate `user` in `groups` at a Kubernetes API server."""
+        """Issue a client certificate and key (PEM) for `user` in `groups` of a Kubernetes API server."""
         attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, user)])
         return self._issue(subject, ExtendedKeyUsageOID.CLIENT_AUTH, None)

@@ -88,7 +88,7 @@ class Progress:
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         self._reporter = session.config.pluginmanager.getplugin("terminalreporter")
-        self._reporter._show_progress_info = False  # a hundred per cent without dots helps no reader
+        self._reporter._show_progress_info = False  # no dots, so no percentage either
         self._telling.start()
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

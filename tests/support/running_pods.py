@@ -13,7 +13,7 @@ _STARTED = "2026-11-21T12:00:00Z"
 async def create_running_pod(
     cluster: DevCluster, name: str = "web", *, containers: tuple[str, ...] = ("main",), node: str = "node"
 ) -> dict[str, Any]:
-    """Create a pod in `default` with running containers, without scheduler and kubelet; pending without a node."""
+    """Create a pod with running containers in `default`, without a scheduler; pending without a node."""
     spec = {"containers": [{"name": each, "image": "any"} for each in containers]}
     await cluster.client.create("pods", "default", {"metadata": {"name": name}, "spec": spec})
     stored = cluster.store.get(Key("", "pods", "default", name))

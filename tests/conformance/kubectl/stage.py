@@ -48,14 +48,14 @@ BEFORE = [
 AGE = re.compile(rf"(?m)(^|(?<=\S)(?<!cpu:)  +|\t)(?:{DURATION}|<unknown>|<invalid>)(?=  |\t| \(|$)")
 # Between columns, not after the sign of a line in a diff.
 GAP = re.compile(r"(?<=.\S)  +(?=\S)")
-# What follows comes in the order of times of one second, or of whoever was first.
+# The lines below these headings have an arbitrary order, or an order by seconds.
 UNORDERED = ("Events:", "Conditions:")
-# Of `explain`: what a kind or field is for, and the space around it; not the fields themselves.
+# Lines of `explain` with the description of a kind or field, or with blanks; not the fields themselves.
 DESCRIPTION = re.compile(r"\s*$|    [^\t]+$|DESCRIPTION:$")
 
 
 def without_descriptions(lines: list[str]) -> list[str]:
-    """What `explain` prints without the prose, and without the fields below one that were below another."""
+    """Remove the descriptions and the repeated nested fields from the output of `explain`."""
     return _without_repetition([line for line in lines if not DESCRIPTION.match(line)], {})
 
 
@@ -82,7 +82,7 @@ def _depth(line: str) -> int:
 
 
 def shown(text: str, mask: Mask, *, unordered: bool = False) -> list[str]:
-    """The lines of a text, masked; columns are as wide as they need to be no more."""
+    """Return the masked lines of a text; columns shrink to the width of their contents."""
     for pattern, instead in BEFORE:
         text = pattern.sub(instead, text)
     # Tables are laid out by what stands in them.
@@ -144,7 +144,7 @@ def play(scene: Scene, plane: ControlPlane, program: Path, folder: Path) -> dict
 
 
 def with_older(newest: dict[str, Output], older: dict[str, Output], version: str) -> dict[str, Output]:
-    """As it is kept: what the newest kubectl prints, and beside it what the older one prints otherwise."""
+    """Return the newest kubectl's output, with the older one's differences beside it."""
     kept = {}
     for label, output in newest.items():
         other = {
@@ -155,7 +155,7 @@ def with_older(newest: dict[str, Output], older: dict[str, Output], version: str
 
 
 def printed(kept: dict[str, Output], version: str) -> dict[str, Output]:
-    """What a kubectl printed, of what `with_older` made."""
+    """Return one kubectl's output from the result of `with_older`."""
     outputs = {}
     for label, each in kept.items():
         output = {**each, **each.get(f"kubectl {version}", {})}
@@ -193,7 +193,7 @@ class _Stage:
             self._plane.api.delete(f"/api/v1/namespaces/{self._id}")
 
     def _build(self) -> None:
-        """The namespace, and the folder that kubectl runs in."""
+        """Create the namespace, and the folder that kubectl runs in."""
         create_namespace(self._plane, self._id)
         self._folder.mkdir(parents=True, exist_ok=True)
         for name, content in self._scene.files.items():

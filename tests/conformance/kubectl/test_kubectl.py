@@ -32,7 +32,7 @@ def _name(play: Play) -> str:
 
 # One scene is enough for `make test`.
 QUICK = "deleting"
-# What kubectl makes of the server's answers is recorded; that recordings are the real server's, some show.
+# The recordings test kubectl's output; a few plays against the real server check the recordings.
 PLAYS = [
     pytest.param(
         (scene, program),

@@ -21,7 +21,7 @@ WATCHED = {"matchLabels": {"guarded": "yes"}}
 
 @crd(status=False)
 class Guard(Resource, group="test.example.com", version="v1", plural="guards"):
-    """What the operator is about, which nothing here needs."""
+    """Primary kind of the operator, which no test needs."""
 
 
 class GuardOperator(Operator[Guard]):
@@ -43,7 +43,7 @@ class GuardOperator(Operator[Guard]):
 
     @pods.default
     async def note(self, pod: JsonObject, request: AdmissionRequest) -> None:
-        """Note who has made it."""
+        """Note the creator of the pod in an annotation."""
         pod["metadata"]["annotations"] = {"made-by": request.user.name}
 
     @pods.validate_create
@@ -59,13 +59,13 @@ class GuardOperator(Operator[Guard]):
 
     @parts.validate_connect
     async def enter(self, options: Unstructured, request: AdmissionRequest) -> None:
-        """Nobody may run a shell."""
+        """Refuse to run a shell."""
         if options.content.get("command") == ["sh"]:
             raise Refused(f"no shell in {request.name}")
 
     @parts.validate_create
     async def evict(self, eviction: Unstructured, request: AdmissionRequest) -> None:
-        """Nobody evicts."""
+        """Refuse every eviction."""
         raise Refused(f"{eviction.gvk.kind} of {eviction.metadata.name}: not now")
 
     @scales.validate_update
@@ -76,7 +76,7 @@ class GuardOperator(Operator[Guard]):
 
     @states.validate_update
     async def judge_state(self, old: Pod, new: Pod, request: AdmissionRequest) -> None:
-        """Nobody says that it has failed."""
+        """Refuse the phase Failed in a status."""
         if request.object is not None and request.object["status"].get("phase") == "Failed":
             raise Refused(forbidden("status.phase", "is not to fail"))
 

@@ -13,7 +13,7 @@ from tests.support.eventually import eventually
 
 
 class Load:
-    """So many users for the length of a `with` block; of what they create nothing is kept."""
+    """Load of several users for the length of a `with` block; the server stores none of their objects."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What of Secrets is in the manager's memory, and what does not stay there."""
+"""Secrets in the manager's memory: the values that it keeps, and those that it drops."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WIPED = {
 
 
 def words_in_memory(pid: int, words: Iterable[str]) -> set[str]:
-    """Which of `words` stand anywhere in a process's memory."""
+    """Return those of `words` that occur in a process's memory."""
     wanted = {word: word.encode() for word in words}
     return {word for block in _blocks(pid) for word, text in wanted.items() if text in block}
 

@@ -112,7 +112,7 @@ def test_wordpress_reconcile_of_settled_site_sends_no_requests(
         eventually(lambda name=name: walk.events(name).get("Available") == 1)
 
     def requests_of_a_reconcile() -> list[str]:
-        """What is asked for because a child of each site has changed in a way that matters to nobody."""
+        """Return the requests that follow an irrelevant change to one child of each site."""
         since, before = len(proxy.exchanges()), walk.reconciles("wordpress")
         for name in names:
             walk.kubectl("annotate", "--overwrite", "service", name, f"at={time.monotonic()}")
