@@ -1,4 +1,4 @@
-"""That everything is where the tools look that install, type-check and lint it, and what that may be."""
+"""Package layout: the tools that install, type-check and lint find every module."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ Pattern = tuple[str | bytes, int]
 
 
 def patterns() -> Iterator[tuple[str, Pattern]]:
-    """Those that modules keep, and those that are written where they are used."""
+    """Yield the patterns of module constants, and those written at their use."""
     for name in PACKAGES:
         package = importlib.import_module(name)
         for found in pkgutil.walk_packages(package.__path__, f"{name}."):
@@ -85,7 +85,7 @@ def characters(tree: Any) -> frozenset[str]:
 
 
 def parts(kind: Any, about: Any) -> list[Any]:
-    """The expressions that one is made of."""
+    """Return the parts of an expression."""
     if kind is op.BRANCH:
         return list(about[1])
     if kind in REPEATS:
@@ -108,7 +108,7 @@ def endless(tree: Any) -> bool:
 
 
 def flat(tree: Any) -> Iterator[tuple[Any, Any]]:
-    """The same without groups around parts that come once."""
+    """Yield the expression's items, with groups that occur once unwrapped."""
     for kind, about in tree:
         if kind is op.SUBPATTERN:
             yield from flat(about[3])
@@ -117,7 +117,7 @@ def flat(tree: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def begins(tree: Any) -> tuple[frozenset[str], bool]:
-    """The characters that it may begin with, and whether it may be empty."""
+    """Return the possible first characters, and whether the expression matches the empty string."""
     found = frozenset[str]()
     for kind, about in flat(tree):
         inner = [begins(part) for part in parts(kind, about)]

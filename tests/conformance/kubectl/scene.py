@@ -22,7 +22,7 @@
     - delete crd gizmos.{id}.example.com
 
 The context's namespace belongs to the scene alone; its name, `{id}`, is unique. Besides `files` the folder
-has `somebody.kubeconfig`, for a user without rights, and `stranger.kubeconfig`, which trusts a wrong authority.
+has `somebody.kubeconfig`, for a user without rights, and `stranger.kubeconfig`, with a wrong authority.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ async def test_access_right_is_for_one_path(wire: ScriptedWire, access: Access):
 
 
 async def flood(access: Access, *, client: str, number: int) -> list[Verdict | BaseException]:
-    """Ask for so many tokens at once that nobody knows."""
+    """Ask for verdicts about `number` unknown tokens at once."""
     asking = (access.verdict(f"{client}-{each}", "get", "/metrics", client=client) for each in range(number))
     return await asyncio.gather(*asking, return_exceptions=True)
 

@@ -1,4 +1,4 @@
-"""What the models of the kinds take, and what they write."""
+"""Models of the kinds: accepted input, and output."""
 
 from __future__ import annotations
 

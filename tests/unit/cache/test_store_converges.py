@@ -58,7 +58,7 @@ class Server:
 
 @dataclass
 class Listing:
-    """A list that was answered as of a version, and what of it has not arrived yet."""
+    """List as of a version, with the items that have not arrived yet."""
 
     version: int
     items: list[Meta]
@@ -178,7 +178,8 @@ class Following(RuleBasedStateMachine):
             self.publish(self.store.observe_write(as_record(change.after), change.after))
         else:
             assert change.before is not None
-            # The answer does not tell the version of the deletion; who deletes knows one that the object had.
+            # The answer has no version of the deletion; the deleting client knows an earlier one of the
+            # object.
             known = int(change.before.resource_version)
             key = ObjectKey("ns", change.name)
             self.publish(self.store.observe_deletion(key, change.before.uid, known))
@@ -201,12 +202,12 @@ class Following(RuleBasedStateMachine):
             self.told_gone(change.before.uid, change.version)
 
     def told_gone(self, uid: str, version: int) -> None:
-        """The server said that an object was not there at a version: no state up to it may be told again."""
+        """Record that the object was absent at a version; the store must not deliver earlier states of it."""
         if not self.filtered:
             self.last_version[uid] = max(version, self.last_version.get(uid, 0))
 
     def told_by_a_watch(self, change: Change) -> tuple[str | None, msgspec.Raw]:
-        """The type of the event, None where the change was out of the selection, and the last state."""
+        """Return the event's type, None for a change outside of the selection, and the last state."""
         selected = (self.selects(change.before), self.selects(change.after))
         kinds = {(False, True): "ADDED", (True, True): "MODIFIED", (True, False): "DELETED"}
         last = change.after or change.before
@@ -235,7 +236,7 @@ class Following(RuleBasedStateMachine):
     @precondition(lambda self: self.listing and not self.listing.items)
     @rule()
     def a_change_arrives_before_the_end_of_the_list(self) -> None:
-        """As in a streaming list, whose first part may be older than what was asked for."""
+        """Deliver a change during a streaming list, whose first part may be older than requested."""
         assert self.listing is not None
         change = next((change for change in self.server.log if change.version > self.listing.version), None)
         if change is None:

@@ -1,4 +1,4 @@
-"""What the client sends, what it makes of the answers, and which of them the caches learn of."""
+"""Requests of the client, its results, and the answers that the caches receive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links lead somewhere, examples can be read, and what the prose names in code is there."""
+"""Documentation pages: links resolve, examples parse, and named code exists."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_every_page_is_found_from_the_readme():
 
 
 def test_every_page_is_in_the_menu_of_the_site_once():
-    # `make docs` finds what is not there too, but nobody calls it as often.
+    # `make docs` finds missing pages too, but runs less often.
     menu = re.findall(r"^ *- (?:[^:\n]+: )?(\S+\.md)$", Path("mkdocs.yml").read_text(), re.MULTILINE)
     assert sorted(menu) == sorted(str(page.path) for page in PAGES)
 
@@ -92,7 +92,7 @@ every_page = pytest.mark.parametrize("page", PRESENT, ids=lambda page: str(page.
 
 @pytest.fixture(scope="module")
 def flags() -> set[str]:
-    """Those of all our programs."""
+    """Return the flags of all our programs."""
     helps = [help_of(*map(str, program)) for program in PROGRAMS_WITH_FLAGS]
     return {flag for text in helps for flag in re.findall(r"--[a-z][a-z-]+", text)} | {"--help"} | EXAMPLE
 

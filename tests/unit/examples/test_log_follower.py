@@ -26,7 +26,7 @@ class Followed:
         self.follower = LogFollower(client, pod, "web", show=self._lines.put)
 
     async def lines(self, count: int) -> list[str]:
-        """The next lines, once they are there."""
+        """Wait for the next lines, and return them."""
         async with asyncio.timeout(1000):
             return [await self._lines.get() for _ in range(count)]
 

@@ -95,7 +95,7 @@ class Client:
                 return
 
     def records(self, data: bytes, *, of: int) -> bytes:
-        """`data` in records of so many bytes."""
+        """Encrypt `data` in records of `of` bytes each."""
         for start in range(0, len(data), of):
             self.session.write(data[start : start + of])
         return self._outgoing.read()

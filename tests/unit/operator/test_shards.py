@@ -439,7 +439,7 @@ LABEL = "test/shard"
 
 
 def children_held(peer: Peer) -> set[str]:
-    """The ConfigMaps that are in its cache."""
+    """Return the names of the ConfigMaps in the peer's cache."""
     informer = peer.manager.cache.lookup(ConfigMap)
     assert informer is not None
     return {record.key.name for record in informer.list()}

@@ -1,4 +1,4 @@
-"""What the published contract means, call by call; by bare messages where the client would not send them."""
+"""Semantics of the published contract, call by call; bare messages where the client would not send them."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ LABEL = "m/shard"
 
 
 def child(name: str, version: int, *, label: str | None = None, **owner: Any) -> dict[str, Any]:
-    """A Pod with that label; its controller, if there is an `owner`, is a Foo but for what is given."""
+    """Return a Pod with that label; with an `owner`, its controller is a Foo with these fields."""
     controller = {"apiVersion": "example.com/v1", "kind": "Foo", "name": "foo", "controller": True, **owner}
     labels = {} if label is None else {LABEL: label}
     return pod(name, version, ownerReferences=[controller] if owner else [], labels=labels)

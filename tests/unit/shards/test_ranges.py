@@ -1,4 +1,4 @@
-"""Which range an object is in: by the hash that the API server uses."""
+"""Shard of an object, by the hash that the API server uses."""
 
 from __future__ import annotations
 

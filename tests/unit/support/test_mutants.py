@@ -89,13 +89,13 @@ def test_fails_by_itself():
 """
 LIMIT = "planted/code.py (module) constant 0: 3 -> 4"
 BELOW = "planted/code.py is_below comparison 0: < -> <="
-# What nobody could tell apart.
+# Mutant that no test can distinguish from the original.
 EQUIVALENT = "planted/code.py total comparison 0: is not -> is"
 
 
 @pytest.fixture
 def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small project, which is the working directory."""
+    """Create a small project, which becomes the working directory."""
     (tmp_path / "planted").mkdir()
     (tmp_path / "planted/__init__.py").touch()
     (tmp_path / "planted/code.py").write_text(CODE)
@@ -106,7 +106,7 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*options: str) -> dict[str, Any]:
-    """Returns what became of each mutant."""
+    """Run the mutants; return the result of each."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.mutants", "--code=planted", "--out=out.json", *options],
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -1,4 +1,4 @@
-"""The judge of who wrote when: it finds what it is there for, and nothing else."""
+"""Ownership check of audit logs: it finds its faults, and no others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Log:
         self.version = 100
 
     def wait(self, seconds: float) -> None:
-        """Nothing is written meanwhile."""
+        """Advance the time without a write."""
         self.now += seconds
 
     def renews(self, who: str, number: int = 0) -> None:
@@ -50,7 +50,7 @@ class Log:
         self._event(who, {"resource": "deployments", "name": owner}, {"metadata": metadata})
 
     def ownership(self) -> Ownership:
-        """As a log has them: in the order in which they were answered."""
+        """Return the ownership from the events in the log's order: by the time of the answers."""
         return Ownership.of(reversed(self.events), lease="program", count=COUNT)
 
     def _lease(self, who: str, number: int, spec: dict[str, Any]) -> None:

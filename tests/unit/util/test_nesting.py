@@ -50,7 +50,7 @@ def nested(levels: int) -> bytes:
 
 
 def pod(levels: int) -> bytes:
-    """A Pod of so many levels, in a field that the model does not have."""
+    """Return a Pod of `levels` levels, in a field that the model does not have."""
     metadata = b'"metadata":{"name":"a","namespace":"ns","uid":"u","resourceVersion":"1"}'
     return b'{"apiVersion":"v1","kind":"Pod",%b,"x":%b}' % (metadata, nested(levels - 1))
 

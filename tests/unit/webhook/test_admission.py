@@ -1,4 +1,4 @@
-"""Admission reviews: what the functions get to see, and what the API server is told."""
+"""Admission reviews: the arguments of webhook functions, and the answers for the API server."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ UPDATE = request(Pet, "UPDATE")
 
 @pytest.fixture(autouse=True)
 async def noon() -> None:
-    """It is noon of the first of March 2026, in UTC."""
+    """Set the clock to noon of the first of March 2026, in UTC."""
     turn_to(NOON)
 
 
@@ -41,7 +41,7 @@ def turn_to(moment: datetime.datetime) -> None:
 def written(
     name: Any = "Thor", species: Any = "dog", birthday: Any = "2021-04-01", **metadata: Any
 ) -> dict[str, Any]:
-    """A Pet as it comes from the API server."""
+    """Return a Pet as the API server sends it."""
     return {
         "apiVersion": Pet.gvk.api_version,
         "kind": "Pet",
@@ -231,7 +231,7 @@ def test_an_operator_that_does_not_run_answers_without_the_values_of_its_setting
 
 
 def annotated(size: int, **fields: Any) -> Pet:
-    """A Pet with an owner, and annotations of that many bytes."""
+    """Return a Pet with an owner, and annotations of `size` bytes."""
     found = pet(annotations={"a": "x" * (size - 1)}, **fields)
     found.spec.owner = PetOwner(name="Ann")
     return found

@@ -74,5 +74,5 @@ class Run:
 
 @pytest.fixture
 async def run(wire: ScriptedWire) -> Callable[..., Run]:
-    """Makes a start of the program, with options."""
+    """Return a function that starts the program with options."""
     return lambda **options: Run(wire, **options)

@@ -27,7 +27,7 @@ def gadget_path(name: str, *, version: str = NEW, subresource: str = "/status") 
 
 
 def versions(*, storage: str = NEW, served: tuple[str, ...] = (OLD, NEW), status: bool = True) -> list[Any]:
-    """The versions of the definition."""
+    """Return the versions of the definition."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     more = {"schema": schema, **({"subresources": {"status": {}}} if status else {})}
     return [
@@ -133,9 +133,9 @@ class GadgetServer(ClusterServer):
         return sum(each["apiVersion"] == f"{GROUP}/{version}" for each in stored)
 
     def patches(self) -> list[str]:
-        """The names of the gadgets that were patched, in order."""
+        """Return the names of the patched gadgets, in order."""
         return [each.path.split("/")[7] for each in self.wire.sent("PATCH", f"/apis/{GROUP}/*")]
 
     def lists(self) -> list[str]:
-        """What each list was continued with."""
+        """Return the continue tokens of all lists."""
         return [each.query.get("continue", "") for each in self.wire.sent("GET", GADGETS)]

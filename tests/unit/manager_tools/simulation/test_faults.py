@@ -47,7 +47,7 @@ SEEN = {
 
 
 def with_fault(what: str, *, seed: int, seconds: float = 20.0, operators: tuple = MEMCACHED) -> Plan:
-    """A seed in which that happens again and again, when people do something, and nothing else does."""
+    """Plan a seed in which this fault alone happens again and again during users' actions."""
     keeps = what in OF_CERTIFICATES
     plan = replace(plan_of(seed, operators, minutes=3), replicas=2, keeps_certificates=keeps)
     wrong = tuple(

@@ -1,4 +1,4 @@
-"""That a simulation can fail: faults planted into the runtime and operators are found within some seeds."""
+"""Sensitivity of simulations: some seeds find the faults planted into the runtime and operators."""
 
 from __future__ import annotations
 
