@@ -178,7 +178,7 @@ class Line(asyncio.Transport):
     _closed = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """It goes nowhere."""
+        """Discard the data."""
 
     def is_closing(self) -> bool:
         return self._closed
@@ -394,7 +394,7 @@ KUBECONFIGS = [
 
 
 def yaml_of(document: Any) -> bytes:
-    """As a person might have written it."""
+    """Encode a document as YAML in a person's style."""
     with suppress(yaml.YAMLError):
         return yaml.safe_dump(document, allow_unicode=True).encode("utf-8", "replace")
     return b""
@@ -504,7 +504,7 @@ SPECS: dict[str, Any] = {
 
 
 def review_of(admission: Admission[Any], operation: str) -> dict[str, Any]:
-    """One that the API server might ask for."""
+    """Return an admission review that the API server might send."""
     gvk = admission.kind.gvk
     kind = {"group": gvk.group, "version": gvk.version, "kind": gvk.kind}
     new = {"apiVersion": gvk.api_version, "kind": gvk.kind, "metadata": METADATA, "spec": SPECS[gvk.kind]}
@@ -542,7 +542,7 @@ def admission_reviews(endpoint: AdmissionEndpoint, body: bytes) -> None:
 
 
 def conversion_review(version: str, *specs: dict[str, Any], to: str) -> dict[str, Any]:
-    """One that the API server might ask for."""
+    """Return a conversion review that the API server might send."""
     group = "petstore.example.com"
     pets = [
         {
@@ -793,7 +793,7 @@ REQUESTS = [
 
 
 class Errors(logging.Handler):
-    """What libraries log as errors while it is entered."""
+    """Recorder of the errors that libraries log within the block."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

@@ -65,7 +65,7 @@ def test_manager_catches_up_after_an_api_server_outage(scene: Scene):
         scene.proxy.refuse()
         change(scene)
         scene.wait_failed(8)
-        # The manager logs no single broken watch, but reports one that it cannot reopen.
+        # The probe ignores a watch that breaks once, but reports one that cannot be reopened.
         eventually(lambda: MEMCACHED_KIND in scene.manager.probe("/readyz/informers")[1])
         assert not scene.manager.is_ready()
         assert scene.manager.probe("/healthz")[0] == 200

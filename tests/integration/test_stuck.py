@@ -93,7 +93,7 @@ class Stuck:
         assert f"{self.namespace}/sample" in running
         assert where in last["stack"]
         assert line in last["stack"]
-        # No log line reported a clean stop, and the Lease had no second holder meanwhile.
+        # The manager reported no clean stop, and did not release the Lease.
         assert not self.manager.logs(msg="stopped")
         assert not self.manager.logs(msg="released the lease")
         assert self.holder

@@ -123,7 +123,7 @@ def test_program_writes_its_own_webhook_configurations(world: World, sort: str):
 def test_program_owns_its_fields_under_its_own_field_manager(world: World):
     child = world.child()
     assert child["data"] == dict.fromkeys(NAMES, "friend")
-    # The name of the creating field manager ends with a hash of its fields.
+    # The field manager of a create is the program's name and a hash of the wanted object.
     by = {
         entry["manager"].partition("+")[0]: entry["fieldsV1"]["f:data"].keys() - {"."}
         for entry in child["metadata"]["managedFields"]

@@ -31,7 +31,7 @@ TIERS = (
 
 
 def main() -> int:
-    """Returns 1 unless all were tried."""
+    """Try the mutants; return 1 unless all were tried."""
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="which are chosen at random; default 1")
     parser.add_argument("--count", type=int, default=200, help="how many; default 200")
@@ -108,7 +108,7 @@ def try_all(mutants: list[Mutant], options: argparse.Namespace) -> int:
 
 
 def with_tests_of(commit: str, options: argparse.Namespace) -> int:
-    """The same in a copy of this tree with the tests of a commit."""
+    """Run this program in a copy of the working tree with the tests of a commit."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         check=True,

@@ -41,7 +41,7 @@ class Part:
 
     @property
     def group(self) -> str:
-        """Of the parts that are recorded on one control plane."""
+        """Return the group of parts that one control plane records."""
         return self.name.partition("/")[0]
 
 

@@ -276,9 +276,8 @@ class EnvtestControlPlane(ControlPlane):
             "--bind-address=127.0.0.1",
             f"--secure-port={port}",
             f"--cert-dir={self._folder / certificates}",
-            # The tests call no APIs that need this look-up. With it, the programs end when the API server is
-            # too
-            # busy to return the authentication settings at once or within ten seconds.
+            # No client calls these servers. Without the flag they exit when the API server is too busy to
+            # return its authentication settings at once or within ten seconds.
             "--authentication-skip-lookup",
             # The defaults are for a cluster that must be protected; a test waits for what they hold back.
             "--kube-api-qps=1000",

@@ -1,4 +1,4 @@
-"""Package layout: the tools that install, type-check and lint find every module."""
+"""Packaging: folders are packages, pins are complete, licences are allowed, and the interpreter fits."""
 
 from __future__ import annotations
 

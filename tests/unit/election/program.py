@@ -104,7 +104,7 @@ class Replica:
     def begin(self, number: int, leadership: Leadership) -> None:
         leadership.permit()
         for other in self.program.replicas:
-            # Nor while another replica's cancelled work still runs.
+            # No overlap with another replica's work, even while that is ending.
             for theirs, last in other.terms.items():
                 if (
                     number * other.count < (theirs + 1) * self.count

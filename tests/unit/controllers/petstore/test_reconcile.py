@@ -198,7 +198,7 @@ async def test_a_record_with_anothers_key_is_never_touched(keyed: Stage):
     key = keyed.create()
     await keyed.process.settle(key)
     assert keyed.pet(key).status.id != before
-    # Another client writes its id into the status, and then deletes the Pet.
+    # Another client writes that record's id into the status, and then deletes the Pet.
     keyed.server.edit(key, status={"id": before})
     keyed.server.change(key, name="Thorbert")
     await keyed.process.settle(key)
@@ -282,7 +282,7 @@ async def test_a_deleted_pet_goes_after_its_record_and_leaves_others_finalizers(
     await stage.process.settle(key)
     assert await stage.store.pets() == []
     assert stage.pet(key).metadata.finalizers == ["example.com/theirs"]
-    # The status of the remaining object has no id.
+    # The status of the remaining object says that the record is removed.
     assert stage.pet(key).status.id is None
     assert stage.says(key, "Ready") == ("False", "Removed")
     assert stage.says(key, "StoreReachable") == ("True", "Answered")
@@ -430,7 +430,7 @@ async def test_reconcile_reports_an_unreachable_store_once_and_backs_off(stage: 
     assert stage.says(key, "Ready") == ("Unknown", "StoreUnreachable")
     assert stage.process.events.reasons == [("thor", "StoreUnreachable")]
 
-    # A step that never ran has a definite result, not an unknown one.
+    # Ready is False, not Unknown, when a change has not reached the store.
     stage.server.change(key, name="Thorbert")
     stage.fate.script = {len(stage.fate.passed): "lost before"}
     await stage.process.reconcile(key)
