@@ -1,4 +1,4 @@
-"""Everything that reads what others have written: whatever that is, only the declared errors come out."""
+"""Fuzz targets: all functions that parse foreign input; they may raise only their declared errors."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def run(name: str, *, examples: int, number: int) -> None:
         trying(seed(number)(given(**strategies)(bounded)))()
 
 
-# What an API server sends.
+# Data from an API server.
 
 STATUS = {
     "kind": "Status",
@@ -354,7 +354,7 @@ def tokens(token: str) -> None:
     assert has_expired(token) in {True, False}
 
 
-# What is in files and flags.
+# Files and flags.
 
 USER = {
     "token": "t",
@@ -486,7 +486,7 @@ def selectors(text: str) -> None:
         selector.matches({"app": "web"})
 
 
-# What anybody sends to a webhook, and what goes back.
+# Requests to webhooks, and the answers.
 
 METADATA = {"name": "x", "namespace": "team", "uid": "1", "labels": {"a": "b"}}
 PET = {
@@ -584,7 +584,7 @@ def patches(before: Any, after: Any) -> None:
     merge_diff(before, after)
 
 
-# What `explain` and the console's pages look at: kinds of other groups may have no schema at all.
+# Objects for `explain` and the console's pages: foreign kinds may have no schema at all.
 
 CONDITION = {
     "type": "Ready",
@@ -781,7 +781,7 @@ def last_changes(before: Any, after: Any) -> None:
     assert all(isinstance(text, str) for field in found for text in field)
 
 
-# What anybody sends to our servers.
+# Requests to our servers.
 
 REQUESTS = [
     b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n",

@@ -19,7 +19,7 @@ from tests.support import ROOT, makefile
 from tests.support.dockerfile import Dockerfile
 
 TOOLS = ("docker", "podman")
-# As a pod has it: no root, no capabilities, nothing to write to but /tmp.
+# The restrictions of our pods: no root, no capabilities, read-only except for /tmp.
 CONFINED = (
     "--read-only",
     "--tmpfs=/tmp",

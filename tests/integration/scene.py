@@ -78,7 +78,7 @@ class Scene:
         """Delete a Deployment."""
         self.plane.api.delete(deployment_path(self.namespace, name))
 
-    # What becomes of it.
+    # Results of the actions.
 
     def memcacheds(self) -> dict[str, dict[str, Any]]:
         """All there are, by name."""
@@ -120,7 +120,7 @@ class Scene:
             if owners and not owners & living:
                 self.delete_deployment(name)
 
-    # What it costs.
+    # Costs of the actions.
 
     def tried(self) -> float:
         """How many requests the manager has sent, whether or not there was anybody to answer."""

@@ -227,7 +227,7 @@ CERTIFICATE = "operator-manager-webhook-server-cert"
 PASSWORDS = {"data": {"password": "cGFzcw==", "root-password": "cGFzcw=="}}
 ELSEWHERE = {"name": "elsewhere", "namespace": PLACE, "path": "/", "port": 443}
 
-# Of others, and of the operators.
+# Objects of others, and of the operators.
 THERE = (
     Write(
         "POST",

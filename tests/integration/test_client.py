@@ -329,7 +329,7 @@ async def test_status_patch_keeps_conditions_written_by_others(bench: Bench, crd
     ]
     assert live.status.nodes == []
 
-    # Others' fields stay too, and so does what they have changed of their own conditions.
+    # Foreign fields stay too, and so do foreign changes of foreign conditions.
     replicas = live.model_copy(deep=True)
     replicas.status.replicas = 7
     replicas.status.conditions[0] = condition("Backup", "2")
@@ -536,7 +536,7 @@ async def test_string_data_is_sent_by_every_write(bench: Bench):
     assert (stored.value("a"), stored.value("b")) == (b"2", b"4")
 
 
-# What POST alone would take, and the field that is named.
+# Values that only POST accepts, and the field in the error.
 UNAPPLICABLE: list[tuple[dict[str, Any], str]] = [
     ({"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}, "env"),
     ({"ports": [{"containerPort": 1, "name": "a"}, {"containerPort": 1, "name": "b"}]}, "ports"),

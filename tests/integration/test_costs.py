@@ -82,7 +82,7 @@ def test_manager_start_with_finished_objects_only_reads_and_caches_little(
     assert all(each.watch for each in asked), "not one of them is got by itself"
     paths = ("/apis/cache.example.com/v1/memcacheds", "/apis/apps/v1/deployments", "/api/v1/pods")
     assert sorted(each.path for each in asked) == sorted(paths)
-    # It asks what it may, which writes nothing.
+    # The manager sends access reviews, which write nothing.
     others = [each for each in proxy.exchanges() if each.method != "GET"]
     assert {each.path for each in others} <= {"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"}
 

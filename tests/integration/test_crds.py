@@ -111,7 +111,7 @@ def test_memcached_schema_refuses_name_longer_than_a_label_value(plane: ControlP
         return {**memcached(size=1), "metadata": {"name": "m" * length}}
 
     plane.api.create(memcacheds, named(63))
-    # It begins with the field.
+    # The message begins with the field.
     assert "metadata.name: Invalid value: " in plane.api.refusal(memcacheds, named(64))
     assert "must be at most 63 characters" in plane.api.refusal(memcacheds, named(64))
 

@@ -131,7 +131,7 @@ def test_webhooks_page_yields_answering_webhooks(plane: ControlPlane, tmp_path: 
                         terminal.follow(command)
             assert not [line for line in manager.logs() if line.get("level") == "error"]
     with Terminal(tmp_path / "terminal", plane) as terminal:
-        # They stay when the manager ends, and so the page says how to be rid of them.
+        # The configurations outlive the manager, so the page says how to remove them.
         for text in RUN_BY[ELSEWHERE["docs/webhooks.md"]]:
             if "kubectl delete" in text or "kubectl replace" in text:
                 terminal.run(text)

@@ -75,7 +75,7 @@ def test_foo_sample_is_reconciled_once_per_event(walk: FooWalk):
         ["foo-02", "jack", "true", colours[1]],
     ]
 
-    # One event, two Foos: a reconcile for each. That the pod has gone, a moment later, is no news.
+    # One event, two Foos: a reconcile for each. The pod's deletion a moment later causes no reconcile.
     walk.kubectl("delete", "pod", "jack", "--wait=true")
     eventually(lambda: walk.are_happy(foo_01=False, foo_02=False))
     eventually(lambda: walk.have_been_reconciled(6))

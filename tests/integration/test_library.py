@@ -1,4 +1,4 @@
-"""The library as others install it: its wheel, and a project outside of this repository that stands on it."""
+"""The library as users install it: its wheel, and a project outside of this repository on top of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.example_operator import ExampleOperator
 from tests.support.ports import PortBlock
 from tests.support.wheels import LIBRARY, build_library, dependencies
 
-# What the page lets one write, in folders that are called as ours are.
+# Files of the page, in folders with the same names as ours.
 NEW = ("apis/hello", "controllers/hello", "tests")
 MAIN = """
 import sys

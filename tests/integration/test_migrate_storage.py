@@ -287,7 +287,7 @@ def test_migration_keeps_managed_fields_when_conversion_to_old_version_fails(
 
         assert gadgets(plane, home) == before
     finally:
-        # Who deletes a definition lists its objects, and would wait for the webhook.
+        # Deletion of a definition lists its objects, and would wait for the webhook.
         install(plane, NEW)
     assert done.returncode == 1
     assert "no way back" in done.stderr
@@ -299,7 +299,7 @@ def test_migrate_storage_resumes_an_interrupted_run(
 ):
     install(plane, OLD)
     create(plane, home, 400)
-    # As a person does it, so that the annotation is beside kubectl's own.
+    # Apply with kubectl, so that the annotation is beside kubectl's own.
     plane.kubectl("apply", "--server-side=false", "-f", "-", stdin=json.dumps(definition(OLD)))
     plane.kubectl("apply", "--server-side=false", "-f", "-", stdin=json.dumps(definition(NEW)))
     old = {name: each["metadata"]["resourceVersion"] for name, each in gadgets(plane, home).items()}

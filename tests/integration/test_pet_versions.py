@@ -161,7 +161,7 @@ def test_pet_written_in_v1alpha1_reads_in_both_versions(site: Site):
     shown, said = site.kubectl("get", "pets.v1alpha1.petstore.example.com")
     assert shown.splitlines()[0].split()[2] == "TYPE"
     assert "Warning" in said
-    # Who does not name a version gets the one without a warning.
+    # Without an explicit version, kubectl uses the one without a warning.
     assert "SPECIES" in site.kubectl("get", "pets")[0]
 
 

@@ -26,7 +26,7 @@ from tests.support.petstore_process import PetStoreProcess
 from tests.support.prometheus_operator import scrape_configuration, write_rules
 
 DASHBOARD = json.loads((ROOT / "config" / "grafana" / "operator-manager.json").read_text())
-# What Grafana fills in: all namespaces and controllers, and some pauses between two readings.
+# Grafana's values: all namespaces and controllers, and some pauses between two scrapes.
 VARIABLES = {"$namespace": ".*", "$controller": ".*", "$__rate_interval": "1m"}
 RANGES = 4
 PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
@@ -48,7 +48,7 @@ def proxy(crds: ControlPlane, fault_proxy: Callable[[Path], FaultProxy]) -> Faul
 def start_manager(
     proxy: FaultProxy, namespace: str, petstore: PetStoreProcess, run_manager: RunManager
 ) -> Callable[[], ManagerProcess]:
-    """All operators, with the Deployment's flags but for addresses, in this namespace only, and in ranges."""
+    """Start a sharded manager with all operators and the Deployment's flags, in this namespace only."""
     deployed = [flag for flag in flags_of(the("Deployment", MANAGER)) if "-bind-address=" not in flag]
     own = (f"--namespaces={namespace}", f"--leader-election-namespace={namespace}", f"--shards={RANGES}")
     environ = {"PETSTORE_ADDRESS": petstore.address}

@@ -35,7 +35,7 @@ WATCHED = (
     *("/wordpresses", "/services", "/persistentvolumeclaims", "/secrets"),
 )
 FINALIZERS = ("cache.example.com", "memcacheds/finalizers", "update")
-# What no request asks for, but some are refused without.
+# Permissions that no request names, but that some requests need.
 IMPLIED = {
     FINALIZERS,
     ("example.com", "wordpresses/finalizers", "update"),
@@ -271,7 +271,7 @@ def test_manager_role_grants_exactly_the_rights_that_the_samples_use(
     eventually(lambda: ready(3))
     kubectl("scale", "memcached/memcached-sample", "--replicas=5")
     eventually(lambda: ready(5))
-    # Of a pod that has a node and does not start, the Events are read.
+    # The operator reads the Events of a scheduled pod that does not start.
     plane.api.create(pod_path(NAMESPACE), STUCK)
     plane.api.patch(f"{pod_path(NAMESPACE, 'stuck')}/status", {"status": STUCK_STATUS})
     eventually(

@@ -199,7 +199,7 @@ def test_standby_finishes_the_work_of_a_leader_that_ended(pair: Pair, how: str):
     assert pair.standby.took_over() - ended <= within
     # A replica that stops in order sends its last Events after it has released the Lease.
     pair.never_both_at_work(but_for="/events")
-    # It was warm: it needed no list and no new watch to go on.
+    # The standby's cache was warm: it needed no list and no new watch.
     assert pair.standby.proxy.count(Match(method="GET", path="/(memcacheds|deployments|pods)$")) == reads
     conflicts = pair.standby.manager.metrics().value("rest_client_requests_total", code="409", method="PATCH")
     assert conflicts == 0

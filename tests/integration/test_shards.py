@@ -55,7 +55,7 @@ class Replicas(Memcacheds):
         )
 
     def are_shared_out(self) -> None:
-        """Each range is one replica's, and each has as many."""
+        """Assert that each shard has one owner, and each replica equally many shards."""
         held = [sorted(self.ranges(each).numbers) for each in self.here]
         assert sorted(chain.from_iterable(held)) == list(range(RANGES)), held
         shares = [len(each) for each in held]
@@ -64,7 +64,7 @@ class Replicas(Memcacheds):
         assert wanted == shares
 
     def hold_their_shares(self) -> None:
-        """Each replica's cache has exactly the objects in its ranges, and their children."""
+        """Assert that each replica's cache has exactly the objects in its shards, and their children."""
         for each in self.here:
             share = self.share(each)
             for kind in ("memcacheds.cache.example.com", "deployments.apps"):
@@ -72,7 +72,7 @@ class Replicas(Memcacheds):
                 assert held == share, (kind, sorted(self.ranges(each).numbers))
 
     def share(self, replica: Replica) -> int:
-        """How many objects are in its ranges; of few that may be none."""
+        """Return the number of objects in the replica's shards; it may be 0 if there are few objects."""
         made = self.plane.api.get(memcached_path(self.namespace))["items"]
         assert len(made) == len(self.names)
         theirs = self.ranges(replica)

@@ -136,7 +136,7 @@ def audited_plane(
     tmp_path: Path,
 ) -> Audited:
     """On a server with the flags that the test says besides."""
-    # One that has no audit log does not start with these flags.
+    # A server without audit logs does not start with these flags.
     control_plane_kind.create(tmp_path / "not-started").require(Feature.AUDIT_LOG)
     log, flags = audited(tmp_path)
     plane = own_control_plane(parts=BARE, apiserver_flags=[*flags, *request.param])

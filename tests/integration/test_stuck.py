@@ -1,4 +1,4 @@
-"""Work that does not end when it is told to: the process ends all the same, in time, and says what it was."""
+"""Work that ignores cancellation: the process ends all the same, in time, and names the work."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def wait_stuck(manager: ManagerProcess) -> None:
 
 
 class Told(NamedTuple):
-    """Managers that do not end when they are told to."""
+    """Managers with work that ignores cancellation."""
 
     without_lease: list[Stuck]
     lock_held: Stuck
@@ -122,7 +122,7 @@ def told(plane: ControlPlane, run: Run, tmp_path_factory: pytest.TempPathFactory
     with FaultProxy(plane.credentials, folder=tmp_path_factory.mktemp("proxy")) as proxy:
         without_lease = [Stuck(plane, proxy.kubeconfig, run, how) for how in WAYS]
         lock_held = Stuck(plane, proxy.kubeconfig, run, "holds-the-lock")
-        # Whose loop is blocked loses its lease first.
+        # A manager with a blocked event loop loses its lease first.
         asked = [Stuck(plane, plane.kubeconfig, run, how) for how in WAYS if how != "blocks-the-loop"]
         namespace = f"test-{secrets.token_hex(4)}"
         plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})

@@ -47,7 +47,7 @@ class WorkloadsProgram:
         print(f"----- {self.process.name}: output -----\n{self.process.output()}")  # noqa: T201
 
     def wait_says(self, text: str, *, times: int = 1) -> None:
-        """Wait until it has written this, so many times; fails at once when it ends instead."""
+        """Wait until the program has written this so many times; fail at once if it ends."""
         wait_until(
             self.process,
             lambda: self.process.output().count(text) >= times,

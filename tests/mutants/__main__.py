@@ -1,7 +1,7 @@
-"""`make mutants`: plants small faults into the code, one at a time, and tells which of them no test finds.
+"""`make mutants`: plants small faults into the code, one at a time, and lists those that no test finds.
 
-Functions are changed in memory, in forked processes: no file is touched. What tests start as programs runs
-without the fault.
+The faults are in memory, in forked processes; all files stay unchanged. Programs that tests start run without
+the fault.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def main() -> int:
 
 
 def try_all(mutants: list[Mutant], options: argparse.Namespace) -> int:
-    """Try them, and tell of each."""
+    """Try the mutants, and report each result."""
     # Nothing is kept from one mutant for the next.
     os.environ["CI"] = "1"
     tiers = [options.tests] if options.tests else TIERS

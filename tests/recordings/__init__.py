@@ -44,13 +44,13 @@ def _as_json(part: str) -> str:
 
 
 def load_cases(part: str) -> list[Any]:
-    """Return a fresh copy of a case file's documents; a cache keeps the two latest files."""
+    """Return the documents of a case file, as a copy for the caller."""
     found: list[Any] = json.loads(_as_json(part))
     return found
 
 
 class Answers(dict[str, Any]):
-    """By the names of the cases; one that is missing is told of in one line."""
+    """Answers by the names of the cases; a missing one raises an error of one line."""
 
     part = ""
 

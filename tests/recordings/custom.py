@@ -152,7 +152,7 @@ def _factor(said: str) -> float:
 
 
 def _exceeded(server: Server, schema: Json, rule: Json, count: int) -> str:
-    """Return the factor by which so many of a rule exceed the limit; empty when the server takes them."""
+    """Return the factor by which this number of copies of a rule exceeds the limit; empty when accepted."""
     values = {**schema, "x-kubernetes-validations": [rule]}
     # Of a map, as a rule may then ask for what was before.
     many = {"type": "object", "maxProperties": count, "additionalProperties": values}

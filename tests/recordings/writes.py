@@ -115,7 +115,7 @@ def _apart(obj: Any) -> tuple[Any, Any]:
 
 
 def _told(answer: Json, number: int) -> Json:
-    """Without what the server alone decides; the time of a write tells which it was."""
+    """Remove the values that the server alone decides; replace a write's time by its number."""
     obj = copy.deepcopy(answer)
     entries = obj["metadata"].get("managedFields")
     obj["metadata"] = {key: each for key, each in obj["metadata"].items() if key not in DROPPED}

@@ -1,4 +1,4 @@
-"""Installing what `operator-manager crds` prints, as the README tells a person to."""
+"""Installation of the CRDs that `operator-manager crds` prints, as the README describes it."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.support.markdown import Block, Page
 
 PAGE = ROOT / "docs" / "writing-an-operator.md"
 WEBHOOKS_PAGE = ROOT / "docs" / "webhooks.md"
-# What each new folder needs.
+# Contents of a new folder's __init__.py.
 PACKAGE = '"""Greetings."""\n'
 # A block that is a file says in its first line which.
 _FILE = re.compile(r"# (?P<path>[\w./]+)(?P<how>, continued|, in the class|, at the top|, instead of \w+)?\n")

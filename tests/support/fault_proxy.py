@@ -151,7 +151,7 @@ class FaultProxy(LoopThread):
         self._refusing = False
         self.kubeconfig = self._credentials().write(folder / "kubeconfig")
 
-    # What passed.
+    # Exchanges so far.
 
     def exchanges(self, match: Match | None = None) -> list[Exchange]:
         """Every request so far that matches, oldest first."""
@@ -223,7 +223,7 @@ class FaultProxy(LoopThread):
         known = getattr(self.loop, "_transports", {})
         return [each for each in list(known.values()) if each._sock is not None]
 
-    # What follows runs in the proxy's own thread.
+    # The methods below run in the proxy's own thread.
 
     async def _open(self) -> None:
         application = web.Application(client_max_size=64 << 20)

@@ -216,7 +216,7 @@ def _serve(control: socket.socket) -> _Request | None:
 
 
 def _keep(request: _Request, server: int) -> _Request:
-    """Fork the program, where this returns, and tell of its end."""
+    """Fork the program, and report its end; return only in the forked process."""
     end_with(server)
     keeper = os.getpid()
     child = os.fork()
@@ -232,7 +232,7 @@ def _keep(request: _Request, server: int) -> _Request:
 
 
 def _become(request: _Request) -> None:
-    """Make everything as it is at the start of a program."""
+    """Restore the state of a process at the start of a program."""
     os.setsid()
     os.write(request.status, NUMBER.pack(os.getpid()))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

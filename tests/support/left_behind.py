@@ -1,6 +1,6 @@
-"""A pytest plugin: what a test leaves behind fails that test.
+"""Pytest plugin that fails a test for the resources that it leaks.
 
-What a module's fixtures leave behind fails whichever test the garbage collector runs in.
+Leaks of a module's fixtures fail the test in which the garbage collector finds them.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class ManagerProcess:
         self.terminate()
         return self.wait(timeout)
 
-    # What it shows.
+    # Observations.
 
     def is_ready(self) -> bool:
         """Whether /readyz answers 200 now."""
@@ -139,7 +139,7 @@ class ManagerProcess:
 
     @property
     def console_address(self) -> str:
-        """Host and port of what it tells `explain`."""
+        """Return the host and port of the console, which `explain` uses."""
         return f"127.0.0.1:{self._ports[2]}"
 
     @property

@@ -29,7 +29,7 @@ OVERLAYS = sorted(str(path.parent.relative_to(_CONFIG)) for path in _CONFIG.rglo
 """Every folder that kustomize builds, as a path under config/."""
 
 
-# What was made once of the same files, other workers and the next run take from here.
+# A cache by the contents of the files, which other workers and the next run share.
 _KEPT = ROOT / ".pytest_cache" / "manifests"
 
 

@@ -54,7 +54,7 @@ class ServiceAccount:
         }
         self._plane.api.apply([role, binding])
         page = {"path": "/metrics", "verb": "get"}
-        # It has an effect once the authorizer has seen it, too; and a denial is remembered.
+        # The binding takes effect once the authorizer has seen it; the manager caches a denial.
         eventually(lambda: is_allowed(self._plane, self.user, nonResourceAttributes=page), every=0.02)
 
 

@@ -100,7 +100,7 @@ class Ownership:
 
     @classmethod
     def of(cls, events: Iterable[dict[str, Any]], *, lease: str, count: int) -> Self:
-        """From the log's events; `lease` is the name of the first of `count` ranges' Leases."""
+        """Create from the log's events; `lease` is the name of the first of `count` shards' Leases."""
         changes = _changes(events)
         names = {lease: 0} | {f"{lease}-{number}": number for number in range(1, count)}
         terms: dict[int, list[Term]] = {number: [] for number in range(count)}

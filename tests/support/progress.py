@@ -13,7 +13,7 @@ import pytest
 from tests.support.scheduling import unit_of, write_seconds
 
 EVERY = 10.0
-# Of the tests that run, so many are named: those that have run longest.
+# The number of running tests in a line: those that have run longest.
 NAMED = 2
 LENGTH = 80
 
@@ -57,7 +57,7 @@ class Tally:
             return f"{clock}{self._collected} of {self._workers} workers have found the tests"
         done = sum(self._outcomes.values())
         outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in self._outcomes.items())
-        # They are in the order in which they began.
+        # The tests are in the order of their start.
         longest = [
             f"{_short(nodeid)} ({now - began:.0f} s)" for nodeid, began in list(self._running.items())[:NAMED]
         ]

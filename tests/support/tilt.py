@@ -59,7 +59,7 @@ class Tilt:
             raise
         return self
 
-    # What the Tiltfile calls.
+    # Functions that the Tiltfile calls.
 
     def tilt_define_bool(self, name: str, args: bool = False, usage: str = "") -> None:
         assert usage

@@ -1,4 +1,4 @@
-"""Programs of others that some tests use, from the folder beside this checkout or from the PATH."""
+"""External programs that some tests use, from the folder beside this checkout or from the PATH."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _ANYTHING = "..."
 _DIFFERS = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "<time>"),
     (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<uuid>"),
-    # Of a pod: the hash of its template and five letters of its own.
+    # A pod's suffix: the hash of its template, and five random letters.
     (r"-[0-9a-z]{7,10}-[0-9a-z]{5}\b", "-<pod>"),
     (r"(?<![\w.-])(\d+d)?(\d+h)?(\d+m)?(\d+s)?(?<=\d[dhms])(?![\w.-])", "<age>"),
     (r"<age> \(x\d+ over <age>\)", "<age>"),

@@ -155,7 +155,7 @@ class WebhookServer(LoopThread):
         for handler in self._runner.server.connections:
             if handler.transport is not None:
                 connection = handler.transport.get_extra_info("socket")
-                # There is none any more, if the caller was the first to leave.
+                # The socket is closed if the caller left first.
                 if connection is not None and connection.fileno() >= 0:
                     kept.append(connection.dup())
                 handler.transport.abort()

@@ -94,7 +94,7 @@ def pack_all(folder: Path) -> str:
 def pack(installed: Distribution, folder: Path) -> Path:
     """Write its wheel into `folder`, with none of the scripts but those that an installer makes."""
     files = list(_files(installed))
-    # Others may lie deeper, of what a package carries along.
+    # Deeper ones may belong to vendored packages.
     (info,) = {path.removesuffix("/METADATA") for path in files if METADATA.fullmatch(path)}
     name = canonicalize_name(installed.name).replace("-", "_")
     packed = folder / f"{name}-{installed.version}-{_joined(tags(installed))}.whl"

@@ -140,7 +140,7 @@ def is_marked_off(body: list[tuple[Any, Any]]) -> bool:
 
 
 def is_one_of_several(body: list[tuple[Any, Any]]) -> bool:
-    """Whether its first character tells which of several a round is."""
+    """Return whether the first character decides between the alternatives of a repetition."""
     if len(body) != 1 or body[0][0] is not op.BRANCH or endless(body):
         return False
     firsts = [begins(each)[0] for each in body[0][1][1]]

@@ -33,7 +33,7 @@ BEFORE = [
     (re.compile(r"(certificate is valid for ).*(, not )"), r"\1<names>\2"),
     (re.compile(r"(nodePort\"?: )\d+"), r"\1<node port>"),
     (re.compile(r"\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "<date>"),
-    # What kubectl logs of itself: how often it tried, and when it gave up.
+    # kubectl's own log lines: how often it tried, and when it gave up.
     (re.compile(r"(?m)^[EWI]\d{4} [\d:.]+ +\d+ (?:memcache|reflector)\.go.*\n"), ""),
     (re.compile(r"(?m)^[EWI]\d{4} [\d:.]+ +\d+ "), "<log> "),
     (re.compile(r"/tmp/(LIVE|MERGED)-\d+/(\S+)\s+\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}"), r"\1/\2"),

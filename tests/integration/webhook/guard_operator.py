@@ -1,4 +1,4 @@
-"""A program with one operator, which has a say in what belongs to others.
+"""Program with one operator, which has webhooks for foreign kinds.
 
 python -m tests.integration.webhook.guard_operator run ...
 """

@@ -90,7 +90,7 @@ def test_manager_keeps_no_secret_value_in_memory(
 
     # The server does not send them, so that they cannot be there, not even for a moment.
     never = ["word-of-created-data", "word-of-created-string"]
-    # They pass through: read, or created, or as kubectl's copy of what was applied.
+    # These values pass through: in reads, creates, and kubectl's last-applied annotation.
     passing = ["word-of-applied-data", "word-of-applied-string", "word-of-root", generated]
     gone = [*never, *passing] if wiped else never
     words = [*gone, *map(encoded, gone), *(["word-of-large-annotation"] if wiped else [])]

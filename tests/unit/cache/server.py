@@ -1,4 +1,4 @@
-"""A scripted API server that tells lists, streaming lists and watches of one kind apart."""
+"""Scripted API server that distinguishes lists, streaming lists and watches of one kind."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def page(version: int, *names_and_versions: tuple[str, int], resume: str = "") -
     items = []
     for name, of_object in names_and_versions:
         item = pod(name, of_object)
-        # As the server does it in lists.
+        # Lists of the server do the same.
         del item["kind"], item["apiVersion"]
         items.append(item)
     metadata = {"resourceVersion": str(version)} | ({"continue": resume} if resume else {})

@@ -629,7 +629,7 @@ class TestAWatch:
     @pytest.mark.parametrize(
         ("now", "events"),
         [
-            # Others have written since the restore, so the version is as high as before.
+            # Other clients have written since the restore, so the version is as high as before.
             pytest.param([("a", 30), ("b", 20)], ["MODIFIED ns/b@20"], id="newest is older"),
             pytest.param([("a", 30), ("b", 48)], ["MODIFIED ns/b@48"], id="newest changed before"),
             pytest.param([("a", 30)], ["DELETED ns/b@45"], id="newest is gone"),

@@ -1,4 +1,4 @@
-"""Random interleavings of what others write, what we write, watch events, lists and late answers."""
+"""Random interleavings of foreign writes, our own writes, watch events, lists and late answers."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Following(RuleBasedStateMachine):
     def selects(self, meta: Meta | None) -> bool:
         return meta is not None and (meta.labels == SELECTED or not (self.selector or self.filtered))
 
-    # What is told must add up to what the store holds.
+    # The sum of the events must equal the store's contents.
 
     def publish(self, events: Sequence[CacheEvent]) -> None:
         for event in events:
@@ -141,7 +141,7 @@ class Following(RuleBasedStateMachine):
                 ]
                 assert any(not self.selects(state) for state in states), f"{name} is missing"
 
-    # What happens on the server.
+    # Changes on the server.
 
     @rule(name=st.sampled_from(NAMES), selected=st.booleans())
     def somebody_writes(self, name: str, selected: bool) -> None:
@@ -161,7 +161,7 @@ class Following(RuleBasedStateMachine):
         if name in self.server.live:
             self.answers.append(self.server.delete(name))
 
-    # What arrives.
+    # Arrivals at the store.
 
     @precondition(lambda self: self.answers)
     @rule(data=st.data())
@@ -178,8 +178,7 @@ class Following(RuleBasedStateMachine):
             self.publish(self.store.observe_write(as_record(change.after), change.after))
         else:
             assert change.before is not None
-            # The answer has no version of the deletion; the deleting client knows an earlier one of the
-            # object.
+            # The answer has no version of the deletion; the deleting client knows an earlier one.
             known = int(change.before.resource_version)
             key = ObjectKey("ns", change.name)
             self.publish(self.store.observe_deletion(key, change.before.uid, known))
@@ -293,7 +292,7 @@ class Following(RuleBasedStateMachine):
 
 
 class FollowingLabels(Following):
-    """A store for what has a label; the server tells when an object comes to have it, or has it no more."""
+    """Store with a label selector; the server sends events when an object enters or leaves the selection."""
 
     selector = "app=web"
 

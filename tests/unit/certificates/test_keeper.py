@@ -121,7 +121,7 @@ async def test_keeper_renews_certificate_when_service_name_changes():
         await asyncio.sleep(30)
         assert scene.served != first
         assert scene.served.names >= {"svc.ns.svc", "other.ns.svc"}
-        # What is not there says nothing about names.
+        # A missing certificate says nothing about names.
         before = len(scene.writes)
         for target in scene.targets:
             target.installed = False

@@ -166,7 +166,7 @@ class Config:
 
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> ScriptedWire:
-    """Connect managers to a server that tells its version; metrics and health checks are off."""
+    """Connect managers to a server that reports its version; metrics and health checks are off."""
     wire = ScriptedWire()
     wire.on("GET", "/version", VERSION_ANSWER)
 

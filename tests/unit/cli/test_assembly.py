@@ -246,7 +246,7 @@ async def test_manager_waits_for_the_api_server_and_is_alive_but_not_ready(
         assembling = asyncio.create_task(
             assemble(flags, lambda manager: manager.health.readiness.problem("start"))
         )
-        # As soon as a person expects a word, and no more of them for a while.
+        # One log line as soon as a user expects it, and no further ones for a while.
         await asyncio.sleep(6)
         [line] = lines
         assert line["log_level"] == "warning"

@@ -1,4 +1,4 @@
-"""Whether the API server reaches this machine is tried before it is told of webhooks here."""
+"""Reachability of this machine: the command tests it before it registers webhooks with the API server."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ QUERIES = [
     *(rule["expr"] for rule in ALERTS),
     *(query for _, panels in ROWS for panel in panels for query, _ in panel.queries),
 ]
-# What stands before a selector, or before the bracket of a range, is a metric.
+# A name before a selector, or before the bracket of a range, is a metric.
 METRIC = re.compile(r"([a-z_:][a-z0-9_:]*)\{")
 # Metrics that Prometheus makes for every target, or that only Linux has.
 ELSEWHERE = {"up", "process_cpu_seconds_total", "process_resident_memory_bytes"}

@@ -263,7 +263,7 @@ def test_manager_reads_the_certificate_of_cert_manager_where_it_is_mounted():
     certificate = the("Certificate", "operator-manager-serving-cert", "cert-manager")
     assert volume["secret"]["secretName"] == certificate["spec"]["secretName"]
     assert mount["readOnly"]
-    # What kubernetes.io/tls calls its two parts.
+    # The two keys of a kubernetes.io/tls Secret.
     assert (settings.webhook_cert_name, settings.webhook_cert_key) == ("tls.crt", "tls.key")
 
 
@@ -426,7 +426,7 @@ def test_namespaced_overlay_equals_limited_to_of_the_default():
     assert {each["metadata"]["namespace"] for each in made if each["kind"] == "Role"} > {"team-a", "team-b"}
 
 
-# What has no namespace, of all that any role is about.
+# Cluster-scoped resources in our roles.
 CLUSTER_SCOPED = {
     "customresourcedefinitions",
     "mutatingwebhookconfigurations",

@@ -1,6 +1,6 @@
-"""A controller that skips its own writes: which events call the reconciler again, and which do not.
+"""Controller that skips its own writes: events that call the reconciler again, and events that do not.
 
-The reconciler of Foos creates a pod for each. The test says what the watch tells the cache, and when.
+The reconciler of Foos creates a pod for each. The test decides which events the cache gets, and when.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A cache without a server: the test says what the watches tell."""
+"""Cache without a server: the test delivers the watch events."""
 
 from __future__ import annotations
 

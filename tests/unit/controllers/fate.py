@@ -53,7 +53,7 @@ class Fate:
         return self._holds[what]
 
     async def pass_through(self, what: str, call: Callable[[], Awaitable[Any]], lost: Exception) -> Any:
-        """Do `call`, or not, and tell of it, or not."""
+        """Do `call` or not, and return its answer or lose it, as the script says."""
         blow = self.script.get(len(self.passed), "")
         self.meanwhile.pop(len(self.passed), lambda: None)()
         self.passed.append(what)

@@ -59,7 +59,7 @@ async def test_foo_is_happy_while_a_pod_has_the_name_of_its_friend(foos: Seen):
     assert happy(foos, "foo-01", "foo-02") == [True, False]
     assert await foos.cost(foos.patch("foo-02", spec={"name": "jack"})) == ONE_AND_A_WRITE
     assert happy(foos, "foo-01", "foo-02") == [True, True]
-    # One event, two Foos; that the pod has gone, a moment later, is no news.
+    # One event, two Foos; the pod's deletion a moment later causes no reconcile.
     assert await foos.cost(delete(foos, "jack")) == (2, 2)
     assert happy(foos, "foo-01", "foo-02") == [False, False]
     assert await foos.cost(foos.patch("foo-02", spec={"name": "jim"})) == ONE_AND_A_WRITE

@@ -69,7 +69,7 @@ def test_every_example_is_of_the_language_it_says(block: Block):
         compile(block.text, block.where, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)
 
 
-# What was, a changelog may go on naming.
+# A changelog may name removed things.
 PRESENT = [page for page in PAGES if page.path.name != "CHANGELOG.md"]
 FOLDERS = {path.name for path in Path().iterdir() if path.is_dir() and not path.name.startswith(".")}
 MADE = {"bundle", "dist", "build"}
@@ -99,7 +99,7 @@ def flags() -> set[str]:
 
 @every_page
 def test_targets_of_make_are_there(page: Page):
-    # Of this repository, or of a project.
+    # Paths of this repository, or of a project.
     makefiles = (Path("Makefile"), Path("manager_tools/scaffold/project/Makefile"))
     text = "".join(each.read_text() for each in makefiles)
     targets = set(re.findall(r"^([a-z0-9-]+):", text, re.MULTILINE))
@@ -242,7 +242,7 @@ def ruff(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*command, *NEW], cwd=folder, capture_output=True, text=True, check=False)
 
 
-# That those of the first page pass alone, tests/integration/test_library.py shows.
+# tests/integration/test_library.py runs the tests of the first page alone.
 @pytest.mark.parametrize("example", ["with webhooks"], indirect=True)
 def test_the_tests_of_the_pages_pass(example: ExampleOperator, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # of ours they need but one

@@ -1,4 +1,4 @@
-"""Leases on a control plane of the same process, and what others do to them."""
+"""Leases on an in-process control plane, with writes by other clients."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ class Program:
 
     @property
     def shares(self) -> list[int]:
-        """How many ranges each works on, once each is one's."""
+        """Return each replica's number of shards, once each shard has one owner."""
         owners = Counter(number for replica in self.sharing for number in replica.permitted)
         assert owners == Counter(range(self.sharing[0].count)), f"not once each: {owners}"
         return sorted(len(replica.permitted) for replica in self.sharing)

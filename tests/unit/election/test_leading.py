@@ -133,7 +133,7 @@ async def test_a_lease_taken_or_released_by_another_ends_the_leadership_as_soon_
     taken = now()
     assert await lost(first) == f"lease default/election is now {now_is}"
     assert now() - taken <= 2.5
-    # It has but a moment to end.
+    # The work has only a moment to end.
     assert first.watchdog.due() == pytest.approx(now() + 4.0, abs=0.001)
     assert election.spec["holderIdentity"] == by
 

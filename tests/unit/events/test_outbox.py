@@ -252,7 +252,7 @@ TOO_LARGE = Reply.status(500, "", "etcdserver: request is too large")
 
 
 async def spoilt(bench: Bench, name: str, answer: Reply) -> None:
-    """Have an Event about that object on the server, which answers so to whoever changes it."""
+    """Put an Event about that object on the server, with this answer to every change."""
     bench.recorder.event(widget(name), "Normal", "Created", "x")
     await bench.settled()
     stored = bench.server.listed[-1]["metadata"]["name"]

@@ -40,7 +40,7 @@ PATIENT = Limits(handshake=LONG, head=LONG, exchange=LONG)
 
 
 class Client:
-    """A connection that sends just what it is told."""
+    """Connection that sends literal bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -325,7 +325,7 @@ JUNK = {
 async def test_server_logs_no_warning_when_clients_send_garbage(
     tls: bool, method: Literal["GET", "POST"], caplog: pytest.LogCaptureFixture
 ):
-    # As the ports for metrics and health are, and the one for webhooks.
+    # The limits of the ports for metrics and health, and of the port for webhooks.
     certificate = ServedCertificate(SelfSigned()) if tls else None
     anywhere = BindAddress("127.0.0.1", 0)
     limits = replace(PATIENT, head=0.2, exchange=0.5, linger=0.2)

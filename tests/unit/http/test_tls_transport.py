@@ -48,7 +48,7 @@ class Heard(asyncio.Protocol):
             self.there.set()
 
     async def until(self, size: int) -> None:
-        """Return when so many bytes are there."""
+        """Return when `size` bytes are there."""
         self.awaited, self.there = size, asyncio.Event()
         if len(self.received) >= size:
             return

@@ -30,7 +30,7 @@ async def fetch(wire: HttpWire, request: WireRequest = GET) -> tuple[int, bytes]
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait for what no event tells of."""
+    """Poll for a condition without an event."""
     for _ in range(1000):
         if condition():
             return

@@ -1,4 +1,4 @@
-"""Conditions of kinds of others, whose models `model` writes, and of kinds that have none."""
+"""Conditions of foreign kinds, whose models `model` writes, and of kinds without conditions."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ async def test_reconcile_applies_models_as_its_children(models: Any):
         child = await world.get(ConfigMap, "child")
         assert child.metadata.owner_references[0].uid == check.metadata.uid
         assert await world.find(Secret, "old") is None
-        # It was applied in the reconcile, so it is not pruned; and it is put back.
+        # The reconcile applied the child, so it is not pruned but restored.
         child.data = {"a": "c"}
         await world.update(child, lambda it: setattr(it, "data", {"a": "c"}))
         await world.until(child, lambda it: it.data == {"a": "b"})

@@ -748,7 +748,7 @@ class TestAChildThatIsChangedTooOften:
         return sum(each.value for each in family.samples if each.labels["reason"] == reason)
 
     async def changes(self, world: World, seconds: float) -> int:
-        """How often the child is changed in so many seconds."""
+        """Return the number of changes of the child within `seconds`."""
         before = await world.get(Secret, "child")
         await asyncio.sleep(seconds)
         after = await world.get(Secret, "child")

@@ -1,4 +1,4 @@
-"""Timers: methods that are called every so many seconds."""
+"""Timers: methods that the operator calls periodically."""
 
 from __future__ import annotations
 

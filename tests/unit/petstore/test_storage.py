@@ -219,7 +219,7 @@ async def test_write_to_a_full_disk_is_refused_as_such_and_keeps_nothing(tmp_pat
         storage._database.writer.execute("PRAGMA max_page_count=1000000")
         await storage.write(Add([pet("after")]))
         assert await found(storage) == ["before", "after"]
-        # As many as the limit allows beside these two: the refused ones do not count.
+        # The limit's number of pets without these two: refused pets do not count.
         await storage.write(Add([pet(str(number)) for number in range(200)]))
 
 

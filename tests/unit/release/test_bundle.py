@@ -128,7 +128,7 @@ def test_service_version_has_an_example_of_every_owned_kind(csv: Manifest):
     examples: list[dict[str, Any]] = json.loads(csv["metadata"]["annotations"]["alm-examples"])
     kinds = {each["kind"] for each in csv["spec"]["customresourcedefinitions"]["owned"]}
     assert {each["kind"] for each in examples} == kinds
-    # What a sample needs besides, such as a Secret, is no example of ours.
+    # Further objects of a sample, such as a Secret, are no examples of our kinds.
     assert examples == [each for each in manifests("samples") if each["kind"] in kinds]
 
 

@@ -278,7 +278,7 @@ async def test_a_claim_that_was_lost_is_made_again_however_much_there_is_to_hear
 async def test_a_range_that_nobody_renews_is_taken_though_who_had_it_is_there(program: Program):
     labels = {f"{NAME}/lease": "range"}
     for number in range(4):
-        # As b has left them: it gave them up, and the server was not there to be told.
+        # The state that b has left: it gave the Leases up while the server was unreachable.
         name = f"{NAME}-{number}" if number else NAME
         notes = {f"{NAME}/shards": f"{COUNT}"}
         program.server.put(NAMESPACE, name, {"holderIdentity": "b"}, labels=labels, annotations=notes)

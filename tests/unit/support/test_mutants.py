@@ -154,7 +154,7 @@ def test_mutant_survives_until_a_test_tells_it_apart(planted: Path):
     assert outcomes["planted/code.py Large.fill statement 0: super().fill(things=things) -> pass"] == "killed"
     assert outcomes["planted/code.py (module) constant 1: 1 -> 2"] == "killed"
     assert (planted / "planted/code.py").read_text() == CODE
-    # What fails without any fault kills none.
+    # A test that fails without a fault kills no mutant.
     (planted / "test_strong.py").write_text(STRONG)
     assert run("--again=out.json", "--tests=test_strong.py") == {
         LIMIT: "killed",

@@ -10,7 +10,7 @@ from tests.support.ownership import Ownership
 
 COUNT = 2
 LEASE_SECONDS = 10
-# One object in each range.
+# One object in each shard.
 FIRST, SECOND = (
     next(uid for uid in map("{}-uid".format, range(100)) if uid in Ranges.of(COUNT, {number}))
     for number in range(COUNT)
@@ -30,7 +30,7 @@ class Log:
         self.now += seconds
 
     def renews(self, who: str, number: int = 0) -> None:
-        """Claim the Lease of a range, or renew it."""
+        """Claim the Lease of a shard, or renew it."""
         self._lease(who, number, {"holderIdentity": f"host_{who}", "leaseDurationSeconds": LEASE_SECONDS})
 
     def gives_back(self, who: str, number: int = 0) -> None:

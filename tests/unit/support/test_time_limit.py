@@ -32,7 +32,7 @@ def test_goes_on():
     pass
 """
 
-# As a loop does that is closed in C, no signal is handled.
+# No signal handler runs, as while C code closes a loop.
 UNREACHABLE = """
 import signal, time
 

@@ -85,7 +85,7 @@ def config(name: str = "one") -> ConfigMap:
 
 
 async def settled(world: Traced, count: int) -> None:
-    """Wait for so many reconciles."""
+    """Wait for `count` reconciles."""
     await until(lambda: len(world.roots()) >= count)
 
 
@@ -137,7 +137,7 @@ async def test_reconcile_trace_contains_queue_wait_and_requests(monkeypatch: pyt
     parent = f"00-{first.context.trace_id:032x}-{post.context.span_id:016x}-01"
     assert [headers["traceparent"] == parent for headers in sent] == [True, False]
     assert first.status.status_code is StatusCode.UNSET
-    # What it wrote asked for the second, which found nothing to write.
+    # Its write triggered the second reconcile, which had nothing to write.
     links = {each.context.span_id for each in second.links}
     assert links & {post.context.span_id, children["patch greetings/status"].context.span_id}
     assert [each.name for each in second.events].count("write spared") >= 1

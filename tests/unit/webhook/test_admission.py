@@ -30,7 +30,7 @@ from tests.unit.webhook.reviews import OldThing, Thing, admission_review, patch_
 
 
 class Functions:
-    """An operator's functions that note what they are given and do as they are told."""
+    """Functions of an operator that record their arguments and behave as configured."""
 
     def __init__(self) -> None:
         self.given: list[tuple[Any, ...]] = []

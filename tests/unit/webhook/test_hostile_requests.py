@@ -149,7 +149,7 @@ def showing(folder: Path, pair: tuple[bytes, bytes]) -> ssl.SSLContext:
 
 
 class Clients:
-    """Two authorities, of which a file has one, and clients with certificates from both."""
+    """Clients with certificates from two authorities; the server's file has only the first one."""
 
     def __init__(self, folder: Path) -> None:
         self.authority, self.other = Authority("the API server's"), Authority("another")
@@ -189,7 +189,7 @@ async def test_server_answers_only_clients_with_a_certificate_of_the_authority(
 
 
 class Kept:
-    """A connection of a client that asks again and again, and takes up its TLS session on others."""
+    """Connection of a client that sends many requests, and resumes its TLS session on further connections."""
 
     def __init__(self, address: BindAddress, context: ssl.SSLContext, earlier: Kept | None = None) -> None:
         connected = socket.create_connection((address.host, address.port))

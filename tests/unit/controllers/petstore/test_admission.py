@@ -264,6 +264,6 @@ async def test_judge_accepts_stored_annotations_without_room_but_no_loss_of_an_o
     await PETS.judge(full, annotated(262_144, **DELETED), UPDATE)
     with pytest.raises(Refused, match="annotations"):
         await PETS.judge(annotated(255_000), full, UPDATE)
-    # As a writer of v1alpha1 does, who was not shown the owner.
+    # A v1alpha1 client does so, because that version does not show the owner.
     with pytest.raises(Refused, match="annotations"):
         await PETS.judge(full, pet(annotations=full.metadata.annotations), UPDATE)

@@ -120,8 +120,7 @@ async def test_pets_and_records_agree_after_one_failure_at_any_step(
     fate = await one_life(server, store, story, {}, patient=False)
     for step, what in enumerate(fate.passed):
         # A death before a step leaves the same state as a death after the previous step, and as a death after
-        # a
-        # read. After a read, a lost answer looks the same as a lost request.
+        # a read. After a read, a lost answer looks the same as a lost request.
         blows = (
             ("lost before", "lost after", "died after") if what not in {"search", "get"} else ("lost after",)
         )

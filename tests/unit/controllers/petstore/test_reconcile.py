@@ -228,7 +228,7 @@ async def test_a_record_without_a_key_gets_it_once_the_store_knows_keys(keyed: S
     key = keyed.create()
     await keyed.process.settle(key)
     (record,) = await keyed.store.pets()
-    # As it would be had the store been one that knew none.
+    # The same state as with a store that does not support keys.
     await keyed.store.client.delete([record.id])
     (identity,) = await keyed.store.client.add([pet()])
     keyed.server.edit(key, status={"id": identity})
@@ -455,7 +455,7 @@ async def test_reconcile_reports_an_unreachable_store_once_and_backs_off(stage: 
 async def test_a_store_that_is_down_is_not_asked(stage: Stage):
     key = stage.create()
     stage.process.outlook.down = True
-    # Nor is there a timer for each of thousands: `Outlook` asks for those that wait.
+    # Thousands of Pets do not need a timer each: `Outlook` requests those that wait.
     assert await stage.process.reconcile(key) is None
     assert stage.says(key, "StoreReachable") == ("False", "NoAnswer")
     assert stage.process.outlook.is_waiting(key)

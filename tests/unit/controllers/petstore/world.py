@@ -84,7 +84,7 @@ class FatefulStore:
 
 
 class ApiServer:
-    """The Pets of a control plane, and what others do to them: at once, and whether or not it is valid."""
+    """Pets of a control plane, with foreign writes to them: at once, and without validation."""
 
     def __init__(self, cluster: DevCluster) -> None:
         self.cluster = cluster

@@ -53,8 +53,7 @@ def behind(world: World) -> Process:
 
 @pytest.mark.parametrize("policy", ["Retain", "Delete"])
 async def test_a_site_that_is_gone_gets_no_volume_and_no_password(world: World, policy: str):
-    # A new leader's cache may miss the deletion. Retained children have no owner, so they would stay for
-    # ever.
+    # A new leader's cache may miss the deletion. Retained children have no owner, so nothing deletes them.
     await world.create(reclaimPolicy=policy)
     process = behind(world)
     await world.api.delete(SITES, world.namespace, "site")
@@ -83,7 +82,7 @@ async def test_a_site_of_an_earlier_one_s_name_gets_its_own_volumes(world: World
 
 
 async def test_a_volume_does_not_grow_for_an_earlier_site_of_the_name(world: World):
-    # It cannot shrink.
+    # A volume cannot shrink.
     await world.create(storageSize="10Gi")
     await world.settle()
     await world.change(storageSize="20Gi")
@@ -236,7 +235,7 @@ async def test_names_that_are_taken_are_told_beside_a_secret_that_is_missing(wor
     assert (degraded.reason, degraded.message) == ("SecretNotFound", "; ".join(told))
     assert [message for _, kind, _, message in world.events.told if kind == "Warning"] == told
 
-    # One of them is what stands in the way, and is told once.
+    # One of them blocks the site, and gets one Event.
     given = {"metadata": {"name": "nosuch"}, "data": {"root": "eA=="}}
     await world.api.create("secrets", world.namespace, given)
     await world.settle()

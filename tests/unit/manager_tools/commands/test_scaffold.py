@@ -89,7 +89,7 @@ def test_project_with_added_kinds_passes_its_style_types_tests_and_demo(command:
     tenant = ("--group=store", "--version=v1", "--kind=Tenant", "--owns=Namespace", "--cluster-scoped")
     assert command("create", "api", *tenant).code == 0
     assert command(*WEBHOOK, *EVERY).code == 0
-    # One after the other, and the stored version later than the other one.
+    # Both kinds in turn, the stored version later than the other one.
     for more in ("--validation", "--conversion=v1", "--conversion=v1alpha1"):
         assert command("create", "webhook", "--kind=Company", more).code == 0
     [path] = (project / "config/crd/bases").glob("*_companies.yaml")

@@ -20,7 +20,7 @@ from tests.unit.manager_tools.migration.server import NAME, GadgetServer
 
 
 class Heard:
-    """A report that keeps what it is told."""
+    """Report that keeps its messages."""
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []

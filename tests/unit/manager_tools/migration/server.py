@@ -36,7 +36,7 @@ def versions(*, storage: str = NEW, served: tuple[str, ...] = (OLD, NEW), status
 
 
 class GadgetServer(ClusterServer):
-    """The definition, the gadgets, and what others do to them: at once, and past all rules."""
+    """Server with the definition, the gadgets, and foreign writes to them: at once, without validation."""
 
     def __init__(self, cluster: DevCluster, wire: ScriptedWire) -> None:
         super().__init__(cluster)
@@ -119,7 +119,7 @@ class GadgetServer(ClusterServer):
             self.cluster.store.delete(key)
 
     def fill(self, count: int) -> None:
-        """Have so many gadgets, all of the old version."""
+        """Create `count` gadgets, all of the old version."""
         for name in self.names():
             self.remove(name)
         for number in range(count):

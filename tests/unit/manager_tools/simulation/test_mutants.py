@@ -101,7 +101,7 @@ MUTANTS: dict[str, Mutant] = {}
 
 
 def mutant(operators: str, shows: str, **more: Any) -> Callable[[Plant], Plant]:
-    """Plant it with the others."""
+    """Register a function that plants a fault."""
 
     def register(plant: Plant) -> Plant:
         chosen = tuple(NAMES[each] for each in operators.split(","))

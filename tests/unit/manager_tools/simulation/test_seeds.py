@@ -1,4 +1,4 @@
-"""Simulated worlds: that they are the same each time, find what is wrong, and tell it."""
+"""Simulated worlds: they are deterministic, find faults, and report them."""
 
 from __future__ import annotations
 
