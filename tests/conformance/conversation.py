@@ -75,7 +75,7 @@ class Step:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether it has an answer."""
+        """Return whether it has an answer."""
         return not (self.unrecorded or self.close or self.webhook)
 
 
@@ -103,7 +103,7 @@ class Conversation:
 
 
 def load_all() -> list[Conversation]:
-    """Every conversation there is."""
+    """Load all conversations."""
     return [each for part in files("conversations") for each in load(part)]
 
 

@@ -286,7 +286,7 @@ class _Player:
 
 
 def _is_periodic(event: Any) -> bool:
-    """Whether it is one of the bookmarks that come when the server sees fit."""
+    """Return whether it is one of the bookmarks that come when the server sees fit."""
     if not isinstance(event, dict) or event["type"] != "BOOKMARK":
         return False
     return not event["object"]["metadata"].get("annotations")

@@ -81,11 +81,11 @@ class Scene:
     # Results of the actions.
 
     def memcacheds(self) -> dict[str, dict[str, Any]]:
-        """All there are, by name."""
+        """Return all Memcacheds by name."""
         return _by_name(self.plane.api.get(memcached_path(self.namespace)))
 
     def deployments(self) -> dict[str, dict[str, Any]]:
-        """All there are, by name."""
+        """Return all Deployments by name."""
         return _by_name(self.plane.api.get(deployment_path(self.namespace)))
 
     def settle(self, *, within: float = SETTLED_WITHIN, **sizes: int) -> None:
@@ -123,11 +123,11 @@ class Scene:
     # Costs of the actions.
 
     def tried(self) -> float:
-        """How many requests the manager has sent, whether or not there was anybody to answer."""
+        """Return how many requests the manager has sent, whether or not there was anybody to answer."""
         return self.manager.metrics().value("rest_client_requests_total")
 
     def failed(self) -> float:
-        """How many of them did not succeed."""
+        """Return how many of them did not succeed."""
         samples = self.manager.metrics().select("rest_client_requests_total")
         return sum(sample.value for sample in samples if not sample.labels["code"].startswith("2"))
 
@@ -140,7 +140,7 @@ class Scene:
         assert tried <= objects * TRIES_PER_OBJECT + watches * TRIES_PER_WATCH
 
     def restarts(self, kind: str, reason: str) -> float:
-        """How often the watch of a kind ended for that reason."""
+        """Return how often the watch of a kind ended for that reason."""
         return self.manager.metrics().value("operator_manager_watch_restarts_total", kind=kind, reason=reason)
 
     def wait_failed(self, times: int) -> None:

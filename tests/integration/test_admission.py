@@ -38,7 +38,7 @@ def asked(
 
 @pytest.fixture
 def person(asked: ControlPlane) -> Person:
-    """With a namespace of their own."""
+    """Return a user with their own namespace."""
     name = f"test-{secrets.token_hex(4)}"
     create_namespace(asked, name)
     return Person(asked, name)

@@ -59,7 +59,7 @@ class Write(NamedTuple):
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
-    """Where everything is installed that gives the manager rights, or takes them."""
+    """Install everything that grants or limits the manager's rights."""
     plane = module_control_plane(parts=(*BARE, "controllers")).require(Feature.ADMISSION_POLICIES)
     plane.api.apply(each for each in manifests() if each["kind"] in KINDS)
     plane.api.apply(right_to_delete())
@@ -80,7 +80,7 @@ def right_to_delete() -> list[Any]:
 
 
 def others_of_several() -> list[Any]:
-    """Accounts of operators by themselves: of foo, which keeps the certificate, and of wordpress."""
+    """Return the accounts of single operators: foo, which holds the certificate, and wordpress."""
     found = manifests("per-operator")
     accounts = [
         each

@@ -54,7 +54,7 @@ class Bench:
         self.namespace = namespace
 
     def writes(self) -> int:
-        """How many requests other than GET were sent so far."""
+        """Return how many requests other than GET were sent so far."""
         family = next(iter(self.metrics.rest_requests.collect()))
         counted = [each for each in family.samples if each.name.endswith("_total")]
         return int(sum(each.value for each in counted if each.labels["method"] != "GET"))

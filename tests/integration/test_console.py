@@ -65,7 +65,7 @@ class Visit:
         self.page.get_by_text(re.compile(text)).first.wait_for()
 
     def is_accessible(self, name: str) -> None:
-        """In light and in dark, and on a phone. Leaves pictures, too."""
+        """Check accessibility in light and dark mode, and on a phone; save screenshots."""
         for scheme in ("dark", "light"):
             self.page.emulate_media(color_scheme=scheme)
             self.page.screenshot(path=self._folder / f"{name}-{scheme}.png", full_page=True)

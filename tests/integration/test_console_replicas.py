@@ -35,7 +35,7 @@ def page(manager: ManagerProcess, path: str) -> str:
 
 
 def shares(manager: ManagerProcess) -> dict[str, int]:
-    """How many shards each replica has, by an overview."""
+    """Return how many shards each replica has, by an overview."""
     _, _, rest = page(manager, "/").partition("Replicas and their shards")
     names, counts = (
         re.findall(rf'data-label="{label}"[^>]*>([^< ]+)', rest) for label in ("Replica", "Shards")

@@ -136,6 +136,6 @@ def is_lease(exchange: Exchange) -> bool:
 
 
 def no_more(proxy: FaultProxy) -> bool:
-    """Whether nothing but leases was asked for in the last second."""
+    """Return whether nothing but leases was asked for in the last second."""
     since = time.monotonic() - 1
     return not [each for each in proxy.exchanges() if each.at > since and not is_lease(each)]

@@ -96,7 +96,7 @@ def prometheus(plane: ControlPlane) -> str:
 
 @pytest.fixture
 def webhook_port() -> Iterator[int]:
-    """Where the manager serves its webhooks: to the API server, at an address of this machine."""
+    """Return where the manager serves its webhooks: to the API server, at an address of this machine."""
     with PortBlock(1) as ports:
         yield ports[0]
 
@@ -142,7 +142,7 @@ def samples() -> list[dict[str, Any]]:
 
 
 def are_taken_up(plane: ControlPlane, namespace: str = SAMPLES) -> None:
-    """Every sample has a status."""
+    """Assert that every sample has a status."""
     for sample in samples():
         metadata = {**sample["metadata"], "namespace": namespace}
         path = plane.api.path_of({**sample, "metadata": metadata})

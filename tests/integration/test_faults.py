@@ -42,7 +42,7 @@ def prepare(scene: Scene) -> None:
 
 
 def change(scene: Scene) -> None:
-    """Every kind of change that can be missed."""
+    """Make every kind of change that a manager can miss."""
     scene.delete("gone")
     scene.delete("remade")
     scene.create(remade=2, added=1)
@@ -51,7 +51,7 @@ def change(scene: Scene) -> None:
 
 
 def settle(scene: Scene) -> None:
-    """All that `change` did has been taken up, and nothing is left of what went."""
+    """Wait until the manager has handled all changes of `change`."""
     scene.settle(remade=2, scaled=3, emptied=1, added=1)
     scene.create(gone=2)
     scene.scale("remade", 0)
@@ -114,7 +114,7 @@ def test_manager_catches_up_after_history_was_compacted(own_control_plane: Start
 
 
 def has_expired(plane: ControlPlane, path: str, version: str) -> bool:
-    """Whether a watch can no longer begin at that version."""
+    """Return whether a watch can no longer begin at that version."""
     query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "1"}
     try:
         text = plane.api.request("GET", path, query=query)

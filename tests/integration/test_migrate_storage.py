@@ -127,7 +127,7 @@ def stored_objects(plane: ControlPlane, group: str, plural: str) -> dict[str, di
 
 
 def stored_versions(plane: ControlPlane, group: str, plural: str) -> dict[str, int]:
-    """How many of the stored objects are stored in each version."""
+    """Return how many of the stored objects are stored in each version."""
     counts: dict[str, int] = {}
     for obj in stored_objects(plane, group, plural).values():
         version = obj["apiVersion"].rpartition("/")[2]

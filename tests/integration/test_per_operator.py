@@ -32,7 +32,7 @@ ADDRESSES = tuple(f"--{each}-bind-address" for each in ("metrics", "health-probe
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
-    """With everything that is installed but what runs in pods."""
+    """Install everything except the programs in pods."""
     plane = module_control_plane().require(Feature.WORKLOADS, Feature.READY_PODS)
     left_out = {"Deployment", "PersistentVolumeClaim"}
     plane.api.apply(each for each in manifests(OVERLAY) if each["kind"] not in left_out)
@@ -121,7 +121,7 @@ def test_policy_limits_the_account_of_a_single_operator(plane: ControlPlane, tmp
 
 
 def is_allowed(access: ApiAccess, method: str, path: str, body: Any = None) -> bool:
-    """Whether the server does not say 403."""
+    """Return whether the server does not say 403."""
     try:
         access.request(method, path, query={"dryRun": "All"} if body else None, body=body)
     except ApiFailure as failure:

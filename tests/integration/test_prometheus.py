@@ -166,7 +166,7 @@ def dashboard_queries() -> Iterator[tuple[str, set[str]]]:
 
 
 def shows_something(prometheus: Prometheus, query: str, legends: set[str]) -> bool:
-    """Whether there is a point to draw; and then every line has its legend."""
+    """Return whether there is a point to draw; and then every line has its legend."""
     series = answers(prometheus, query)
     for each in series:
         assert legends <= each["metric"].keys(), query

@@ -109,7 +109,7 @@ def pet_store(tmp_path: Path) -> Iterator[PetStoreProcess]:
 
 
 def may_own(access: ApiAccess, owner: dict[str, Any]) -> bool:
-    """Whether the user may create something that keeps `owner` from going before it."""
+    """Return whether the user may create something that keeps `owner` from going before it."""
     reference = {**owner, "controller": True, "blockOwnerDeletion": True}
     metadata = {"name": "owned", "ownerReferences": [reference]}
     labels = {"app": "memcached", "memcached_cr": "owned"}  # the policy knows no others

@@ -46,7 +46,7 @@ class Replica:
         return [each for each in self.proxy.exchanges() if each.method != "GET" and not is_lease(each)]
 
     def works(self) -> bool:
-        """Whether it has written anything."""
+        """Return whether it has written anything."""
         return bool(self.object_writes())
 
     def took_over(self) -> float:
@@ -70,13 +70,13 @@ class Replica:
         self.manager.process.freeze()
 
     def _is_quiet(self) -> bool:
-        """Whether every write that it sent was answered, and that a while ago."""
+        """Return whether every write that it sent was answered, and that a while ago."""
         ends = [each.over for each in self.proxy.exchanges() if each.method != "GET"]
         return all(over is not None and over < time.monotonic() - QUIET for over in ends)
 
 
 def new_namespace(plane: ControlPlane) -> str:
-    """For one test's objects."""
+    """Create a namespace for one test's objects."""
     namespace = f"test-{secrets.token_hex(4)}"
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     return namespace
@@ -111,7 +111,7 @@ class Memcacheds:
         self.plane.api.create_many(memcached_path(self.namespace), [memcached(name) for name in names])
 
     def converged(self, size: int = 3) -> None:
-        """All that was made is as it should be."""
+        """Assert that every object matches its spec."""
         assert_converged(self.plane, self.namespace, self.names, size=size)
 
 

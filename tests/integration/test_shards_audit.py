@@ -60,7 +60,7 @@ class Crowd:
         self._churning.join()
 
     def converged(self) -> None:
-        """Each is as its latest spec has it."""
+        """Assert that every object matches its latest spec."""
         for namespace in NAMESPACES:
             found, deployments = (
                 {each["metadata"]["name"]: each for each in self.plane.api.get(path(namespace))["items"]}
@@ -80,7 +80,7 @@ class Crowd:
 
 
 def is_done(obj: dict[str, Any], deployment: dict[str, Any] | None) -> bool:
-    """Whether its status is of its latest spec, and its Deployment as that has it."""
+    """Return whether its status is of its latest spec, and its Deployment as that has it."""
     observed = obj.get("status", {}).get("observedGeneration")
     return (
         observed == obj["metadata"]["generation"]

@@ -68,14 +68,14 @@ class WorkloadsProgram:
         return self.process.wait(ENDS_WITHIN)
 
     def output(self) -> str:
-        """All that it has written; that none of it is a traceback."""
+        """Return the program's output; assert that it has no traceback."""
         output = self.process.output()
         assert "Traceback" not in output, output
         return output
 
 
 class Start(Protocol):
-    """Starts the program on the namespace of the test."""
+    """Function that starts the program on the namespace of the test."""
 
     def __call__(self, *flags: str, kubeconfig: Path | None = ...) -> WorkloadsProgram: ...
 

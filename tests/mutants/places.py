@@ -1,4 +1,4 @@
-"""Where a small change makes code wrong, and which change that is."""
+"""Places where a small change makes code wrong, and the changes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Mutant:
         return source[: self.start] + self.after.encode() + source[self.end :]
 
     def changes_something(self) -> bool:
-        """Whether it is Python, and other Python than before."""
+        """Return whether it is Python, and other Python than before."""
         try:
             return ast.dump(ast.parse(self.applied())) != _parsed(self.file)
         except SyntaxError:
@@ -78,7 +78,7 @@ def _parsed(file: str) -> str:
 
 
 def mutants_of(paths: Iterable[Path]) -> list[Mutant]:
-    """Every mutant of these files and folders."""
+    """Return every mutant of these files and folders."""
     files = {file for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path])}
     return [mutant for file in sorted(files) for mutant in _Finder(file).found]
 

@@ -370,7 +370,7 @@ def _files(code: Iterable[Path]) -> list[Path]:
 
 
 def _is_own(test: str, path: Path) -> bool:
-    """Whether a test is in the folder of the package that the file is of."""
+    """Return whether a test is in the folder of the package that the file is of."""
     return f"/{path.parent.name}/" in test.partition("::")[0]
 
 

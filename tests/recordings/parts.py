@@ -36,7 +36,7 @@ class Part:
 
     @property
     def answers(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return sum(1 if labels is None else len(labels) for labels in self.cases.values())
 
     @property

@@ -75,7 +75,7 @@ def record_selectors(server: Server) -> Json:
 
 
 def path_of(resource: str, namespace: str) -> str:
-    """Where a resource of the cases is."""
+    """Return where a resource of the cases is."""
     base = "/api/v1" if resource == "configmaps" else f"/apis/{definition()['spec']['group']}/v1"
     return f"{base}/namespaces/{namespace}/{resource}"
 

@@ -37,7 +37,7 @@ def condition(obj: dict[str, Any], kind: str) -> dict[str, Any]:
 
 
 def event_counts(plane: ControlPlane, obj: dict[str, Any]) -> dict[str, int]:
-    """How often each reason was told in Events about that very object, by reason."""
+    """Return the counts of an object's Events by reason."""
     uid, namespace = obj["metadata"]["uid"], obj["metadata"]["namespace"]
     counts: dict[str, int] = {}
     for event in plane.api.get(object_path("v1", namespace, "events"))["items"]:

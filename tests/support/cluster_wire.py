@@ -66,7 +66,7 @@ class ClusterServer:
         return act
 
     def silence(self) -> None:
-        """No watch that is open now brings anything any more, nor ends."""
+        """Silence all open watches: they deliver nothing more, and do not end."""
         for watch in self._watches:
             watch.silent = True
         self._watches.clear()

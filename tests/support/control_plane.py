@@ -56,7 +56,7 @@ class ControlPlane(abc.ABC):
     @property
     @abc.abstractmethod
     def folder(self) -> Path:
-        """Where its files are; tests may add theirs."""
+        """Return where its files are; tests may add theirs."""
 
     @abc.abstractmethod
     def start(self) -> None:
@@ -72,7 +72,7 @@ class ControlPlane(abc.ABC):
 
     @abc.abstractmethod
     def supports(self, feature: Feature) -> bool:
-        """Whether it has `feature`."""
+        """Return whether it has `feature`."""
 
     @abc.abstractmethod
     def user_kubeconfig(self, user: str, *groups: str) -> Path:
@@ -119,7 +119,7 @@ class ControlPlane(abc.ABC):
 
     @property
     def credentials(self) -> Credentials:
-        """The administrator's."""
+        """Return the administrator's credentials."""
         return Credentials.read(self.kubeconfig)
 
     def token_of(self, namespace: str, account: str) -> str:
@@ -129,18 +129,18 @@ class ControlPlane(abc.ABC):
         return str(self.api.create(path, request)["status"]["token"])
 
     def credentials_of(self, namespace: str, account: str) -> Credentials:
-        """With such a token."""
+        """Return credentials with a new token of a service account."""
         admin, token = self.credentials, self.token_of(namespace, account)
         return Credentials(server=admin.server, authority=admin.authority, token=token)
 
     @property
     def server(self) -> str:
-        """The API server's URL."""
+        """Return the API server's URL."""
         return self.credentials.server
 
     @functools.cached_property
     def api(self) -> ApiAccess:
-        """Requests as the administrator, without the cost of a kubectl each."""
+        """Return API access as the administrator, without the cost of a kubectl each."""
         return ApiAccess(self.credentials, scratch=self.folder / "scratch")
 
     def server_metrics(self, *names: str) -> Samples:

@@ -34,12 +34,12 @@ class Daemon:
 
     @property
     def pid(self) -> int:
-        """The program's process id, which leads its process group."""
+        """Return the program's process id, which leads its process group."""
         return self._started().pid
 
     @property
     def running(self) -> bool:
-        """Whether the program has been started and has not ended."""
+        """Return whether the program has been started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -103,7 +103,7 @@ class Daemon:
             raise DaemonDied(f"{self.name} ended with {self.exit_code}; {self.tail()}")
 
     def output(self) -> str:
-        """All that it wrote, over all its runs."""
+        """Return the program's output over all its runs."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def tail(self) -> str:

@@ -44,7 +44,7 @@ class DevclusterControlPlane(ControlPlane):
         controllers_flags: Sequence[str] = (),
         persistent: bool = True,
     ) -> None:
-        """Options as `EnvtestControlPlane` takes them; flags of controllers mean nothing here."""
+        """Take the options of `EnvtestControlPlane`; flags of controllers have no effect here."""
         self._folder = folder
         self._controllers = "controllers" in parts
         self._persistent = persistent
@@ -55,7 +55,7 @@ class DevclusterControlPlane(ControlPlane):
 
     @property
     def folder(self) -> Path:
-        """Where its data, its kubeconfig and its log are."""
+        """Return where its data, its kubeconfig and its log are."""
         return self._folder
 
     def start(self) -> None:
@@ -77,11 +77,11 @@ class DevclusterControlPlane(ControlPlane):
         self._wait_ready()
 
     def check(self) -> None:
-        """With the end of its log."""
+        """Raise with the end of the log, unless the process runs."""
         self.process.check()
 
     def stop(self) -> None:
-        """At once; its data is thrown away."""
+        """Stop at once, and delete the data."""
         if self._daemon is not None:
             self._daemon.kill()
         if self._ports is not None:
@@ -90,7 +90,7 @@ class DevclusterControlPlane(ControlPlane):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def supports(self, feature: Feature) -> bool:
-        """All but what belongs to other programs."""
+        """Return whether it has the feature: all except those of other programs."""
         return {
             Feature.WORKLOADS: self._controllers,
             Feature.READY_PODS: self._controllers,
@@ -108,7 +108,7 @@ class DevclusterControlPlane(ControlPlane):
         }[feature]
 
     def user_kubeconfig(self, user: str, *groups: str) -> Path:
-        """By a client certificate of its own authority, whose keys are beside its data."""
+        """Return a kubeconfig with a client certificate by its own authority."""
         server, keys = self.credentials, self._folder / "data.files"
         authority = Authority.load(((keys / "ca.crt").read_bytes(), (keys / "ca.key").read_bytes()))
         certificate, key = authority.issue(user, organizations=groups)
@@ -127,12 +127,12 @@ class DevclusterControlPlane(ControlPlane):
 
     @property
     def process(self) -> Daemon:
-        """The process, for its log, CPU and memory."""
+        """Return the process, for its log, CPU and memory."""
         assert self._daemon is not None, "it was never started"
         return self._daemon
 
     def kill(self, part: str) -> None:
-        """With SIGKILL, whichever part is meant: they are one."""
+        """Send SIGKILL to the one process, whichever part is named."""
         self.process.kill()
 
     def restart(self, part: str) -> None:
@@ -142,11 +142,11 @@ class DevclusterControlPlane(ControlPlane):
         self._wait_ready()
 
     def freeze(self, part: str) -> None:
-        """With SIGSTOP."""
+        """Send SIGSTOP."""
         self.process.freeze()
 
     def thaw(self, part: str) -> None:
-        """With SIGCONT."""
+        """Send SIGCONT."""
         self.process.thaw()
 
     def _wait_ready(self) -> None:

@@ -24,7 +24,7 @@ class Instruction:
 
     @property
     def words(self) -> list[str]:
-        """The text as words; an exec form is its array."""
+        """Return the words of the text; an exec form is an array already."""
         return list(json.loads(self.text)) if self.text.startswith("[") else shlex.split(self.text)
 
     @property
@@ -35,12 +35,12 @@ class Instruction:
 
     @property
     def arguments(self) -> list[str]:
-        """The words that are no flags."""
+        """Return the words that are no flags."""
         return [word for word in self.words if not word.startswith("--")]
 
     @property
     def pairs(self) -> dict[str, str]:
-        """`NAME=value` words, for ENV, LABEL and ARG."""
+        """Return the `NAME=value` words, for ENV, LABEL and ARG."""
         found = (word.partition("=") for word in self.words)
         return {name: value for name, _, value in found}
 
@@ -66,7 +66,7 @@ class Dockerfile:
 
     @classmethod
     def read(cls, path: Path = DOCKERFILE) -> Dockerfile:
-        """Every stage has to have a name."""
+        """Parse the Dockerfile; every stage must have a name."""
         stages: dict[str, Stage] = {}
         globals_: dict[str, str] = {}
         name, base, body = "", "", list[Instruction]()

@@ -90,7 +90,7 @@ class EnvtestControlPlane(ControlPlane):
 
     @property
     def folder(self) -> Path:
-        """Where its keys, logs and data are."""
+        """Return where its keys, logs and data are."""
         return self._folder
 
     def start(self) -> None:
@@ -120,7 +120,7 @@ class EnvtestControlPlane(ControlPlane):
             )
 
     def check(self) -> None:
-        """With the end of the log of the part that has ended."""
+        """Raise with the end of the dead part's log, unless every part runs."""
         for daemon in self._daemons.values():
             daemon.check()
 
@@ -134,7 +134,7 @@ class EnvtestControlPlane(ControlPlane):
         shutil.rmtree(self._folder / "etcd-data", ignore_errors=True)
 
     def supports(self, feature: Feature) -> bool:
-        """By the parts that run."""
+        """Return whether the running parts have the feature."""
         needed: dict[Feature, set[str]] = {
             Feature.WORKLOADS: {"controllers"},
             Feature.READY_PODS: {"controllers", "scheduler", "nodes"},
@@ -153,7 +153,7 @@ class EnvtestControlPlane(ControlPlane):
         return needed[feature] <= set(self._parts)
 
     def user_kubeconfig(self, user: str, *groups: str) -> Path:
-        """By a client certificate, so that the server needs no restart to know the user."""
+        """Return a kubeconfig with a client certificate, so that the server needs no restart."""
         certificate, key = self._authority.user(user, groups)
         credentials = Credentials(
             server=self._url, authority=self._authority.pem, certificate=certificate, key=key
@@ -161,7 +161,7 @@ class EnvtestControlPlane(ControlPlane):
         return credentials.write(self._folder / "users" / user.replace(":", "-") / "kubeconfig")
 
     def kubectl_program(self) -> Path:
-        """From the same folder as the servers."""
+        """Return the kubectl in the servers' folder."""
         return self._programs / "kubectl"
 
     @property
@@ -175,7 +175,7 @@ class EnvtestControlPlane(ControlPlane):
         return self._daemons[name]
 
     def kill(self, part: str) -> None:
-        """With SIGKILL."""
+        """Send SIGKILL."""
         self._daemons[part].kill()
 
     def restart(self, part: str) -> None:
@@ -188,11 +188,11 @@ class EnvtestControlPlane(ControlPlane):
             self._wait_ready()
 
     def freeze(self, part: str) -> None:
-        """With SIGSTOP."""
+        """Send SIGSTOP."""
         self._daemons[part].freeze()
 
     def thaw(self, part: str) -> None:
-        """With SIGCONT."""
+        """Send SIGCONT."""
         self._daemons[part].thaw()
 
     def _credentials(self) -> Credentials:

@@ -28,7 +28,7 @@ class ExampleOperator:
     """Copy of the project's operators, with the files from a page of the documentation."""
 
     def __init__(self, folder: Path, more: Iterable[Block] = ()) -> None:
-        """With those of `PAGE`, and then those that `more` has."""
+        """Create the copy, with the files of `PAGE` and then those of `more`."""
         self.folder = folder
         shutil.copytree(_created().name, folder, dirs_exist_ok=True)
         for block in (*Page(PAGE).blocks(), *more):
@@ -40,7 +40,7 @@ class ExampleOperator:
 
     @property
     def environ(self) -> dict[str, str]:
-        """With which Python finds the copy before what is installed."""
+        """Return the environment in which Python finds the copy before installed packages."""
         return _environ(self.folder)
 
     @property

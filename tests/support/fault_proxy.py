@@ -63,12 +63,12 @@ class Exchange:
 
     @property
     def watch(self) -> bool:
-        """Whether it asks for a stream of events."""
+        """Return whether it asks for a stream of events."""
         return self.query.get("watch", "").lower() in {"1", "true"}
 
     @property
     def stream(self) -> bool:
-        """Whether its answer goes on for long: a watch, or a log that is followed."""
+        """Return whether its answer goes on for long: a watch, or a log that is followed."""
         return self.watch or self.query.get("follow", "").lower() in {"1", "true"}
 
     def __str__(self) -> str:
@@ -159,7 +159,7 @@ class FaultProxy(LoopThread):
         return [exchange for exchange in self._exchanges.copy() if wanted(exchange)]
 
     def count(self, match: Match | None = None) -> int:
-        """How many requests so far match."""
+        """Return how many requests so far match."""
         return len(self.exchanges(match))
 
     def open_watches(self, match: Match | None = None) -> list[Exchange]:

@@ -108,7 +108,7 @@ class ManagerProcess:
     # Observations.
 
     def is_ready(self) -> bool:
-        """Whether /readyz answers 200 now."""
+        """Return whether /readyz answers 200 now."""
         with contextlib.suppress(OSError):
             return self.probe("/readyz")[0] == 200
         return False

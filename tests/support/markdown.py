@@ -58,7 +58,7 @@ class Page:
         assert opened is None, f"{self.path}:{began}: this block has no end"
 
     def links(self) -> Iterator[str]:
-        """Where its links lead to, in their order."""
+        """Return where its links lead to, in their order."""
         for _, line in self._prose():
             yield from (match["target"] for match in _LINK.finditer(_CODE.sub("`", line)))
 

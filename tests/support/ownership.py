@@ -74,7 +74,7 @@ class Term:
     given_back: bool = False
 
     def covers(self, write: Write) -> bool:
-        """Whether that was written in it."""
+        """Return whether that was written in it."""
         after_its_end = self.ended is not None and write.version > self.ended
         return write.version > self.version and not after_its_end and write.at < self.expires
 

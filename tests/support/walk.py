@@ -31,6 +31,6 @@ class Walk:
         return [line for line in self.manager.logs() if line.get("level") == "error"]
 
     def reconciles(self, controller: str) -> int:
-        """How many reconciles of a controller have ended, in whichever way."""
+        """Return how many reconciles of a controller have ended, in whichever way."""
         samples = self.manager.metrics()
         return int(samples.value("controller_runtime_reconcile_total", controller=controller))

@@ -58,7 +58,7 @@ class WebhookServer(LoopThread):
 
     @property
     def url(self) -> str:
-        """Where it is, with no path."""
+        """Return where it is, with no path."""
         return f"https://{ADDRESS}:{self._port}"
 
     @property

@@ -64,12 +64,12 @@ class WordpressWalk(Walk):
         return condition(self.site(name), kind)
 
     def is_available(self, name: str) -> bool:
-        """Whether it is up, and nothing is under way."""
+        """Return whether it is up, and nothing is under way."""
         available, progressing = self.condition(name, "Available"), self.condition(name, "Progressing")
         return available["status"] == "True" and progressing["status"] == "False"
 
     def events(self, name: str) -> dict[str, int]:
-        """How often each reason was told about it."""
+        """Return how often each reason was told about it."""
         return event_counts(self.plane, self.site(name))
 
     def children(self, name: str) -> Iterator[dict[str, Any]]:

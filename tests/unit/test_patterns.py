@@ -100,7 +100,7 @@ def is_endless(kind: Any, about: Any) -> bool:
 
 
 def endless(tree: Any) -> bool:
-    """Whether something in it may come for ever, and give back what it has taken."""
+    """Return whether something in it may come for ever, and give back what it has taken."""
     return any(
         is_endless(kind, about) or (kind is not op.ATOMIC_GROUP and any(map(endless, parts(kind, about))))
         for kind, about in tree
@@ -131,7 +131,7 @@ def begins(tree: Any) -> tuple[frozenset[str], bool]:
 
 
 def is_marked_off(body: list[tuple[Any, Any]]) -> bool:
-    """Whether each round of a repeat begins, or ends, with what is nowhere else in it."""
+    """Return whether each round of a repeat begins, or ends, with what is nowhere else in it."""
     return any(
         not begins([own])[1] and not endless([own]) and not characters([own]) & characters(rest)
         for own, rest in ((body[0], body[1:]), (body[-1], body[:-1]))

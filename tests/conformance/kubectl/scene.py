@@ -70,7 +70,7 @@ class Scene:
 
 
 def load_all() -> list[Scene]:
-    """Every scene there is."""
+    """Load all scenes."""
     return [load(part) for part in files("kubectl")]
 
 

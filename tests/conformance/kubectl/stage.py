@@ -93,7 +93,7 @@ def shown(text: str, mask: Mask, *, unordered: bool = False) -> list[str]:
 
 
 def _sort_sections(lines: list[str]) -> list[str]:
-    """Events and conditions of `describe`, and causes, in an order of their own; of equal events one."""
+    """Sort the Events, conditions and causes in the output of `describe`; drop duplicate Events."""
     kept: list[str] = []
     section: set[str] | None = None
     for line in [*lines, ""]:
@@ -126,7 +126,7 @@ Output = dict[str, Any]
 
 @functools.cache
 def version_of(program: Path) -> str:
-    """`1.36`, of a kubectl."""
+    """Return a kubectl's version, `1.36`."""
     done = subprocess.run(
         [program, "version", "--client", "-o", "json"], capture_output=True, check=True, timeout=TIMEOUT
     )
@@ -258,7 +258,7 @@ class _Stage:
         )
 
     def _interrupted(self, command: Command) -> Output:
-        """For a command that would go on: until it has printed what is waited for."""
+        """Run a command until it prints the expected text, then interrupt it."""
         process = subprocess.Popen(
             self._arguments(command.run),
             cwd=self._folder,

@@ -25,7 +25,7 @@ class Guard(Resource, group="test.example.com", version="v1", plural="guards"):
 
 
 class GuardOperator(Operator[Guard]):
-    """Judges Pods, what is done to them, and how far a Deployment is scaled."""
+    """Operator that judges Pods, operations on them, and the scale of Deployments."""
 
     pods = webhook.Admission(
         Pod,
@@ -48,7 +48,7 @@ class GuardOperator(Operator[Guard]):
 
     @pods.validate_create
     async def check(self, pod: Pod, request: AdmissionRequest) -> None:
-        """Each has a team."""
+        """Require a team."""
         if "team" not in pod.metadata.labels:
             raise Refused(required("metadata.labels[team]"))
 
@@ -70,7 +70,7 @@ class GuardOperator(Operator[Guard]):
 
     @scales.validate_update
     async def scale(self, old: Unstructured, new: Unstructured, request: AdmissionRequest) -> None:
-        """Not beyond three."""
+        """Refuse more than three replicas."""
         if new.content["spec"].get("replicas", 0) > 3:
             raise Refused(forbidden("spec.replicas", f"{old.content['spec'].get('replicas', 0)} are enough"))
 

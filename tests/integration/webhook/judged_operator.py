@@ -56,7 +56,7 @@ class OldJudged(Resource, group="test.example.com", version="v1alpha1", kind="Ju
 
 
 class JudgedOperator(Operator[Judged]):
-    """Judges each object as it asks to be, and reconciles nothing."""
+    """Operator that judges each object as its spec requests, and reconciles nothing."""
 
     versions = (OldJudged,)
     admission = webhook.AdmissionOptions(timeout_seconds=2)
@@ -100,12 +100,12 @@ class JudgedOperator(Operator[Judged]):
 
     @webhook.to_hub(OldJudged)
     async def from_v1alpha1(self, judged: JsonObject) -> None:
-        """`wish` is `ask`."""
+        """Rename `wish` to `ask`."""
         _rename(judged, "wish", "ask")
 
     @webhook.from_hub(OldJudged)
     async def to_v1alpha1(self, judged: JsonObject) -> None:
-        """`ask` is `wish`."""
+        """Rename `ask` to `wish`."""
         _rename(judged, "ask", "wish")
 
 

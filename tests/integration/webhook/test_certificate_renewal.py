@@ -60,7 +60,7 @@ def secret(plane: ControlPlane, name: str) -> tuple[Certificate, ...]:
 
 
 def answered(replica: ManagerProcess) -> float:
-    """How many reviews it has answered."""
+    """Return how many reviews it has answered."""
     return replica.metrics().value(
         "controller_runtime_webhook_requests_total",
         webhook="/validate-petstore-example-com-v1beta1-pet",

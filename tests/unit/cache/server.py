@@ -19,7 +19,7 @@ OF_NAMESPACE = "/api/v1/namespaces/ns/pods"
 
 
 class PodServer:
-    """Answers each sort of request with its own steps in turn; the last stays. Unscripted sorts stall."""
+    """Scripted server: each sort of request has its own steps; the last stays. Unscripted sorts stall."""
 
     def __init__(self, wire: ScriptedWire, path: str = "/api/v1/pods") -> None:
         self._wire = wire

@@ -60,7 +60,7 @@ COMMANDS = ("run", "crds", "generate", "simulate", "plan")
 
 
 class Idle(Operator[Memcached]):
-    """Does nothing."""
+    """Operator that does nothing."""
 
 
 @crd()

@@ -1,4 +1,4 @@
-"""Whether a manager serves webhooks, and what it says about it."""
+"""Webhook server of a manager: the conditions on which it runs, and the log lines about it."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Server:
 
     @property
     def writes(self) -> int:
-        """How many patches asked for more than what is there."""
+        """Return how many patches asked for more than what is there."""
         return sum(len(sent.json()) > 1 for sent in self.wire.sent("PATCH"))
 
     def read(self) -> Thing:

@@ -38,7 +38,7 @@ class Seen:
 
     @property
     def reconciles(self) -> int:
-        """How often it was called."""
+        """Return how often it was called."""
         samples = self.world.manager.metrics.reconcile_total.collect()[0].samples
         mine = (each for each in samples if each.labels["controller"] == self._name)
         return int(sum(each.value for each in mine if each.name.endswith("_total")))

@@ -135,7 +135,7 @@ def test_tests_are_there(page: Page):
 
 
 def is_test(path: str, *names: str) -> bool:
-    """Whether a file defines what is named of it."""
+    """Return whether a file defines what is named of it."""
     text = Path(path).read_text() if path else ""
     return all(re.search(rf"\b(def|class) {re.escape(name)}\b", text) for name in names)
 

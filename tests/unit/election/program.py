@@ -209,7 +209,7 @@ class Leader(Candidate):
 
 
 class Program:
-    """Replicas on one server."""
+    """Program with several replicas on one server."""
 
     def __init__(self, server: LeaseServer) -> None:
         self.server = server

@@ -32,7 +32,7 @@ class Followed:
 
     @property
     def done(self) -> bool:
-        """Whether every line was asked for."""
+        """Return whether every line was asked for."""
         return self._lines.empty()
 
     @asynccontextmanager

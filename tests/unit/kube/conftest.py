@@ -43,7 +43,7 @@ async def script() -> AsyncIterator[ScriptedServer]:
 
 @pytest.fixture
 async def wire(script: ScriptedServer) -> AsyncIterator[HttpWire]:
-    """Leads to `script`."""
+    """Return a wire to `script`."""
     async with wire_to(script.url) as wire:
         yield wire
     await script.all_closed()

@@ -94,7 +94,7 @@ def doing(kind: type[Resource], act: Act, **attributes: Any) -> type[Doing]:
 
 
 class Doing(Operator[Any]):
-    """Does what the test says."""
+    """Operator whose reconcile calls the test's function."""
 
     owns = (ConfigMap,)
     act: ClassVar[Any] = None

@@ -67,7 +67,7 @@ Act = Callable[["Doing", Any, Context], Awaitable[Result | None]]
 
 
 class Doing(Operator[Any]):
-    """Does what the test says."""
+    """Operator whose reconcile calls the test's function."""
 
     owns = (Secret,)
     act: ClassVar[Any] = None

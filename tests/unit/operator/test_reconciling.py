@@ -83,7 +83,7 @@ Act = Callable[["GreetingOperator", Greeting, Context], Awaitable[Result | None]
 
 
 class GreetingOperator(Operator[Greeting]):
-    """Does what the test says."""
+    """Operator whose reconcile calls the test's function."""
 
     owns = (Secret,)
     conditions = ("Available", "Progressing", "Degraded")

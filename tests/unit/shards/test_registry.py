@@ -84,7 +84,7 @@ class Replica:
 
 
 class Program:
-    """Replicas on one server."""
+    """Program with several replicas on one server."""
 
     def __init__(self, server: LeaseServer) -> None:
         self.server = server

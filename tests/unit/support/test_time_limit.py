@@ -1,4 +1,4 @@
-"""A test that hangs fails, with the stacks of its threads and tasks."""
+"""Time limit of a test: a hanging test fails with the stacks of its threads and tasks."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def pod(levels: int) -> bytes:
 
 
 def levels_of(value: Any) -> int:
-    """How deeply it is nested."""
+    """Return how deeply it is nested."""
     levels, level = 0, [value]
     while level := [each for each in level if isinstance(each, dict | list)]:
         levels += 1

@@ -257,7 +257,7 @@ others = st.dictionaries(
 
 
 def noted(text: Any) -> bool:
-    """Whether it may be taken for a note."""
+    """Return whether it may be taken for a note."""
     try:
         fields = json.loads(text)
     except (TypeError, ValueError, RecursionError):

@@ -53,7 +53,7 @@ R = TypeVar("R", bound=Resource)
 
 
 class LiveClient(Client):
-    """Reads from the server where the manager's client reads from its cache."""
+    """Client that reads from the server where the manager's client reads from its cache."""
 
     def __init__(self, wire: Wire, *, field_manager: str) -> None:
         metrics, rng = Metrics(), random.Random(1)
@@ -201,11 +201,11 @@ class World:
         return Wordpress.model_validate(self.api.peek(SITES, self.namespace, name))
 
     def conditions(self, name: str = "site") -> dict[str, tuple[str, str]]:
-        """Status and reason of each."""
+        """Return the status and reason of each condition."""
         return {each.type: (each.status, each.reason) for each in self.site(name).status.conditions}
 
     def children(self) -> dict[str, Object]:
-        """All there is, without what differs from run to run."""
+        """Return all children, without the fields that vary from run to run."""
         found: dict[str, Object] = {}
         for kind in KINDS:
             for each in self.api.list(kind, self.namespace):
