@@ -1,4 +1,4 @@
-"""Fixtures for every test; those that need a control plane skip, saying why, where there is none."""
+"""Fixtures for every test; tests that need a missing control plane skip with a reason."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from tests.support.storage import storage_classes
 # `make e2e` alone runs them, as they need a cluster with real nodes.
 collect_ignore = ["e2e"]
 
-# What was compiled once is not compiled again by every worker, nor by each of the processes that tests start.
+# A bytecode cache that all workers and the processes of tests share.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # kubectl and helm end before garbage matters. A real API server does not, and gets a limit of its own.
@@ -54,7 +54,7 @@ os.environ.setdefault("GOGC", "400")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What is left out as a rule, and what a run leaves behind."""
+    """Add the options that select tests, and those for a run's output files."""
     parser.addoption(
         "--all-on-envtest",
         action="store_true",
@@ -74,9 +74,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Say which examples are tried, end what is shared with its last test, and tell of a run line by line."""
-    # How long an example takes, or is looked for, says something about the machine only. On CI the same
-    # examples are tried each time, so that what fails there fails because of the change.
+    """Configure Hypothesis, the end of shared fixtures, and the line-by-line progress report."""
+    # The time of an example depends on the machine. CI tries the same examples each time, so that a failure
+    # there is due to the change.
     hypothesis.settings.register_profile(
         "tests",
         max_examples=100 if config.getoption("all_on_envtest") else 25,
@@ -98,9 +98,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, None, None]:
-    """Leave out what has no business on a control plane, mark integration tests, and put all in order.
+    """Deselect tests that do not suit a control plane, mark integration tests, and sort all.
 
-    Whatever asks for a control plane, however indirectly, is an integration test.
+    A test that requests a control plane, however indirectly, is an integration test.
     """
     everything = config.getoption("all_on_envtest")
     items[:] = [item for item in items if has_business_on(item, everything=everything)]
@@ -108,13 +108,13 @@ def pytest_collection_modifyitems(
         if KIND_PARAMETER in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.integration)
     yield
-    # Whoever shuffles has done so by now, and keeps the tests of a file together.
+    # Plugins that shuffle have done so by now, and keep the tests of a file together.
     arrange(items)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """No garbage is looked for in what is collected, which stays to the end, and rarely in the rest."""
+    """Exclude the collected tests from garbage collection, and collect the rest rarely."""
     gc.disable()
     try:
         import_in_turn(session.config)
@@ -127,14 +127,14 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LongestFirst | None:
-    """With `--dist loadfile`, the longest files go first."""
+    """Send the longest files first with `--dist loadfile`."""
     return LongestFirst(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_asyncio_loop_factories(
     item: pytest.Item,
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """The loops that a test runs in: once in each."""
+    """Return the event loops; a test runs once in each."""
     if item.get_closest_marker("virtual_time") is not None:
         return {"virtual time": VirtualLoop}
     factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.new_event_loop}
@@ -144,7 +144,7 @@ def pytest_asyncio_loop_factories(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say why tests were skipped, once for each reason."""
+    """Print the reasons of skipped tests, each once."""
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = collections.Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
     for reason, count in reasons.most_common():
@@ -155,7 +155,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that only a real control plane can run, and that would run on none without the mark, fails."""
+    """Fail a test that needs a real control plane, and would run on none without the mark."""
     report = yield
     if call.excinfo is not None and isinstance(call.excinfo.value, Lacking) and runs_nowhere_else(item):
         report.outcome = "failed"
@@ -164,10 +164,11 @@ def pytest_runtest_makereport(
 
 
 def pytest_sessionstart() -> None:
-    """Have our programs forked, and tell asyncio that loops are set on purpose.
+    """Start the fork server for our programs, and tell asyncio that loops are set on purpose.
 
-    Else its policy makes one when pytest-asyncio asks which loop the first test replaces, and nobody closes
-    it: the warning about that fails whichever test the garbage collector runs in.
+    Otherwise asyncio's policy makes a loop when pytest-asyncio asks for the first test's previous loop. That
+    loop
+    stays open, and its warning fails an unrelated test.
     """
     asyncio.set_event_loop(None)
     fork_our_programs()
@@ -175,12 +176,12 @@ def pytest_sessionstart() -> None:
 
 @pytest.fixture(scope="session")
 def blocking_calls() -> BlockBuster:
-    """What blocks, where our own code calls it; once for each worker, as it takes longer than many a test."""
+    """Patch blocking functions for calls by our own code; once for each worker, because it is slow."""
     made = BlockBuster(
         ["manager", "manager_tools", "controllers", "apis", "examples", "petstore"],
         excluded_modules=["manager_tools.simulation.loop"],  # it runs the tests
     )
-    # The last channel of gRPC joins a thread of its own when it is collected, in whichever test that is.
+    # The last channel of gRPC joins its own thread when it is collected, in any test.
     locks = made.functions["threading.Lock.acquire"]
     locks.can_block_in("threading.py", "join")
     locks.can_block_in("manager_tools/simulation/loop.py", "run_in_executor")
@@ -189,7 +190,7 @@ def blocking_calls() -> BlockBuster:
 
 @pytest.fixture(autouse=True)
 def no_blocking_calls(request: pytest.FixtureRequest, blocking_calls: BlockBuster) -> Iterator[None]:
-    """A blocking call that our own code makes inside a running loop fails the test."""
+    """Fail the test when our own code makes a blocking call inside a running loop."""
     if "integration" in request.keywords:
         yield  # the harness itself blocks there, with its own threads doing what must go on
         return
@@ -202,7 +203,7 @@ def no_blocking_calls(request: pytest.FixtureRequest, blocking_calls: BlockBuste
 
 @pytest.fixture(scope="session", params=KINDS, ids=lambda kind: kind.name)
 def control_plane_kind(request: pytest.FixtureRequest) -> ControlPlaneKind:
-    """Each kind of control plane in turn; skips a kind that this machine cannot run."""
+    """Return each kind of control plane in turn; skip a kind that this machine cannot run."""
     kind: ControlPlaneKind = request.param
     problem = kind.why_not()
     if problem:
@@ -211,7 +212,7 @@ def control_plane_kind(request: pytest.FixtureRequest) -> ControlPlaneKind:
 
 
 class StartControlPlane(Protocol):
-    """Starts a control plane, with our CRDs if asked; see EnvtestControlPlane for the other options."""
+    """Function that starts a control plane, with CRDs on demand, and EnvtestControlPlane's options."""
 
     def __call__(
         self,
@@ -227,33 +228,33 @@ class StartControlPlane(Protocol):
 def control_plane(
     control_plane_kind: ControlPlaneKind, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
-    """A control plane with all its parts, shared by all tests of one worker: leave it as it was."""
+    """Return a complete control plane that all tests of a worker share: leave it as it was."""
     with control_plane_kind.create(tmp_path_factory.mktemp("control-plane")) as plane:
         yield plane
 
 
 @pytest.fixture(scope="session")
 def crds(control_plane: ControlPlane) -> ControlPlane:
-    """The shared control plane, with all our CRDs installed."""
+    """Return the shared control plane, with all our CRDs installed."""
     install_crds(control_plane)
     return control_plane
 
 
 @pytest.fixture(scope="module")
 def storage(control_plane: ControlPlane) -> Iterator[None]:
-    """Storage classes on the shared control plane, a default one among them, for the tests of a module."""
+    """Create storage classes on the shared control plane, a default one among them, for a module's tests."""
     with storage_classes(control_plane):
         yield
 
 
 @pytest.fixture
 def namespace(control_plane: ControlPlane) -> Iterator[str]:
-    """A namespace of the shared control plane for this test alone."""
+    """Create a namespace of the shared control plane for this test alone."""
     control_plane.check()
     name = f"test-{secrets.token_hex(4)}"
     create_namespace(control_plane, name)
     yield name
-    # A test may have left the server broken, and failed for it; that is not to be reported a second time.
+    # The test may have broken the server, and failed for it; do not report that a second time.
     with contextlib.suppress(Exception):
         control_plane.api.delete(f"/api/v1/namespaces/{name}")
 
@@ -262,10 +263,11 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
 def bare_control_plane(
     control_plane_kind: ControlPlaneKind, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
-    """An API server and its database, shared by the tests of one module, where every write is a manager's.
+    """Start an API server and its database for the tests of one module, where every write is a manager's.
 
-    Its parts may be killed, as long as they run again in the end, and each test has namespaces of its own.
-    Whether definitions are installed depends on who was here before.
+    A test may kill its parts if it restarts them, and each test has its own namespaces. The CRDs may be
+    installed
+    already, by an earlier test.
     """
     with control_plane_kind.create(tmp_path_factory.mktemp("bare"), parts=BARE) as plane:
         yield plane
@@ -273,7 +275,7 @@ def bare_control_plane(
 
 @pytest.fixture
 def own_control_plane(control_plane_kind: ControlPlaneKind, tmp_path: Path) -> Iterator[StartControlPlane]:
-    """Starts control planes for this test alone, to break them or to choose their parts and flags."""
+    """Return a function that starts control planes for this test alone, to break or configure them."""
     with contextlib.ExitStack() as stack:
         yield _starter(stack, control_plane_kind, tmp_path)
 
@@ -282,13 +284,13 @@ def own_control_plane(control_plane_kind: ControlPlaneKind, tmp_path: Path) -> I
 def module_control_plane(
     control_plane_kind: ControlPlaneKind, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StartControlPlane]:
-    """As `own_control_plane`, for the tests of one module together."""
+    """Return a function that starts control planes for the tests of one module."""
     with contextlib.ExitStack() as stack:
         yield _starter(stack, control_plane_kind, tmp_path_factory.mktemp("module"))
 
 
 class RunManager(Protocol):
-    """Starts a manager against a kubeconfig, not waiting for it to be ready."""
+    """Function that starts a manager against a kubeconfig, without waiting for its readiness."""
 
     def __call__(
         self,
@@ -301,7 +303,7 @@ class RunManager(Protocol):
 
 @pytest.fixture
 def run_manager(tmp_path: Path) -> Iterator[RunManager]:
-    """Starts managers as real processes; those still running at the end of the test are killed."""
+    """Return a function that starts managers as real processes; the end of the test kills them."""
     with contextlib.ExitStack() as stack:
         count = 0
 
@@ -316,7 +318,7 @@ def run_manager(tmp_path: Path) -> Iterator[RunManager]:
 
 @pytest.fixture
 def fault_proxy(tmp_path: Path) -> Iterator[Callable[[Path], FaultProxy]]:
-    """Puts a misbehaving proxy before the API server of a kubeconfig; use the proxy's own kubeconfig."""
+    """Return a function that puts a fault proxy before an API server; use the proxy's own kubeconfig."""
     with contextlib.ExitStack() as stack:
         count = 0
 

@@ -2,10 +2,10 @@
 
 A file holds one conversation for each YAML document:
 
-    name: what it is about, in a few words
+    name: its subject, in a few words
     needs: [WORKLOADS]            # features of tests.support.control_plane, if any
-    unversioned: true             # object versions are not compared: controllers write as they like
-    without_controllers: true     # leave out what controllers write to workloads meanwhile
+    unversioned: true             # object versions are not compared: controllers write at any time
+    without_controllers: true     # leave out the controllers' writes to workloads
     steps:
     - request: POST /api/v1/namespaces/{ns}/configmaps?dryRun=All
       body: {...}                 # JSON; or `text:` for a body as it is
@@ -13,13 +13,13 @@ A file holds one conversation for each YAML document:
       accept: application/json    # Accept, if another
       as: somebody                # a user without rights of its own; default: the administrator
       save: {rv: metadata.resourceVersion}   # for {rv} in later steps
-      until: {status.phase: Active}          # ask again until it says so (or `until_status: 404`,
+      until: {status.phase: Active}          # ask again until this holds (or `until_status: 404`,
                                              # `until_not: {metadata.resourceVersion: "{rv}"}`,
                                              # or `until_warning: a part of its text`)
-      unrecorded: true            # only to get somewhere; the answer must be a success
+      unrecorded: true            # a preparation; the answer must be a success
     - open: w                     # start a watch
       request: GET /api/v1/namespaces/{ns}/configmaps?watch=true
-    - read: w                     # read so many of its events
+    - read: w                     # read this number of its events
       events: 2
     - close: w
     - webhook: some-path            # from here on, a webhook at {hooks}/some-path answers so:
@@ -29,8 +29,8 @@ A file holds one conversation for each YAML document:
     finally:                      # requests whose answers do not matter, always made
     - DELETE /apis/.../{id}
 
-`{ns}` is a namespace of the conversation's own, `{id}` a name that nobody else uses; webhooks are at the URL
-`{hooks}` and are trusted by the caBundle `{ca}`.
+`{ns}` is the conversation's own namespace, `{id}` a unique name. The webhooks are at the URL `{hooks}`; the
+caBundle `{ca}` trusts them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = ["Conversation", "Step", "load", "load_all"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One exchange, or something done with a watch."""
+    """One exchange, or an action on a watch."""
 
     request: str = ""
     body: Any = None
@@ -70,12 +70,12 @@ class Step:
 
     @property
     def label(self) -> str:
-        """Of its answer, after its number."""
+        """Return the label of the step's answer, which follows its number."""
         return self.request or (f"read {self.read}" if self.read else f"asked {self.asked}")
 
     @property
     def is_recorded(self) -> bool:
-        """Whether it has an answer."""
+        """Return whether it has an answer."""
         return not (self.unrecorded or self.close or self.webhook)
 
 
@@ -93,22 +93,22 @@ class Conversation:
 
     @property
     def id(self) -> str:
-        """Of the test."""
+        """Return the test's id."""
         return f"{self.part.rpartition('/')[2]}: {self.name}"
 
     @property
     def labels(self) -> list[str]:
-        """Of the steps that are recorded."""
+        """Return the labels of the recorded steps."""
         return [f"{number}: {step.label}" for number, step in enumerate(self.steps, 1) if step.is_recorded]
 
 
 def load_all() -> list[Conversation]:
-    """Every conversation there is."""
+    """Load all conversations."""
     return [each for part in files("conversations") for each in load(part)]
 
 
 def load(part: str) -> list[Conversation]:
-    """Those of a file."""
+    """Load the conversations of a file."""
     found = []
     for document in load_cases(part):
         steps = tuple(_step(step) for step in document["steps"])

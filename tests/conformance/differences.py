@@ -35,9 +35,9 @@ KNOWN = [
 def complaints(
     where: str, found: Mapping[str, str], *, of_devcluster: bool, known: Sequence[Known] = KNOWN
 ) -> list[str]:
-    """What differs (by its path) and is not known to; and what no longer differs although it is known to.
+    """Return unknown differences (by their path), and known differences that are gone.
 
-    Only devcluster may differ: what the real server says is what was recorded, or is to be recorded anew.
+    Only devcluster may differ: a difference of the real server means a wrong or outdated recording.
     """
     paths = [each.path for each in known if each.where == where and of_devcluster]
     unknown = [

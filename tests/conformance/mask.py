@@ -36,15 +36,16 @@ REVISION = "deployment.kubernetes.io/revision"
 
 
 class Mask:
-    """One conversation's: what was the same stays the same, numbered in the order of appearance."""
+    """Mask of one conversation: equal values get equal numbers, in the order of appearance."""
 
     def __init__(
         self, names: dict[str, str], *, without_controllers: bool = False, unversioned: bool = False
     ) -> None:
-        """`names` are texts to replace, with what to put in their place.
+        """Create a mask; `names` maps texts to their replacements.
 
-        `without_controllers` leaves out what controllers write to workloads, whenever they do;
-        `unversioned` does not tell the versions of an object apart, of which they may write many.
+        `without_controllers` leaves out the controllers' writes to workloads, because their times vary.
+        `unversioned`
+        masks all versions of an object alike, because their number varies.
         """
         self._names = dict(names)
         self._uids: dict[str, str] = {}
@@ -53,7 +54,7 @@ class Mask:
         self._unversioned = unversioned
 
     def value(self, value: Any) -> Any:
-        """A JSON value, masked."""
+        """Mask a JSON value."""
         if isinstance(value, dict):
             return self._object(value)
         if isinstance(value, list):
@@ -63,7 +64,7 @@ class Mask:
         return value
 
     def text(self, text: str) -> str:
-        """A text, masked."""
+        """Mask a text."""
         for name, shown in self._names.items():
             text = text.replace(name, shown)
         text = UID.sub(lambda found: self._uid(found[0]), text)
@@ -75,7 +76,7 @@ class Mask:
         if self._without_controllers:
             value = _without_controllers(value)
         if fields := value.get("managedFields"):
-            # Entries are in the order of their times, of which those of one second are the same.
+            # The server sorts entries by time, in seconds; entries of the same second have no order.
             value = {**value, "managedFields": sorted(fields, key=_place)}
         masked = {self.text(key): self.value(each) for key, each in value.items()}
         version = value.get("resourceVersion")
@@ -115,7 +116,7 @@ def _cell(cell: Any) -> Any:
 
 
 def sort_causes(status: dict[str, Any]) -> None:
-    """The real server goes through maps in any order."""
+    """Sort the causes, because the real server iterates over maps in random order."""
     causes = (status.get("details") or {}).get("causes") or []
     if len(causes) > 1:
         causes.sort(key=lambda cause: (cause.get("field", ""), cause.get("message", "")))

@@ -27,7 +27,7 @@ from tests.support.webhook_server import WebhookServer
 __all__ = ["play"]
 
 TIMEOUT = 90.0
-# In seconds. A server closes what nobody uses after a minute and a half.
+# In seconds. A server closes idle connections after a minute and a half.
 IDLE = 30.0
 HEADERS = ("Warning", "Retry-After", "Allow")
 # Characters that a request line of the conversations may have as they are.
@@ -46,7 +46,7 @@ class _Got:
 
     @functools.cached_property
     def value(self) -> Any:
-        """Its JSON; None when it is none."""
+        """Return the body's JSON; None when it is invalid."""
         with contextlib.suppress(ValueError):
             return json.loads(self.text)
         return None
@@ -61,11 +61,11 @@ class _Webhooks(WebhookServer):
         self._reviews: dict[str, list[Answer]] = {}
 
     def asked(self, path: str) -> list[Answer]:
-        """What was asked at a path since this was last called."""
+        """Return the reviews that arrived at a path since the last call."""
         return self._reviews.pop(path, [])
 
     async def answer(self, path: str, review: Answer) -> web.Response:
-        """As the steps say, and first keep what was asked."""
+        """Record the review, and answer it as the steps say."""
         self._reviews.setdefault(path, []).append(review)
         told = self.answers.get(path, {})
         await asyncio.sleep(told.get("delay", 0))
@@ -75,7 +75,7 @@ class _Webhooks(WebhookServer):
         return await super().answer(path, review)
 
     def respond(self, path: str, asked: Answer) -> Answer:
-        """As the steps say, whatever was asked."""
+        """Return the response that the steps define, for any request."""
         told = self.answers.get(path, {})
         if "rename" in told:
             self.convert = functools.partial(_renamed, told)
@@ -87,10 +87,11 @@ class _Webhooks(WebhookServer):
 
 
 def _renamed(told: Answer, obj: Answer, wanted: str) -> Answer:
-    """The object in another version, as the steps say.
+    """Convert an object to another version, as the steps say.
 
-    What is to be renamed has in each version the name that `rename` says, in spec and status. A field that
-    only the version has which `carry` says rides in an annotation elsewhere.
+    `rename` gives a field's name in each version, in spec and status. `carry` gives the one version of a
+    field;
+    in other versions an annotation carries its value.
     """
     names, version = told["rename"], wanted.rpartition("/")[2]
     found = {**obj, "apiVersion": wanted}
@@ -176,7 +177,7 @@ class _Player:
             time.sleep(0.05)
         if got is None:
             return {"status": int(http.client.OK)}
-        # Only now: what was there on the way is a matter of time, and is not to be counted.
+        # Count uids and versions only now: those of earlier polls depend on timing.
         answer = self._masked(got)
         if step.unrecorded:
             assert answer["status"] < http.client.BAD_REQUEST, answer
@@ -194,7 +195,7 @@ class _Player:
         return all(_value(got.value, path) == self._filled(wanted) for path, wanted in step.until.items())
 
     def _exchange(self, step: Step) -> _Got | None:
-        """The answer; None for a watch that was opened."""
+        """Send the request; return the answer, or None for an opened watch."""
         connection, response = self._send(step)
         if step.open and response.status == http.client.OK:
             self._watches[step.open] = connection, response
@@ -285,14 +286,14 @@ class _Player:
 
 
 def _is_periodic(event: Any) -> bool:
-    """Whether it is one of the bookmarks that come when the server sees fit."""
+    """Return whether it is one of the bookmarks that come when the server sees fit."""
     if not isinstance(event, dict) or event["type"] != "BOOKMARK":
         return False
     return not event["object"]["metadata"].get("annotations")
 
 
 def _value(value: Any, path: str) -> Any:
-    """The value at `a.b.0.c`; None where the path leads nowhere."""
+    """Return the value at `a.b.0.c`; None where the path does not exist."""
     for part in path.split("."):
         if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
             value = value[int(part)]

@@ -42,7 +42,7 @@ def test_demo_ends_by_itself_when_everything_is_ready(tmp_path: Path):
     old, new = "v1alpha1 type dog 2015-06-30T00:00:00Z", "v1beta1 species dog 2015-06-30"
     assert f"pet/pet-old: converted: {old} -> {new}" in done.stdout
     assert "pet/pet-old: ready  Ready=True" in done.stdout
-    assert "KUBECONFIG" not in done.stdout  # what has ended answers no commands
+    assert "KUBECONFIG" not in done.stdout  # a stopped demo serves no commands
     assert done.stdout.rstrip().endswith("make demo: everything became ready.")
     assert done.stderr == ""
 
@@ -114,12 +114,12 @@ def test_demo_stops_when_the_terminal_closes_and_at_once_on_a_second_signal(tmp_
             int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         ]
         assert len(programs) == 2
-        for pid in programs:  # so that they would keep it waiting
+        for pid in programs:  # so that the demo has to wait for them
             os.kill(pid, signal.SIGSTOP)
         process.send_signal(signal.SIGHUP)
         read_until(process.stdout, "stopping the manager")
         process.send_signal(signal.SIGINT)
-        # One of them alone would have kept it for longer.
+        # A single one would have kept it for longer.
         rest, _ = process.communicate(timeout=STOP_WITHIN)
         assert process.returncode == 0
         assert rest.rstrip().endswith("make demo: stopped.")
@@ -145,7 +145,7 @@ def test_demo_shows_a_live_view_on_a_terminal(tmp_path: Path):
         while True:
             try:
                 piece = os.read(leader, 65536)
-            except OSError:  # what Linux says at the end of a terminal
+            except OSError:  # Linux reports the end of a terminal so
                 break
             if not piece:
                 break
@@ -156,7 +156,7 @@ def test_demo_shows_a_live_view_on_a_terminal(tmp_path: Path):
         os.close(leader)
     text = shown.decode()
     assert "\x1b[H" in text
-    # What was drawn last stays.
+    # The last drawing stays on the screen.
     seen = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text.rpartition("\x1b[?1049l")[2])
     assert above_events(seen) == above_events(of_the_readme("$ kubectl scale"))
     assert "Available" in seen.partition("Events")[2]
@@ -165,7 +165,7 @@ def test_demo_shows_a_live_view_on_a_terminal(tmp_path: Path):
 
 
 def of_the_readme(typed: str) -> str:
-    """What the README's picture shows when this is typed beside it."""
+    """Return the README's picture of the output for this command."""
     text = PICTURE.read_text()
     groups = ElementTree.fromstring(text).findall("{*}g")
     spans = [
@@ -187,13 +187,13 @@ def of_the_readme(typed: str) -> str:
 
 
 def above_events(text: str) -> list[str]:
-    """The lines above the Events, without the store's identifiers, which are others each time."""
+    """Return the lines above the Events, without the store's identifiers, which vary."""
     above = text[text.index("Custom resources") : text.index("Events   ")]
     return [re.sub(r"ID [-0-9a-f]+", "ID", line.rstrip()) for line in above.splitlines()]
 
 
 def read_until(stream: IO[str], wanted: str) -> str:
-    """The lines up to the one with `wanted` in it."""
+    """Return the lines up to the one that contains `wanted`."""
     deadline = time.monotonic() + WITHIN
     told = ""
     while wanted not in told:

@@ -57,7 +57,7 @@ def _inventory() -> set[str]:
 
 @pytest.fixture(scope="session")
 def inventory() -> set[str]:
-    """The objects in the cluster before the deployment."""
+    """Return the objects in the cluster before the deployment."""
     if reason := why_not(os.environ.get("KUBECONFIG")):
         pytest.skip(reason)
     return _inventory()
@@ -65,13 +65,13 @@ def inventory() -> set[str]:
 
 @pytest.fixture(scope="session")
 def leftovers(inventory: set[str]) -> Callable[[], set[str]]:
-    """A function that returns the objects that came since the inventory."""
+    """Return a function that returns the objects created since the inventory."""
     return lambda: _inventory() - inventory
 
 
 @pytest.fixture(scope="session")
 def deployed(inventory: set[str]) -> Iterator[None]:
-    """The product, deployed as README.md says, with a client pod; removed at the end unless KEEP is set."""
+    """Deploy the product as README.md says, with a client pod; remove it at the end unless KEEP is set."""
     ours = [each for each in inventory if "operator-manager" in each or ".example.com" in each]
     assert not ours, (
         f"the cluster is in use: it has {ours[0]}; make undeploy removes everything, objects included"
@@ -104,7 +104,7 @@ def remove() -> None:
 
 
 def client_pod() -> dict[str, Any]:
-    """A pod that does nothing, in which programs can be started."""
+    """Return an idle pod, in which tests can start programs."""
     security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     container = {
         "name": "python",
@@ -122,14 +122,14 @@ def client_pod() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def samples(deployed: None) -> None:
-    """The samples, applied."""
+    """Apply the samples."""
     say("$ kubectl apply -k config/samples")
     kubectl("apply", "--kustomize=config/samples")
 
 
 @contextlib.contextmanager
 def chromium(*flags: str) -> Iterator[Page]:
-    """A page of a Chromium with a profile of its own."""
+    """Open a page of a Chromium with its own profile."""
     assert _CHROMIUM, "there is no chromium on this machine"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=[*_FLAGS, *flags])

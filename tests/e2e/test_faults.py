@@ -58,7 +58,7 @@ SMALL = {
 
 @pytest.fixture(scope="module", autouse=True)
 def console(deployed: None) -> Iterator[None]:
-    """The console in the manager's pod, and an account that may see all that it shows."""
+    """Deploy the console in the manager's pod, and an account that may see all of the console."""
     deploy("console")
     apply(
         SMALL, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}}, namespace=FAULTS
@@ -71,7 +71,7 @@ def console(deployed: None) -> Iterator[None]:
 
 @pytest.fixture
 def asked(tmp_path: Path) -> Iterator[tuple[str, ...]]:
-    """Flags of `explain` by which it asks the manager in the cluster."""
+    """Return the flags with which `explain` asks the manager in the cluster."""
     configuration = get("validatingwebhookconfiguration", "operator-manager-validating-webhook-configuration")
     authority, token = tmp_path / "ca.crt", tmp_path / "token"
     authority.write_bytes(base64.b64decode(configuration["webhooks"][0]["clientConfig"]["caBundle"]))
@@ -245,7 +245,7 @@ def test_node_without_room_is_told_until_there_is_some(asked: tuple[str, ...]):
 
 
 def _filler(node: dict[str, Any]) -> dict[str, Any]:
-    """A pod that leaves room for one and a half Memcached pods on a node."""
+    """Return a pod that leaves room for one and a half Memcached pods on a node."""
     name = node["metadata"]["name"]
     taken = 0
     for pod in get("pods", "--all-namespaces", f"--field-selector=spec.nodeName={name}"):

@@ -1,4 +1,4 @@
-"""What is fed to the targets: good input with something wrong in it, and what is out of all proportion."""
+"""Inputs of the fuzz targets: valid input with errors in it, and input of extreme size or depth."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ _ODD = (
 
 @functools.cache  # hypothesis looks at each strategy when it is first drawn from, which takes longer
 def bombs(most: int = 30_000) -> st.SearchStrategy[bytes]:
-    """The same, over and over."""
+    """Return a strategy for repetitions of one token."""
     return st.builds(
         lambda token, times, end: token * min(times, most) + end,
         st.sampled_from(_TOKENS),
@@ -108,13 +108,13 @@ def bombs(most: int = 30_000) -> st.SearchStrategy[bytes]:
 
 @functools.cache
 def pieces(most: int) -> st.SearchStrategy[bytes]:
-    """What may stand in the place of a few bytes."""
+    """Return a strategy for replacements of a few bytes."""
     return st.one_of(st.binary(max_size=8), st.sampled_from(_TOKENS), bombs(most))
 
 
 @st.composite
 def mutated(draw: st.DrawFn, originals: Sequence[bytes], most: int = 30_000) -> bytes:
-    """One of the originals, of which up to three places are overwritten."""
+    """Draw one of the originals, with up to three places overwritten."""
     data = draw(st.sampled_from(originals))
     for _ in range(draw(st.integers(0, 3))):
         start = draw(st.integers(0, len(data)))
@@ -146,7 +146,7 @@ def values() -> st.SearchStrategy[Any]:
         leaves,
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
         max_leaves=6,
-    ).map(copy.deepcopy)  # what is drawn may be changed further
+    ).map(copy.deepcopy)  # a later mutation may change the drawn value
 
 
 _NAMES = st.sampled_from(["metadata", "spec", "kind", "name", ""]) | st.text(max_size=5)
@@ -154,7 +154,7 @@ _NAMES = st.sampled_from(["metadata", "spec", "kind", "name", ""]) | st.text(max
 
 @st.composite
 def odd(draw: st.DrawFn, originals: Sequence[Any]) -> Any:
-    """One of the originals, with up to three values in it exchanged, added or taken away."""
+    """Draw one of the originals, with up to three values exchanged, added or removed."""
     document = copy.deepcopy(draw(st.sampled_from(originals)))
     for _ in range(draw(st.integers(0, 3))):
         places = list(_places(document))
@@ -172,13 +172,13 @@ def odd(draw: st.DrawFn, originals: Sequence[Any]) -> Any:
 
 
 def odd_json(originals: Sequence[Any]) -> st.SearchStrategy[bytes]:
-    """The same as JSON; also with bytes of it overwritten."""
+    """Return a strategy for odd documents as JSON, some with overwritten bytes."""
     written = [orjson.dumps(each) for each in originals]
     return st.one_of(odd(originals).map(dumped), mutated(written))
 
 
 def dumped(document: Any) -> bytes:
-    """As JSON."""
+    """Encode a document as JSON."""
     try:
         written = orjson.dumps(document)
     except TypeError:  # half a surrogate pair

@@ -1,4 +1,4 @@
-"""Everything that reads what others have written: whatever that is, only the declared errors come out."""
+"""Fuzz targets: all functions that parse foreign input; they may raise only their declared errors."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def run(name: str, *, examples: int, number: int) -> None:
         trying(seed(number)(given(**strategies)(bounded)))()
 
 
-# What an API server sends.
+# Data from an API server.
 
 STATUS = {
     "kind": "Status",
@@ -178,7 +178,7 @@ class Line(asyncio.Transport):
     _closed = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """It goes nowhere."""
+        """Discard the data."""
 
     def is_closing(self) -> bool:
         return self._closed
@@ -354,7 +354,7 @@ def tokens(token: str) -> None:
     assert has_expired(token) in {True, False}
 
 
-# What is in files and flags.
+# Files and flags.
 
 USER = {
     "token": "t",
@@ -394,7 +394,7 @@ KUBECONFIGS = [
 
 
 def yaml_of(document: Any) -> bytes:
-    """As a person might have written it."""
+    """Encode a document as YAML in a person's style."""
     with suppress(yaml.YAMLError):
         return yaml.safe_dump(document, allow_unicode=True).encode("utf-8", "replace")
     return b""
@@ -486,7 +486,7 @@ def selectors(text: str) -> None:
         selector.matches({"app": "web"})
 
 
-# What anybody sends to a webhook, and what goes back.
+# Requests to webhooks, and the answers.
 
 METADATA = {"name": "x", "namespace": "team", "uid": "1", "labels": {"a": "b"}}
 PET = {
@@ -504,7 +504,7 @@ SPECS: dict[str, Any] = {
 
 
 def review_of(admission: Admission[Any], operation: str) -> dict[str, Any]:
-    """One that the API server might ask for."""
+    """Return an admission review that the API server might send."""
     gvk = admission.kind.gvk
     kind = {"group": gvk.group, "version": gvk.version, "kind": gvk.kind}
     new = {"apiVersion": gvk.api_version, "kind": gvk.kind, "metadata": METADATA, "spec": SPECS[gvk.kind]}
@@ -542,7 +542,7 @@ def admission_reviews(endpoint: AdmissionEndpoint, body: bytes) -> None:
 
 
 def conversion_review(version: str, *specs: dict[str, Any], to: str) -> dict[str, Any]:
-    """One that the API server might ask for."""
+    """Return a conversion review that the API server might send."""
     group = "petstore.example.com"
     pets = [
         {
@@ -584,7 +584,7 @@ def patches(before: Any, after: Any) -> None:
     merge_diff(before, after)
 
 
-# What `explain` and the console's pages look at: kinds of other groups may have no schema at all.
+# Objects for `explain` and the console's pages: foreign kinds may have no schema at all.
 
 CONDITION = {
     "type": "Ready",
@@ -781,7 +781,7 @@ def last_changes(before: Any, after: Any) -> None:
     assert all(isinstance(text, str) for field in found for text in field)
 
 
-# What anybody sends to our servers.
+# Requests to our servers.
 
 REQUESTS = [
     b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -793,7 +793,7 @@ REQUESTS = [
 
 
 class Errors(logging.Handler):
-    """What libraries log as errors while it is entered."""
+    """Recorder of the errors that libraries log within the block."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

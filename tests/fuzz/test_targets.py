@@ -13,7 +13,7 @@ from tests.fuzz.targets import TARGETS, run
 
 @pytest.fixture(autouse=True)
 async def grpc_stays():
-    """Keep gRPC's thread, whose end is waited for by whoever lets go of it last."""
+    """Keep gRPC's thread alive, because its last user has to wait for its end."""
     grpc.aio.init_grpc_aio()
     yield
     grpc.aio.shutdown_grpc_aio()

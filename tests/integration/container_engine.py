@@ -19,7 +19,7 @@ from tests.support import ROOT, makefile
 from tests.support.dockerfile import Dockerfile
 
 TOOLS = ("docker", "podman")
-# As a pod has it: no root, no capabilities, nothing to write to but /tmp.
+# The restrictions of our pods: no root, no capabilities, read-only except for /tmp.
 CONFINED = (
     "--read-only",
     "--tmpfs=/tmp",
@@ -41,7 +41,7 @@ class ContainerEngine:
 
     @classmethod
     def find(cls) -> ContainerEngine:
-        """The one that CONTAINER_TOOL names, or the first that answers; skips the test where none does."""
+        """Return CONTAINER_TOOL's engine, or the first that answers; skip the test without one."""
         if sys.platform != "linux":
             pytest.skip("the engine's machine is another one, which does not see the ports of this one")
         given = os.environ.get("CONTAINER_TOOL")
@@ -54,7 +54,7 @@ class ContainerEngine:
         pytest.skip(f"no container engine answers ({'; '.join(reasons)})")
 
     def image(self, name: str) -> str:
-        """What the image of that name is called here."""
+        """Return the test's tag for the image of that name."""
         return f"{name}-test:{self._tag}"
 
     def make(self, *arguments: str) -> None:
@@ -86,16 +86,16 @@ class ContainerEngine:
         return done.stdout
 
     def settings(self, image: str) -> dict[str, Any]:
-        """The settings in the image: its user, labels, entry point and so on."""
+        """Return the settings in the image: its user, labels, entry point and so on."""
         (found,) = json.loads(self.call("image", "inspect", image))
         settings: dict[str, Any] = found["Config"]
         return settings
 
     @contextlib.contextmanager
     def container(self, image: str, *, visible: Sequence[Path] = ()) -> Iterator[tuple[str, list[str]]]:
-        """A name, and the command that runs a container of that name; arguments for the program may follow.
+        """Yield a container name, and the command that runs it; arguments for the program may follow.
 
-        It has the network of this machine, and sees the folders `visible` under the paths they have here.
+        It has the network of this machine, and sees the folders `visible` under their paths on this machine.
         """
         name = f"operator-manager-test-{secrets.token_hex(4)}"
         # `z`: also where SELinux keeps containers from the files of others.
@@ -109,7 +109,7 @@ class ContainerEngine:
             subprocess.run([self.tool, "rm", "--force", name], capture_output=True, check=False, timeout=60)
 
     def remove_images(self, *names: str) -> None:
-        """Those of these names that were built."""
+        """Remove those of these images that the test has built."""
         for name in names:
             subprocess.run(
                 [self.tool, "image", "rm", "--force", self.image(name)],
@@ -127,7 +127,7 @@ def _why_not(tool: str) -> str | None:
 
 
 def _base_image(tool: str) -> str:
-    """The base of our images: that of the Dockerfile, or the one that PYTHON_IMAGE names, as for make."""
+    """Return our images' base: PYTHON_IMAGE as in the Makefile, or the base in the Dockerfile."""
     base = os.environ.get("PYTHON_IMAGE") or Dockerfile.read().stages["build"].base
     problem: str | None = None
     for command, within in (("inspect", ANSWERS_WITHIN), ("pull", PULLED_WITHIN)):
@@ -138,7 +138,7 @@ def _base_image(tool: str) -> str:
 
 
 def _asked(command: list[str], *, within: float) -> str | None:
-    """What is wrong, in a line, with what the engine answers to this command; None when nothing is."""
+    """Run an engine command; return its failure as one line, or None when it succeeds."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=within)
     except subprocess.TimeoutExpired:

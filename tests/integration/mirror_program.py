@@ -28,7 +28,7 @@ class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
 
 
 class MirrorOperator(Operator[Foo]):
-    """Notes each Foo in a ConfigMap."""
+    """Operator that notes each Foo in a ConfigMap."""
 
     name = "mirror"
     owns = (ConfigMap,)

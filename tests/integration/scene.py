@@ -38,7 +38,7 @@ MOST_TASKS = 40
 
 @dataclasses.dataclass(frozen=True)
 class Resources:
-    """What a process can forget to give back, and what is seen of it from outside."""
+    """Resources of a process that it can leak, measured from outside."""
 
     tasks: float
     files: int
@@ -46,9 +46,9 @@ class Resources:
 
 
 class Scene:
-    """What a test does and sees from outside, past the proxy; the manager is behind it.
+    """Actions and observations of a test from outside, past the proxy; the manager is behind the proxy.
 
-    Sizes are Memcacheds by name. No garbage collector is needed: `assert_settled` does its work.
+    Keyword arguments are sizes of Memcacheds by name. `assert_settled` does the work of a garbage collector.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Scene:
         self.proxy = proxy
         self.manager = manager
 
-    # What a user does.
+    # Actions of a user.
 
     def create(self, **sizes: int) -> None:
         """Make Memcacheds of these names and sizes."""
@@ -78,14 +78,14 @@ class Scene:
         """Delete a Deployment."""
         self.plane.api.delete(deployment_path(self.namespace, name))
 
-    # What becomes of it.
+    # Results of the actions.
 
     def memcacheds(self) -> dict[str, dict[str, Any]]:
-        """All there are, by name."""
+        """Return all Memcacheds by name."""
         return _by_name(self.plane.api.get(memcached_path(self.namespace)))
 
     def deployments(self) -> dict[str, dict[str, Any]]:
-        """All there are, by name."""
+        """Return all Deployments by name."""
         return _by_name(self.plane.api.get(deployment_path(self.namespace)))
 
     def settle(self, *, within: float = SETTLED_WITHIN, **sizes: int) -> None:
@@ -94,7 +94,7 @@ class Scene:
         eventually(lambda: self._assert_no_ghosts(len(sizes)), within=within)
 
     def assert_settled(self, **sizes: int) -> None:
-        """There are exactly these Memcacheds on the server, and everything is as they ask."""
+        """Assert that exactly these Memcacheds exist, and that everything matches their specs."""
         memcacheds = self.memcacheds()
         self._collect_garbage(memcacheds)
         deployments = self.deployments()
@@ -120,27 +120,27 @@ class Scene:
             if owners and not owners & living:
                 self.delete_deployment(name)
 
-    # What it costs.
+    # Costs of the actions.
 
     def tried(self) -> float:
-        """How many requests the manager has sent, whether or not there was anybody to answer."""
+        """Return how many requests the manager has sent, whether or not there was anybody to answer."""
         return self.manager.metrics().value("rest_client_requests_total")
 
     def failed(self) -> float:
-        """How many of them did not succeed."""
+        """Return how many of them did not succeed."""
         samples = self.manager.metrics().select("rest_client_requests_total")
         return sum(sample.value for sample in samples if not sample.labels["code"].startswith("2"))
 
     @contextlib.contextmanager
     def bounded(self, *, objects: int, watches: int = 3) -> Iterator[None]:
-        """Within this block, in which nothing works, nobody keeps the server busy with trying."""
+        """Assert that the manager retries at a bounded rate within this block, in which its requests fail."""
         before = self.tried()
         yield
         tried = self.tried() - before
         assert tried <= objects * TRIES_PER_OBJECT + watches * TRIES_PER_WATCH
 
     def restarts(self, kind: str, reason: str) -> float:
-        """How often the watch of a kind ended for that reason."""
+        """Return how often the watch of a kind ended for that reason."""
         return self.manager.metrics().value("operator_manager_watch_restarts_total", kind=kind, reason=reason)
 
     def wait_failed(self, times: int) -> None:
@@ -149,7 +149,7 @@ class Scene:
         eventually(lambda: self.failed() >= before + times)
 
     def resources(self) -> Resources:
-        """What the manager's process holds now."""
+        """Return the resources that the manager's process holds now."""
         process = Path("/proc", str(self.manager.process.pid))
         return Resources(
             tasks=self.manager.metrics().value("operator_manager_event_loop_tasks"),
@@ -158,7 +158,7 @@ class Scene:
         )
 
     def assert_unspoilt(self, before: Resources) -> None:
-        """It holds no more than it should, and stops in good order, with nothing said of forgotten tasks."""
+        """Assert that the manager holds no excess resources, stops cleanly, and logs no forgotten task."""
 
         def no_more() -> None:
             now = self.resources()
@@ -175,7 +175,7 @@ class Scene:
 
 @contextlib.contextmanager
 def on_stage(plane: ControlPlane, folder: Path) -> Iterator[Scene]:
-    """A scene in a new namespace; at its end the manager has to stop well, unless the test failed."""
+    """Create a scene in a new namespace; stop the manager cleanly at the end, unless the test failed."""
     name = f"scene-{secrets.token_hex(4)}"
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     with (

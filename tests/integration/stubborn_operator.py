@@ -38,7 +38,7 @@ async def _write_for_ever(ctx: Context, namespace: str) -> None:
 
 
 class StubbornOperator(Operator[Foo]):
-    """Does not end."""
+    """Operator whose work ignores cancellation."""
 
     async def reconcile(self, foo: Foo, ctx: Context) -> None:
         _log.info(STUCK, how=foo.spec.name)

@@ -1,4 +1,4 @@
-"""What the webhooks of the operators say, as a person with kubectl sees it."""
+"""Answers of the operators' webhooks, as a kubectl user sees them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNREACHABLE = ("", "ann", "Ann <ann@example.com>", "a..n@example.com", f"{'a' * 
 def asked(
     module_control_plane: StartControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
-    """An API server that asks a manager, which runs none of the operators that have rules."""
+    """Start an API server with webhooks of a manager that runs none of the operators with rules."""
     plane = module_control_plane(parts=BARE, crds=True)
     with webhook_manager(plane, tmp_path_factory.mktemp("manager"), "--controllers=mysrv"):
         yield plane
@@ -38,7 +38,7 @@ def asked(
 
 @pytest.fixture
 def person(asked: ControlPlane) -> Person:
-    """With a namespace of their own."""
+    """Return a user with their own namespace."""
     name = f"test-{secrets.token_hex(4)}"
     create_namespace(asked, name)
     return Person(asked, name)

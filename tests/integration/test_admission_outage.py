@@ -27,14 +27,14 @@ def plane(own_control_plane: StartControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def manager(plane: ControlPlane, tmp_path: Path) -> Iterator[ManagerProcess]:
-    """It runs no operator that has webhooks, which are served all the same."""
+    """Run a manager whose operators have no webhooks; it serves the webhooks all the same."""
     with webhook_manager(plane, tmp_path / "manager", "--controllers=mysrv") as manager:
         yield manager
 
 
 @pytest.fixture
 def person(plane: ControlPlane, manager: ManagerProcess) -> Person:
-    """Who has made one object of each kind while all was well."""
+    """Return a user who has created one object of each kind before the outage."""
     person = Person(plane, "default")
     for each in (beta("thor"), memcached("m", size=1), memcached("down", size=0)):
         person.can("create", given=each)
@@ -47,22 +47,22 @@ def test_writes_are_refused_and_reads_go_on_until_the_manager_is_back(
     plane: ControlPlane, manager: ManagerProcess, person: Person
 ):
     manager.kill()
-    # A refusal names the webhook and says that nobody answers; the object is not to blame.
+    # A refusal names the webhook and says that it does not answer; it does not blame the object.
     for pet in (beta("tron"), beta("x", birthday="2999-01-01")):
         said = person.cannot("create", given=pet)
         assert 'failed calling webhook "mpet-v1beta1.kb.io"' in said
         assert REFUSED in said
-    # What only warns holds nobody up.
+    # A webhook that only warns does not block writes.
     person.can("create", given=memcached("n", size=5000))
     person.can("create", given=wordpress("other"))
-    # Nothing but the other version of a Pet needs anybody for being read, and a status needs nobody either.
+    # Only reads of a Pet in the other version need the webhook; writes of a status do not.
     assert person.reads(BETA, "thor")["spec"] == beta("thor")["spec"]
     assert person.sees(MEMCACHEDS) == ["down", "m", "n"]
     person.can("patch", BETA, "thor", "--subresource=status", "--type=merge", "-p", '{"status": {"id": "1"}}')
     said = person.cannot("get", ALPHA, "thor")
     assert "conversion webhook" in said
     assert REFUSED in said
-    # Operations for which there is no function ask nobody: what no rule is about goes on.
+    # Operations without a webhook rule go on.
     person.can("label", "wordpress", "blog", "seen=today")
     person.can("delete", BETA, "thor")
     person.can("delete", "memcached", "down")

@@ -1,4 +1,4 @@
-"""What the manager's token is refused although RBAC grants it: every way to more rights that is known."""
+"""Admission policies for the manager's token: they refuse every known escalation that RBAC grants."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CONFIGURATION = (
     "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/"
     "operator-manager-mutating-webhook-configuration"
 )
-# All that has to do with rights, and what they are on.
+# All kinds that concern rights, and the kinds that they refer to.
 KINDS = {
     *("Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
     *("CustomResourceDefinition", "MutatingWebhookConfiguration"),
@@ -59,7 +59,7 @@ class Write(NamedTuple):
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
-    """Where everything is installed that gives the manager rights, or takes them."""
+    """Install everything that grants or limits the manager's rights."""
     plane = module_control_plane(parts=(*BARE, "controllers")).require(Feature.ADMISSION_POLICIES)
     plane.api.apply(each for each in manifests() if each["kind"] in KINDS)
     plane.api.apply(right_to_delete())
@@ -72,7 +72,7 @@ def plane(module_control_plane: StartControlPlane) -> ControlPlane:
 
 
 def right_to_delete() -> list[Any]:
-    """What is installed where owner references take that right, for the account as it is called here."""
+    """Return the installed role and binding that grant the right, renamed for this test's account."""
     role, binding = sorted(copy.deepcopy(manifests("owner-references")), key=lambda each: str(each["kind"]))
     for subject in binding["subjects"]:
         subject.update(name="operator-manager-controller-manager", namespace=SYSTEM)
@@ -80,7 +80,7 @@ def right_to_delete() -> list[Any]:
 
 
 def others_of_several() -> list[Any]:
-    """Accounts of operators by themselves: of foo, which keeps the certificate, and of wordpress."""
+    """Return the accounts of single operators: foo, which holds the certificate, and wordpress."""
     found = manifests("per-operator")
     accounts = [
         each
@@ -93,19 +93,19 @@ def others_of_several() -> list[Any]:
         if each["kind"] == "RoleBinding"
         and each["metadata"]["name"].endswith("webhook-certificate-rolebinding")
     ]
-    # Beside that of the one account for all.
+    # A second account beside the shared one.
     keeper["metadata"]["name"] += "-foo"
     return [*accounts, keeper]
 
 
 @pytest.fixture(scope="module")
 def thief(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiAccess]:
-    """Somebody who has the token of the manager."""
+    """Return API access with the manager's stolen token."""
     credentials = plane.credentials_of(SYSTEM, "operator-manager-controller-manager")
     access = ApiAccess(credentials, scratch=tmp_path_factory.mktemp("thief"))
 
     def is_held() -> bool:
-        """A policy takes the server a moment to learn of."""
+        """Return whether the API server enforces the policies, which takes a moment."""
         try:
             ESCALATIONS["a privileged container"].by(access)
         except ApiFailure as failure:
@@ -118,7 +118,7 @@ def thief(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def site() -> dict[str, Any]:
-    """The Deployment of a site, as the operator makes it."""
+    """Return a site's Deployment as the operator writes it."""
     wanted = Wordpress.model_validate(
         {"metadata": {"name": "blog", "namespace": PLACE}, "spec": {"sqlrootpassword": "secret"}}
     )
@@ -129,7 +129,7 @@ def site() -> dict[str, Any]:
 
 
 def deployed(**pod: Any) -> Write:
-    """A Deployment whose pods have these fields as well, or these of a container under `container`."""
+    """Return a Deployment whose pods have these extra fields; `container` has extra fields of a container."""
     deployment = copy.deepcopy(site())
     template = deployment["spec"]["template"]["spec"]
     container = pod.pop("container", {})
@@ -141,14 +141,14 @@ def deployed(**pod: Any) -> Write:
 
 
 def templated(**metadata: Any) -> Write:
-    """A Deployment whose pods have this metadata as well."""
+    """Return a Deployment whose pods have this extra metadata."""
     write = deployed()
     write.body["spec"]["template"]["metadata"].update(metadata)
     return write
 
 
 def certificate(name: str, **fields: Any) -> Write:
-    """A Secret of the manager's namespace, as that of the webhooks is."""
+    """Return a TLS Secret in the manager's namespace, like the webhooks' Secret."""
     return made(
         "secrets",
         SYSTEM,
@@ -160,7 +160,7 @@ def certificate(name: str, **fields: Any) -> Write:
 
 
 def labelled(labels: dict[str, str], name: str = "blog") -> Write:
-    """A Deployment whose pods have these labels as well."""
+    """Return a Deployment whose pods have these extra labels."""
     write = deployed()
     write.body["metadata"]["name"] = name
     spec = write.body["spec"]
@@ -171,7 +171,7 @@ def labelled(labels: dict[str, str], name: str = "blog") -> Write:
 
 
 def selecting(selector: Any, **labels: str) -> Write:
-    """A Deployment that takes for its own what has these labels, and whose pods have them."""
+    """Return a Deployment with this selector, whose pods have these labels."""
     write = deployed()
     write.body["spec"]["selector"] = selector
     write.body["spec"]["template"]["metadata"]["labels"] = labels
@@ -179,7 +179,7 @@ def selecting(selector: Any, **labels: str) -> Write:
 
 
 def made(plural: str, namespace: str = PLACE, /, *, metadata: Any = None, **fields: Any) -> Write:
-    """An object of the core group, with the operators' label."""
+    """Return an object of the core group, with the operators' label."""
     body = {"metadata": {"name": "made", "labels": LABELS, **(metadata or {})}, **fields}
     return Write("POST", object_path("v1", namespace, plural), body)
 
@@ -227,7 +227,7 @@ CERTIFICATE = "operator-manager-webhook-server-cert"
 PASSWORDS = {"data": {"password": "cGFzcw==", "root-password": "cGFzcw=="}}
 ELSEWHERE = {"name": "elsewhere", "namespace": PLACE, "path": "/", "port": 443}
 
-# Of others, and of the operators.
+# Objects of others, and of the operators.
 THERE = (
     Write(
         "POST",
@@ -593,7 +593,7 @@ def test_policy_admits_certificate_writes_only_from_the_webhooks_account(
 
 
 def test_policy_does_not_cover_rules_of_webhook_configurations(thief: ApiAccess):
-    # What docs/security.md says of it is to be taken back on the day on which this fails.
+    # If this fails one day, change the claim in docs/security.md.
     rules = [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}]
     change = [{"op": "replace", "path": "/webhooks/0/rules", "value": rules}]
     Write("PATCH", CONFIGURATION, change, "application/json-patch+json").by(thief)

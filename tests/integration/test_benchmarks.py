@@ -40,7 +40,7 @@ PEERS = (*OURS, *BARE)
 
 
 def run_suite(*parts: str) -> Results:
-    """One round."""
+    """Run one round of these parts."""
     lacks = {peer.name: dict(peer.lacks) for peer in PEERS}
     run = made_run(*lacks, rounds=1, lacks=lacks, sizes=SIZES.as_json())
     results = Results.begin(run, parts)

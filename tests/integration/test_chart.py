@@ -116,7 +116,7 @@ def test_chart_takes_over_make_install_upgrades_with_all_values_and_uninstalls(
     )
     strictly = ("--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "--filename=-")
     accepted = plane.kubectl("apply", *strictly, stdin=rendered)
-    # What kubectl wrote beside the definitions, when it was the one that applied them, stays.
+    # kubectl's annotations stay if kubectl applied the definitions.
     assert [line for line in accepted.stderr.splitlines() if "last-applied-configuration" not in line] == []
     done(helm(plane, "upgrade", RELEASE, chart, place[0], f"--values={values}"))
     eventually(lambda: is_there(plane, MANAGER, 2))

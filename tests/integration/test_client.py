@@ -39,7 +39,7 @@ class ConfigMap(Resource, group="", version="v1", plural="configmaps"):
 
 
 class Secret(Resource, group="", version="v1", plural="secrets"):
-    """A kind that nobody watches here, unless a test does."""
+    """Model of a kind that only some tests watch."""
 
     type: str = "Opaque"
 
@@ -54,7 +54,7 @@ class Bench:
         self.namespace = namespace
 
     def writes(self) -> int:
-        """How many requests other than GET were sent so far."""
+        """Return how many requests other than GET were sent so far."""
         family = next(iter(self.metrics.rest_requests.collect()))
         counted = [each for each in family.samples if each.name.endswith("_total")]
         return int(sum(each.value for each in counted if each.labels["method"] != "GET"))
@@ -291,7 +291,7 @@ async def test_client_delete_and_status_patch_of_replaced_object_raise_conflict(
 
 
 def condition(kind: str, message: str = "") -> Condition:
-    """A condition as some controller sets it; the server spells some characters in its own way."""
+    """Return a condition with characters that the server encodes differently."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     text = f'{message} <&> "é\u2028\\'
     return Condition(type=kind, status="True", reason="Seen", message=text, last_transition_time=now)
@@ -329,7 +329,7 @@ async def test_status_patch_keeps_conditions_written_by_others(bench: Bench, crd
     ]
     assert live.status.nodes == []
 
-    # Others' fields stay too, and so does what they have changed of their own conditions.
+    # Foreign fields stay too, and so do foreign changes of foreign conditions.
     replicas = live.model_copy(deep=True)
     replicas.status.replicas = 7
     replicas.status.conditions[0] = condition("Backup", "2")
@@ -536,7 +536,7 @@ async def test_string_data_is_sent_by_every_write(bench: Bench):
     assert (stored.value("a"), stored.value("b")) == (b"2", b"4")
 
 
-# What POST alone would take, and the field that is named.
+# Values that only POST accepts, and the field in the error.
 UNAPPLICABLE: list[tuple[dict[str, Any], str]] = [
     ({"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}, "env"),
     ({"ports": [{"containerPort": 1, "name": "a"}, {"containerPort": 1, "name": "b"}]}, "ports"),

@@ -1,4 +1,4 @@
-"""What a person gets to read who calls the program wrongly, or calls it where it cannot work."""
+"""Messages for users who call the program wrongly, or where it cannot work."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ FAILED = 1
 
 @pytest.fixture
 def taken() -> Iterator[str]:
-    """An address that somebody else listens on."""
+    """Yield an address that another socket listens on."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
 
 def last_word(done: subprocess.CompletedProcess[str]) -> str:
-    """The message of its last line, the only one that tells of an error."""
+    """Return the message of the last line, which must be the only error."""
     assert done.returncode == FAILED, done.stderr
     assert "Traceback" not in done.stderr
     lines = [json.loads(line) for line in done.stderr.splitlines()]

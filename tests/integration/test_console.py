@@ -1,4 +1,4 @@
-"""The console in a real browser: what a person sees who has never seen it."""
+"""The console in a real browser, as a first-time user sees it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Visit:
         self.page.get_by_text(re.compile(text)).first.wait_for()
 
     def is_accessible(self, name: str) -> None:
-        """In light and in dark, and on a phone. Leaves pictures, too."""
+        """Check accessibility in light and dark mode, and on a phone; save screenshots."""
         for scheme in ("dark", "light"):
             self.page.emulate_media(color_scheme=scheme)
             self.page.screenshot(path=self._folder / f"{name}-{scheme}.png", full_page=True)
@@ -202,7 +202,7 @@ def may(plane: ControlPlane, namespace: str, account: str) -> str:
 
 
 def installed(plane: ControlPlane, namespace: str, folder: Path) -> Path:
-    """Have two pods there, of which the first is the manager's; answers where its certificate is."""
+    """Create two pods, the first one for the manager; return the path of its certificate."""
     for name, account in (("pod-a", f"{namespace}-controller-manager"), ("pod-b", "default")):
         if account != "default":
             plane.kubectl(f"--namespace={namespace}", "create", "serviceaccount", account)
@@ -266,7 +266,7 @@ def test_console_command_opens_cluster_console_with_kubeconfig_rights(
         environ = {**os.environ, "FORWARDED": f"{ports[0]}", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
         command = (PROGRAM, "console", "--no-browser", f"--kubeconfig={kubeconfig}", "-n", namespace)
         command = (*command, f"--name-prefix={namespace}-")
-        # Whoever may write the lease does not choose who gets a token.
+        # The right to write the Lease does not let its holder redirect the user's token.
         refused = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
         assert refused.returncode == 1
         assert "the lease names pod-b, which is no pod of the manager" in refused.stderr

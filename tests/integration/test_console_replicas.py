@@ -1,4 +1,4 @@
-"""Two replicas that share the objects: each tells whose an object is, and so does `explain`."""
+"""Two replicas that share the objects: both name an object's owner, and so does `explain`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def page(manager: ManagerProcess, path: str) -> str:
 
 
 def shares(manager: ManagerProcess) -> dict[str, int]:
-    """How many shards each replica has, by an overview."""
+    """Return how many shards each replica has, by an overview."""
     _, _, rest = page(manager, "/").partition("Replicas and their shards")
     names, counts = (
         re.findall(rf'data-label="{label}"[^>]*>([^< ]+)', rest) for label in ("Replica", "Shards")
@@ -69,7 +69,7 @@ def test_explain_and_console_agree_on_the_replica_that_holds_an_object(
     eventually(lambda: [sorted(shares(each).values()) for each in replicas] == [[2, 2], [2, 2]])
 
     def owner(name: str) -> tuple[str, list[bool]]:
-        """Who holds it, and which of the replicas says that it is the one."""
+        """Return the owner's identity, and for each replica whether it claims the object."""
         without = explained(crds, namespace, name, tmp_path, "--manager=none")["owners"]
         told = [
             explained(crds, namespace, name, tmp_path, f"--manager=http://{each.console_address}")

@@ -38,7 +38,7 @@ class Console:
         self.told = f"/api{self.page}"
 
     def ask(self, path: str, token: str = "", method: str = "GET", **headers: str) -> Answer:
-        """The status, and what the beginning of the answer is."""
+        """Send a request; return the status and the beginning of the answer."""
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60, context=trusting(None))
         own = {"Origin": f"https://127.0.0.1:{self.port}"} if method == "POST" else {}
         bearer = {"Authorization": f"Bearer {token}"} if token else {}
@@ -51,7 +51,7 @@ class Console:
             connection.close()
 
     def account(self, name: str, *, sees: bool = False, verbs: str = "") -> str:
-        """A service account with these rights; answers a token of it."""
+        """Create a service account with these rights; return its token."""
         plane, namespace = self.plane, self.namespace
         account = ServiceAccount(plane, namespace, name)
         who, role = f"--serviceaccount={namespace}:{name}", f"{namespace}-{name}"
@@ -72,7 +72,7 @@ class Console:
 
 @pytest.fixture
 def start(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterator[Callable[..., Console]]:
-    """Starts it; to be given further files of rights."""
+    """Return a function that starts the console, with further files of RBAC rights."""
     with PortBlock(1) as ports:
 
         def started(*also: str, controllers: str = "foo") -> Console:
@@ -95,7 +95,7 @@ def start(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterat
 
 @pytest.fixture
 def console(start: Callable[..., Console], crds: ControlPlane, namespace: str) -> Console:
-    """With a Foo that waits."""
+    """Start a console with a Foo that waits."""
     crds.api.create(foo_path(namespace), foo(NAME, "jack"))
     console = start()
     eventually(lambda: crds.api.get(foo_path(namespace, NAME))["status"]["conditions"])
@@ -126,7 +126,7 @@ def test_console_allows_what_the_api_server_allows_the_token(console: Console):
         ("GET", f"{console.page}?live=1"): may_read,
         ("GET", console.told): may_read,
         **dict.fromkeys((("POST", path) for path in posts), may_act),
-        # What is of all objects of the kind is for who may update all of them, in each namespace.
+        # Actions on all objects of a kind need the right to update that kind in every namespace.
         ("POST", f"/controllers/{FOOS}/pause"): refused | {"guest": 403, "reader": 403, "actor": 403},
     }
     for (method, path), answers in expected.items():

@@ -1,4 +1,4 @@
-"""What the manager asks of the API server: two writes per object, and nothing at rest."""
+"""Requests of the manager to the API server: two writes per object, and none at rest."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUIET = 3.0
 
 @pytest.fixture
 def bare(own_control_plane: StartControlPlane) -> ControlPlane:
-    """An API server without other controllers, so that every write is the manager's."""
+    """Start an API server without other controllers, so that every write is the manager's."""
     plane = own_control_plane(parts=("etcd", "apiserver"))
     install_crds(plane)
     return plane
@@ -82,7 +82,7 @@ def test_manager_start_with_finished_objects_only_reads_and_caches_little(
     assert all(each.watch for each in asked), "not one of them is got by itself"
     paths = ("/apis/cache.example.com/v1/memcacheds", "/apis/apps/v1/deployments", "/api/v1/pods")
     assert sorted(each.path for each in asked) == sorted(paths)
-    # It asks what it may, which writes nothing.
+    # The manager sends access reviews, which write nothing.
     others = [each for each in proxy.exchanges() if each.method != "GET"]
     assert {each.path for each in others} <= {"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"}
 
@@ -93,7 +93,7 @@ def test_manager_start_with_finished_objects_only_reads_and_caches_little(
 
 
 def padded(name: str) -> dict[str, Any]:
-    """A Deployment of somebody else's, as large as he can make it."""
+    """Return a foreign Deployment with a very large spec."""
     labels = {"app": name}
     container = {"name": "a", "image": "a", "env": [{"name": "A", "value": "x" * 50_000}]}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
@@ -136,6 +136,6 @@ def is_lease(exchange: Exchange) -> bool:
 
 
 def no_more(proxy: FaultProxy) -> bool:
-    """Whether nothing but leases was asked for in the last second."""
+    """Return whether nothing but leases was asked for in the last second."""
     since = time.monotonic() - 1
     return not [each for each in proxy.exchanges() if each.at > since and not is_lease(each)]

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.contract
 
 @pytest.fixture(scope="module")
 def plane(crds: ControlPlane) -> Iterator[ControlPlane]:
-    """The shared control plane, with the operators' definitions and those of this module's own kinds."""
+    """Install the operators' definitions and those of this module's kinds on the shared control plane."""
     own = custom_resource_definitions([Widget, OldGadget, Gadget, Tick])
     crds.api.apply(yaml.safe_load_all(yaml_stream(own)))
     wait_served(crds)
@@ -49,23 +49,23 @@ def plane(crds: ControlPlane) -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def memcacheds(plane: ControlPlane, namespace: str) -> str:
-    """The path of the namespace's Memcacheds."""
+    """Return the path of the namespace's Memcacheds."""
     return f"/apis/cache.example.com/v1/namespaces/{namespace}/memcacheds"
 
 
 @pytest.fixture
 def widgets(plane: ControlPlane, namespace: str) -> str:
-    """The path of the namespace's Widgets."""
+    """Return the path of the namespace's Widgets."""
     return f"/apis/test.example.com/v1/namespaces/{namespace}/widgets"
 
 
 def memcached(**spec: Any) -> dict[str, Any]:
-    """A Memcached to create."""
+    """Return a Memcached manifest."""
     return manifest("cache.example.com/v1", "Memcached", "sample", **spec)
 
 
 def widget(**spec: Any) -> dict[str, Any]:
-    """A Widget to create."""
+    """Return a Widget manifest."""
     return manifest("test.example.com/v1", "Widget", "sample", **spec)
 
 
@@ -111,7 +111,7 @@ def test_memcached_schema_refuses_name_longer_than_a_label_value(plane: ControlP
         return {**memcached(size=1), "metadata": {"name": "m" * length}}
 
     plane.api.create(memcacheds, named(63))
-    # It begins with the field.
+    # The message begins with the field.
     assert "metadata.name: Invalid value: " in plane.api.refusal(memcacheds, named(64))
     assert "must be at most 63 characters" in plane.api.refusal(memcacheds, named(64))
 
@@ -207,7 +207,7 @@ def test_widget_schema_refuses_invalid_spec(
 
 
 def tick(**pod: Any) -> dict[str, Any]:
-    """A Tick with the template of a Job."""
+    """Return a Tick manifest with the template of a Job."""
     spec = {"containers": [{"name": "main", "image": "busybox"}], **pod}
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"template": {"spec": spec}}}
     return manifest("demo.example.com/v1", "Tick", "sample", jobTemplate=template)
@@ -343,22 +343,22 @@ def test_model_command_generates_model_from_a_served_kind(plane: ControlPlane, t
 
 
 def of_string(**words: Any) -> dict[str, Any]:
-    """The schema of a text."""
+    """Return the schema of a string."""
     return {"type": "string", **words}
 
 
 def of_integer(**words: Any) -> dict[str, Any]:
-    """The schema of a whole number."""
+    """Return the schema of an integer."""
     return {"type": "integer", **words}
 
 
 def of_list(items: dict[str, Any], **words: Any) -> dict[str, Any]:
-    """The schema of a list."""
+    """Return the schema of a list."""
     return {"type": "array", "items": items, **words}
 
 
 def ruled(rule: str, **words: Any) -> dict[str, Any]:
-    """The schema of a text that a rule limits."""
+    """Return the schema of a string with a validation rule."""
     return of_string(**{"x-kubernetes-validations": [{"rule": rule, **words}]})
 
 
@@ -435,7 +435,7 @@ def test_server_takes_a_definition_that_the_generator_takes(plane: ControlPlane,
 
 
 def thing_with(schema: dict[str, Any]) -> dict[str, Any]:
-    """A definition of a kind whose objects have one field."""
+    """Return the definition of a kind whose objects have one field."""
     names = {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
     whole = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"value": schema}}}}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": whole}}

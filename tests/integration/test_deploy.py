@@ -46,7 +46,7 @@ def plane(module_control_plane: StartControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def volume(plane: ControlPlane) -> None:
-    """A volume for the claim of the store, where nothing makes volumes; a used one is not used again."""
+    """Create a volume for the store's claim if the cluster has no provisioner; volumes are not reused."""
     if not plane.api.get("/apis/storage.k8s.io/v1/storageclasses")["items"]:
         spec = {
             "capacity": {"storage": "1Gi"},
@@ -72,7 +72,7 @@ def make(plane: ControlPlane, *arguments: str) -> str:
 
 
 def manager_account() -> str:
-    """The service account of its pods."""
+    """Return the service account of the manager's pods."""
     return str(pod_of(the("Deployment", MANAGER))["serviceAccountName"])
 
 
@@ -82,7 +82,7 @@ def account_kubeconfig(plane: ControlPlane, folder: Path) -> Path:
 
 
 def prometheus(plane: ControlPlane) -> str:
-    """The token of an account that may read the metrics, as docs/deploy.md says to make one."""
+    """Return the token of an account that may read the metrics, made as docs/deploy.md says."""
     plane.kubectl(f"--namespace={SYSTEM}", "create", "serviceaccount", "prometheus")
     plane.kubectl(
         "create",
@@ -96,20 +96,20 @@ def prometheus(plane: ControlPlane) -> str:
 
 @pytest.fixture
 def webhook_port() -> Iterator[int]:
-    """Where the manager serves its webhooks: to the API server, at an address of this machine."""
+    """Return where the manager serves its webhooks: to the API server, at an address of this machine."""
     with PortBlock(1) as ports:
         yield ports[0]
 
 
 def take_the_place_of_the_pods(plane: ControlPlane, webhook_port: int) -> None:
-    """Nothing runs in them, so their Service is to lead to the process of the test."""
+    """Route the pods' Service to the test's process, because no program runs in the pods."""
     path = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{MANAGER}"
     plane.api.patch(path, {"spec": {"replicas": 0}})
     lead_to_this_machine(plane, SYSTEM, WEBHOOKS, webhook_port)
 
 
 def is_trusted_everywhere(plane: ControlPlane) -> None:
-    """The API server knows the authority of the webhooks wherever it is to call one."""
+    """Assert that the API server trusts the webhooks' authority in every client configuration."""
     configs = client_configs(plane)
     assert len(configs) > 2
     assert all(each["service"]["name"] == WEBHOOKS and each.get("caBundle") for each in configs)
@@ -117,7 +117,7 @@ def is_trusted_everywhere(plane: ControlPlane) -> None:
 
 
 def answers_webhooks(plane: ControlPlane, namespace: str = SAMPLES) -> None:
-    """What is refused, changed and converted by nobody but the manager."""
+    """Assert that the manager's webhooks refuse, change and convert objects."""
     body = pet("rex", name=" Rex ", species="Dog", birthday="2999-01-01")
     pets = pet_path(namespace)
     with pytest.raises(ApiFailure, match=r"spec\.birthday") as refused:
@@ -137,12 +137,12 @@ def petstore(tmp_path: Path) -> Iterator[PetStoreProcess]:
 
 
 def samples() -> list[dict[str, Any]]:
-    """Those of our kinds; a Secret that one of them names has no status."""
+    """Return the samples of our kinds; the core group's Secret has no status."""
     return [each for each in manifests("samples") if each["apiVersion"] != "v1"]
 
 
 def are_taken_up(plane: ControlPlane, namespace: str = SAMPLES) -> None:
-    """Every sample has a status."""
+    """Assert that every sample has a status."""
     for sample in samples():
         metadata = {**sample["metadata"], "namespace": namespace}
         path = plane.api.path_of({**sample, "metadata": metadata})
@@ -173,7 +173,7 @@ def is_refused_what_is_not_its_own(plane: ControlPlane, kubeconfig: Path, scratc
 
 
 def leftovers(plane: ControlPlane) -> list[str]:
-    """What there is of ours outside of namespaces."""
+    """Return our cluster-scoped objects that still exist."""
     ours = {each["metadata"]["name"] for each in manifests() if "namespace" not in each["metadata"]}
     there = [
         each["metadata"]["name"]
@@ -231,9 +231,9 @@ def as_deployed(
     webhook_port: int,
     deployment: dict[str, Any] | None = None,
 ) -> ManagerProcess:
-    """A manager with the Deployment's flags and environment, but addresses of this machine.
+    """Start a manager with the Deployment's flags and environment, but with addresses of this machine.
 
-    That its webhooks' certificate is kept in a Secret, it knows by itself only in a pod.
+    A flag makes it store the webhooks' certificate in a Secret, as it does by itself only in a pod.
     """
     deployment = deployment or the("Deployment", MANAGER)
     flags = [flag for flag in flags_of(deployment) if not flag.startswith(ADDRESSES)]

@@ -1,4 +1,4 @@
-"""What the pages show of a terminal, done: the same commands print the same."""
+"""Terminal sessions of the documentation, run as written: the same commands print the same."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WEBHOOKS = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
-    """As a person has it who begins: nothing of ours is there. Each test removes what it made."""
+    """Start a beginner's control plane, without any object of ours. Each test removes its objects."""
     plane = module_control_plane().require(Feature.WORKLOADS, Feature.READY_PODS)
     with storage_classes(plane):
         yield plane
@@ -73,9 +73,9 @@ def test_page_commands_print_what_the_page_shows_without_a_cluster(page: str, tm
 
 
 def remove_greetings(plane: ControlPlane, definitions: str) -> None:
-    """The kind, and what its objects own: the garbage collector may not get to that once the kind is gone.
+    """Delete the kind and its dependents: the garbage collector may miss them once the kind is gone.
 
-    The next test has a Greeting of the same name, to which it would not belong.
+    Otherwise the next test, whose Greeting has the same name, would find them as foreign objects.
     """
     plane.kubectl("delete", "-f", "-", stdin=definitions)
     plane.kubectl(
@@ -131,7 +131,7 @@ def test_webhooks_page_yields_answering_webhooks(plane: ControlPlane, tmp_path: 
                         terminal.follow(command)
             assert not [line for line in manager.logs() if line.get("level") == "error"]
     with Terminal(tmp_path / "terminal", plane) as terminal:
-        # They stay when the manager ends, and so the page says how to be rid of them.
+        # The configurations outlive the manager, so the page says how to remove them.
         for text in RUN_BY[ELSEWHERE["docs/webhooks.md"]]:
             if "kubectl delete" in text or "kubectl replace" in text:
                 terminal.run(text)
@@ -151,7 +151,7 @@ def test_page_commands_for_a_deployed_manager_succeed(plane: ControlPlane, tmp_p
         wait_served(plane)
         # No manager runs here that could answer webhooks.
         terminal.run(f"kubectl delete {WEBHOOKS} --selector=app.kubernetes.io/name=operator-manager")
-        # Of whoever is to read the metrics.
+        # A namespace for the reader of the metrics.
         terminal.run("kubectl create namespace monitoring")
         terminal.run("kubectl --namespace=monitoring create serviceaccount prometheus-k8s")
         for text in DEPLOYED:

@@ -1,4 +1,4 @@
-"""`operator-manager explain`: what blocks an object is in its first three lines."""
+"""`operator-manager explain`: names the blocking cause in its first three lines."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Stage:
         self.folder = folder
 
     def explain(self, what: str, *flags: str) -> tuple[int, str]:
-        """The exit code and what it prints."""
+        """Run explain; return its exit code and output."""
         done = run_once(
             "explain",
             what,
@@ -50,7 +50,7 @@ class Stage:
         return done.returncode, done.stdout
 
     def blames(self, what: str, *words: str, flags: tuple[str, ...] = ()) -> str:
-        """Its first three lines have these words; returns all that it prints."""
+        """Wait until the first three lines contain these words; return the whole output."""
         printed = ""
 
         def told() -> None:

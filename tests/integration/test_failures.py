@@ -41,7 +41,7 @@ class Refusal(NamedTuple):
 
 
 def deployment(name: str) -> dict[str, Any]:
-    """A Deployment that the API server takes."""
+    """Return a Deployment that the API server accepts."""
     labels, container = {"app": "another"}, {"name": "main", "image": "nginx"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
     selector = {"matchLabels": labels}
@@ -49,7 +49,7 @@ def deployment(name: str) -> dict[str, Any]:
 
 
 def refuses(plane: ControlPlane, refusal: Refusal, namespace: str, run_manager: RunManager) -> None:
-    """The condition is there at once, with one Event, and goes with the refusal."""
+    """Assert that the condition appears at once with one Event, and disappears with the refusal."""
     for path, each in refusal.objects:
         plane.api.create(path, each)
     manager = run_manager(plane.kubeconfig, f"--namespaces={namespace}", "--controllers=memcached")
@@ -78,7 +78,7 @@ def refuses(plane: ControlPlane, refusal: Refusal, namespace: str, run_manager: 
 
 @pytest.fixture
 def owner(crds: ControlPlane, namespace: str) -> dict[str, Any]:
-    """The reference to the Memcached."""
+    """Create a Memcached; return an owner reference to it."""
     stored = crds.api.create(memcached_path(namespace), memcached("m", 0))
     names = {"name": "m", "uid": stored["metadata"]["uid"], "controller": True}
     return {"apiVersion": API, "kind": "Memcached", **names}

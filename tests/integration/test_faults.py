@@ -36,13 +36,13 @@ def scene(plane: ControlPlane, tmp_path: Path) -> Iterator[Scene]:
 
 
 def prepare(scene: Scene) -> None:
-    """What `change` changes."""
+    """Create the objects that `change` changes."""
     scene.create(gone=1, remade=1, scaled=1, emptied=1)
     scene.settle(gone=1, remade=1, scaled=1, emptied=1)
 
 
 def change(scene: Scene) -> None:
-    """Every kind of change that can be missed."""
+    """Make every kind of change that a manager can miss."""
     scene.delete("gone")
     scene.delete("remade")
     scene.create(remade=2, added=1)
@@ -51,7 +51,7 @@ def change(scene: Scene) -> None:
 
 
 def settle(scene: Scene) -> None:
-    """All that `change` did has been taken up, and nothing is left of what went."""
+    """Wait until the manager has handled all changes of `change`."""
     scene.settle(remade=2, scaled=3, emptied=1, added=1)
     scene.create(gone=2)
     scene.scale("remade", 0)
@@ -65,7 +65,7 @@ def test_manager_catches_up_after_an_api_server_outage(scene: Scene):
         scene.proxy.refuse()
         change(scene)
         scene.wait_failed(8)
-        # Nobody is told of a watch that breaks once, but of one that cannot be opened again.
+        # The probe ignores a watch that breaks once, but reports one that cannot be reopened.
         eventually(lambda: MEMCACHED_KIND in scene.manager.probe("/readyz/informers")[1])
         assert not scene.manager.is_ready()
         assert scene.manager.probe("/healthz")[0] == 200
@@ -114,7 +114,7 @@ def test_manager_catches_up_after_history_was_compacted(own_control_plane: Start
 
 
 def has_expired(plane: ControlPlane, path: str, version: str) -> bool:
-    """Whether a watch can no longer begin at that version."""
+    """Return whether a watch can no longer begin at that version."""
     query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "1"}
     try:
         text = plane.api.request("GET", path, query=query)

@@ -18,13 +18,13 @@ SAMPLE = "config/samples/tutorial_v1_foo.yaml"
 
 
 class FooWalk(Walk):
-    """What is seen of Foos."""
+    """Walk through Foos in one namespace."""
 
     def foo(self, name: str = "foo-01") -> dict[str, Any]:
         return self.get(API, "foos", name)
 
     def are_happy(self, **expected: bool) -> None:
-        """These Foos have a status made for their latest spec, which says so."""
+        """Assert that the status of these Foos is current and has the expected `happy`."""
         for name, happy in expected.items():
             found = self.foo(name.replace("_", "-"))
             status = found["status"]
@@ -75,7 +75,7 @@ def test_foo_sample_is_reconciled_once_per_event(walk: FooWalk):
         ["foo-02", "jack", "true", colours[1]],
     ]
 
-    # One event, two Foos: a reconcile for each. That the pod has gone, a moment later, is no news.
+    # One event, two Foos: a reconcile for each. The pod's deletion a moment later causes no reconcile.
     walk.kubectl("delete", "pod", "jack", "--wait=true")
     eventually(lambda: walk.are_happy(foo_01=False, foo_02=False))
     eventually(lambda: walk.have_been_reconciled(6))

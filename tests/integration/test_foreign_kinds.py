@@ -1,4 +1,4 @@
-"""What we make of kinds that others define is what their definitions say, field by field."""
+"""Models of foreign kinds: generated objects match the kinds' definitions, field by field."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SERVICE_VERSIONS = (OLM, "crds/operators.coreos.com_clusterserviceversions.yaml"
 
 
 def definition(origin: tuple[str, str]) -> Path:
-    """The file of a definition; skips the test where Go cannot get its module."""
+    """Return the file of a definition; skip the test if Go cannot get its module."""
     module, path = origin
     folder, problem = _module(module)
     if folder is None:
@@ -48,7 +48,7 @@ def definition(origin: tuple[str, str]) -> Path:
 
 @functools.cache
 def _module(module: str) -> tuple[Path | None, str]:
-    """The folder of a module in Go's own cache, or why there is none."""
+    """Return a module's folder in Go's own cache, or the reason for its absence."""
     go = shutil.which("go")
     if go is None:
         return None, "no go on the PATH"
@@ -72,7 +72,7 @@ def _module(module: str) -> tuple[Path | None, str]:
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
-    """A control plane of our own: nobody else expects such kinds."""
+    """Start a control plane for this module, because other tests do not expect such kinds."""
     kinds = (CERTIFICATES, ISSUERS, RULES, SERVICE_MONITORS, SERVICE_VERSIONS)
     found = [definition(each) for each in kinds]
     plane = module_control_plane(parts=BARE)
@@ -84,7 +84,7 @@ def plane(module_control_plane: StartControlPlane) -> ControlPlane:
 
 
 def strictly_accepted(plane: ControlPlane, objects: list[Manifest]) -> list[str]:
-    """The objects, in a namespace that is there, as the API server would take them."""
+    """Dry-run the objects against the API server in an existing namespace, with strict validation."""
     placed = [{**each, "metadata": {**each["metadata"], "namespace": NAMESPACE}} for each in objects]
     done = plane.kubectl(
         "apply",

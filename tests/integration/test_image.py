@@ -1,4 +1,4 @@
-"""What the Dockerfile makes, started the way a pod starts it: as nobody, on a read-only file system."""
+"""Images of the Dockerfile, started as in a pod: as an unprivileged user, on a read-only file system."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class ImageTree:
         self._built: dict[str, tuple[Path, dict[str, str]]] = {}
 
     def build(self, name: str) -> Path:
-        """The folder of a stage with everything that it stands on; built once."""
+        """Build a stage and its bases once; return its folder."""
         if name in self._built:
             return self._built[name][0]
         stage = self._dockerfile.stages[name]
@@ -86,7 +86,7 @@ class ImageTree:
             base = self.build(*copied or [stage.base])
             environ.update({} if copied else self._built[stage.base][1])
             if any(stage.of(step) for step in CHANGING):
-                # Files as links: no step changes one in place. And what was removed is a device file.
+                # Link the files, because no step changes one in place. A device file marks a removed file.
                 subprocess.run(["cp", "-al", base.parent, root.parent], check=True)
             else:
                 root = base
@@ -99,10 +99,11 @@ class ImageTree:
     def program(
         self, name: str, *, visible: Sequence[Path] = (), entry: Sequence[str] | None = None
     ) -> list[str]:
-        """The command that starts the image's entry point, or `entry` in its place; arguments may follow.
+        """Return the command that starts the image's entry point, or `entry`; arguments may follow.
 
-        It runs as uid 65532 on a tree that cannot be written to, but for /tmp. The folders `visible` can be
-        read in there under the paths they have here.
+        It runs as uid 65532 on a tree that is read-only except for /tmp. The program can read the folders
+        `visible`
+        under their paths on this machine.
         """
         root = self.build(name)
         (start,) = self._dockerfile.stages[name].of("ENTRYPOINT")
@@ -208,7 +209,7 @@ def _in_chroot(root: Path, environ: dict[str, str], command: list[str], *, user:
 
 
 def laid_out() -> Iterator[Path]:
-    """For what an image is laid out in."""
+    """Return a temporary folder for the image's file system; skip without the necessary rights."""
     problem = why_not()
     if problem:
         pytest.skip(f"no image can be laid out: {problem}")

@@ -1,4 +1,4 @@
-"""The library as others install it: its wheel, and a project outside of this repository that stands on it."""
+"""The library as users install it: its wheel, and a project outside of this repository on top of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.example_operator import ExampleOperator
 from tests.support.ports import PortBlock
 from tests.support.wheels import LIBRARY, build_library, dependencies
 
-# What the page lets one write, in folders that are called as ours are.
+# Files of the page, in folders with the same names as ours.
 NEW = ("apis/hello", "controllers/hello", "tests")
 MAIN = """
 import sys
@@ -52,7 +52,7 @@ async def test_devcluster_fixture_starts_a_cluster(devcluster, devcluster_namesp
 
 
 def done(*command: str | Path, cwd: Path, environ: dict[str, str] | None = None) -> str:
-    """What a command prints; fails with all that it wrote."""
+    """Return a command's output; fail with all of its output."""
     ran = subprocess.run(
         command, cwd=cwd, env=environ or {}, capture_output=True, text=True, timeout=250, check=False
     )
@@ -67,7 +67,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def project(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an operator and an environment in which there is what the wheel asks for, and no more."""
+    """Create a folder with an operator, and an environment with only the wheel's dependencies."""
     folder = tmp_path_factory.mktemp("outside")
     example = ExampleOperator(tmp_path_factory.mktemp("page"))
     for name in NEW:
@@ -203,7 +203,7 @@ def test_make_targets_of_new_project_work_on_a_cluster(
 
             def is_ready() -> None:
                 running.check()
-                with contextlib.suppress(ApiFailure):  # nobody converts yet
+                with contextlib.suppress(ApiFailure):  # no conversion webhook yet
                     plane.api.create(greetings, sample)
                 status = plane.api.get(f"{greetings}/greeting-sample")["status"]
                 assert [each["status"] for each in status["conditions"]] == ["True"]
@@ -213,7 +213,7 @@ def test_make_targets_of_new_project_work_on_a_cluster(
             plane.kubectl("patch", "greetings.v1.hello.acme.test/greeting-sample", "--type=merge", held)
         finally:
             running.kill()
-    # kubectl prefers v2, and nobody converts any more: what is waited for is told all the same.
+    # kubectl prefers v2, and no webhook converts any more: the command still reports its waiting.
     command = [*make, "-C", shop, "uninstall"]
     uninstalling = Daemon("make-uninstall", command, log=tmp_path / "uninstall", environ=environ)
     uninstalling.start()
@@ -251,7 +251,7 @@ BROUGHT = {
 
 
 def brought_by(plane: ControlPlane) -> set[str]:
-    """What of the project is there in the cluster, in no namespace: `plural/name`."""
+    """Return the project's cluster-scoped objects as `plural/name`."""
     return {
         f"{plural}/{each['metadata']['name']}"
         for plural, path in BROUGHT.items()

@@ -1,4 +1,4 @@
-"""A manager beside its developer: its webhooks are asked while it runs, and nobody is asked afterwards."""
+"""A manager on its developer's machine: its webhooks are registered only while it runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ UNBORN = pet("unborn", birthday="2999-01-01")
 
 @pytest.fixture(autouse=True)
 def alone_on_this_machine() -> Iterator[None]:
-    """One at a time: all try the usual port first, and whoever found it free is to find it free again."""
+    """Run one test at a time: each one needs the usual port to be free twice."""
     with (Path(tempfile.gettempdir()) / "operator-manager-make-run.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -95,11 +95,11 @@ def test_make_run_manager_refuses_invalid_pet_through_its_webhook(plane: Control
                 raise AssertionError(str(failure)) from None
 
         eventually(converted)
-        # What `make install` applies beside it leads to a Service that is not there.
+        # `make install` applies webhook configurations too, whose Service does not exist.
         plane.kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", stdin=printed_crds())
         eventually(converted)
 
-        # What it has registered goes with it.
+        # The manager removes its registrations when it stops.
         running.signal(signal.SIGINT)
         running.wait(20)
         assert "pets.v1beta1.petstore.example.com" in running.output()
@@ -109,7 +109,7 @@ def test_make_run_manager_refuses_invalid_pet_through_its_webhook(plane: Control
 
 
 def registered(plane: ControlPlane) -> list[str]:
-    """The webhook configurations that there are."""
+    """Return the names of the existing webhook configurations."""
     return [
         each["metadata"]["name"]
         for kind in KINDS_OF_CONFIGURATIONS
@@ -121,7 +121,7 @@ def test_manager_start_removes_webhooks_that_a_killed_manager_registered(plane: 
     pets = ("--controllers=mysrv", "--leader-elect=false")
     before = plane.api.get(DEFINITION)["spec"]["conversion"]
     with webhook_manager(plane, tmp_path / "first", *pets) as manager:
-        # Who is asked for one thing may have others still to register.
+        # The manager may have further webhooks to register after the first call.
         eventually(lambda: all_registered(plane, before))
         manager.kill()
     assert registered(plane) == REGISTERED
@@ -173,7 +173,7 @@ def test_make_uninstall_prints_kubectl_patch_for_finalizers_without_a_manager(
             assert "default/pets.v1beta1.petstore.example.com/thor" in "".join(lines)
             return [line.strip() for line in lines if "kubectl patch" in line]
 
-        # What it says is done.
+        # Follow the advice of the message.
         (advice,) = eventually(told)
         plane.kubectl(*shlex.split(advice)[1:])
         assert running.wait(30) == 0

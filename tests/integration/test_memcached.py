@@ -17,7 +17,7 @@ SAMPLE = "config/samples/cache_v1_memcached.yaml"
 
 
 class MemcachedWalk(Walk):
-    """What is seen of Memcacheds."""
+    """Walk through Memcacheds in one namespace."""
 
     def memcached(self, name: str = "memcached-sample") -> dict[str, Any]:
         return self.get("cache.example.com/v1", "memcacheds", name)
@@ -26,7 +26,7 @@ class MemcachedWalk(Walk):
         return self.get("apps/v1", "deployments", name)
 
     def has_ready_nodes(self, count: int, name: str = "memcached-sample") -> None:
-        """`nodes` names exactly the running pods of that Memcached, all of them ready."""
+        """Assert that `nodes` names exactly the running pods of that Memcached, all of them ready."""
         status = self.memcached(name)["status"]
         pods = self.plane.api.get(pod_path(self.namespace), labelSelector=f"memcached_cr={name}")["items"]
         running = sorted(

@@ -46,7 +46,7 @@ def definition(
     conversion: Mapping[str, Any] | None = None,
     status: bool = True,
 ) -> dict[str, Any]:
-    """The definition with that storage version; the name of the one field is `size` in each version.
+    """Return a definition with that storage version; the one field is `size` in each version.
 
     With a `conversion`, the field is `dimension` in the new version.
     """
@@ -94,7 +94,7 @@ def gadget(number: int, version: str = OLD) -> dict[str, Any]:
 
 
 def stored_versions_of(plane: ControlPlane) -> list[str]:
-    """What the definition says of them."""
+    """Return the definition's `status.storedVersions`."""
     found: list[str] = plane.api.get(f"{DEFINITIONS}/{GADGETS}")["status"]["storedVersions"]
     return found
 
@@ -112,9 +112,9 @@ def _version(name: str, storage: str, field: str, *, status: bool) -> dict[str, 
 
 
 def stored_objects(plane: ControlPlane, group: str, plural: str) -> dict[str, dict[str, Any]]:
-    """The stored objects of a custom kind, by "namespace/name", or by the name of one without a namespace.
+    """Return the stored objects of a custom kind, by "namespace/name", or by name if they have no namespace.
 
-    devcluster lets nobody else read its file, so it is killed for that, and started again.
+    devcluster locks its file, so the function kills it to read the file, and starts it again.
     """
     if isinstance(plane, EnvtestControlPlane):
         return _in_etcd(plane.etcd, f"/registry/{group}/{plural}/")
@@ -127,7 +127,7 @@ def stored_objects(plane: ControlPlane, group: str, plural: str) -> dict[str, di
 
 
 def stored_versions(plane: ControlPlane, group: str, plural: str) -> dict[str, int]:
-    """How many of the stored objects are stored in each version."""
+    """Return how many of the stored objects are stored in each version."""
     counts: dict[str, int] = {}
     for obj in stored_objects(plane, group, plural).values():
         version = obj["apiVersion"].rpartition("/")[2]
@@ -167,14 +167,14 @@ Migrate = "Callable[..., subprocess.CompletedProcess[str]]"
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
-    """An API server that soon forgets what a list began with."""
+    """Start an API server whose list continuations expire soon."""
     flags = ["--etcd-compaction-interval=2s", "--watch-cache=false"]
     return module_control_plane(parts=BARE, apiserver_flags=flags)
 
 
 @pytest.fixture
 def home(plane: ControlPlane) -> Iterator[str]:
-    """A namespace for the gadgets of one test; these go with their definition."""
+    """Create a namespace for one test's gadgets; deletion of their definition removes them."""
     name = f"test-{secrets.token_hex(4)}"
     create_namespace(plane, name)
     yield name
@@ -191,7 +191,7 @@ def webhook(tmp_path: Path) -> Iterator[WebhookServer]:
 
 @pytest.fixture
 def migrate(plane: ControlPlane, tmp_path: Path) -> Migrate:
-    """Runs the program to its end."""
+    """Return a function that runs the program to its end."""
 
     def run(*flags: str, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
         used = f"--kubeconfig={kubeconfig or plane.kubeconfig}"
@@ -202,7 +202,7 @@ def migrate(plane: ControlPlane, tmp_path: Path) -> Migrate:
 
 @pytest.fixture
 def begin(plane: ControlPlane, tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
-    """Starts the program, slow enough to be interrupted."""
+    """Return a function that starts the program, slow enough for an interruption."""
     with ExitStack() as stack:
 
         def start(*flags: str) -> Daemon:
@@ -217,7 +217,7 @@ def begin(plane: ControlPlane, tmp_path: Path) -> Iterator[Callable[..., Daemon]
 
 
 def position(plane: ControlPlane) -> dict[str, Any] | None:
-    """What an interrupted run has left."""
+    """Return the position that an interrupted run has saved."""
     annotations = plane.api.get(f"{DEFINITIONS}/{GADGETS}")["metadata"].get("annotations", {})
     return json.loads(annotations[POSITION]) if POSITION in annotations else None
 
@@ -287,7 +287,7 @@ def test_migration_keeps_managed_fields_when_conversion_to_old_version_fails(
 
         assert gadgets(plane, home) == before
     finally:
-        # Who deletes a definition lists its objects, and would wait for the webhook.
+        # Deletion of a definition lists its objects, and would wait for the webhook.
         install(plane, NEW)
     assert done.returncode == 1
     assert "no way back" in done.stderr
@@ -299,7 +299,7 @@ def test_migrate_storage_resumes_an_interrupted_run(
 ):
     install(plane, OLD)
     create(plane, home, 400)
-    # As a person does it, so that the annotation is beside kubectl's own.
+    # Apply with kubectl, so that the annotation is beside kubectl's own.
     plane.kubectl("apply", "--server-side=false", "-f", "-", stdin=json.dumps(definition(OLD)))
     plane.kubectl("apply", "--server-side=false", "-f", "-", stdin=json.dumps(definition(NEW)))
     old = {name: each["metadata"]["resourceVersion"] for name, each in gadgets(plane, home).items()}
@@ -318,7 +318,7 @@ def test_migrate_storage_resumes_an_interrupted_run(
         done = kept["done"]
 
     running = begin()
-    # It keeps its position now and then, for who has no time to say where it was.
+    # It saves its position now and then, in case a kill leaves it no time.
     eventually(lambda: position(plane) != kept)
     running.signal(signal.SIGKILL)
     running.wait(30)
@@ -346,14 +346,14 @@ def test_migrate_storage_resumes_an_interrupted_run(
 
 
 class GadgetSpec(ApiModel):
-    """What a gadget is like."""
+    """Spec of a gadget."""
 
     size: int = 0
 
 
 @crd(status=True)
 class Gadget(Resource, group=GROUP, version=NEW, plural=PLURAL):
-    """The model of the kind, of which the rights are made."""
+    """Model of the kind, which yields the RBAC rules."""
 
     spec: GadgetSpec
 
@@ -408,7 +408,7 @@ def test_migrate_storage_needs_exactly_the_rights_of_its_role(
 
 
 def convert_pet(pet: dict[str, Any], wanted: str) -> dict[str, Any]:
-    """As the manager does."""
+    """Convert a Pet as the manager does."""
     (v1alpha1_to_v1beta1 if wanted.endswith(NEW) else v1beta1_to_v1alpha1)(pet)
     return {**pet, "apiVersion": wanted}
 

@@ -20,7 +20,7 @@ API = "myapp.idcos.com/v1alpha1"
 
 
 class MySrvWalk(Walk):
-    """What is seen of MySrvs."""
+    """Walk through MySrvs in one namespace."""
 
     def mysrv(self, name: str = "mysrv-sample") -> dict[str, Any]:
         return self.get(API, "mysrvs", name)

@@ -1,4 +1,4 @@
-"""A process that may have few files open says so, and answers who asks how it is."""
+"""A process with a low limit of open files: it reports the limit, and still answers health probes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_manager_exits_with_one_line_when_open_files_limit_is_too_low(
 def test_manager_keeps_descriptors_for_probes_during_a_connection_flood(
     crds: ControlPlane, namespace: str, run_manager: RunManager
 ):
-    # What other tests have left is work to do, and all at once takes more connections than are kept free.
+    # Objects of other tests are work, and all at once need more connections than the reserve.
     quiet = ("--enable-webhooks=false", f"--namespaces={namespace}")
     # The soft limit is too low to start with, and is raised.
     manager = run_manager(crds.kubeconfig, *quiet, program=limited(PROGRAM, soft=28, hard=LEAST))
@@ -98,5 +98,5 @@ def test_manager_logs_exhausted_descriptors_once_and_recovers(
 
 
 def told(manager: ManagerProcess) -> list[str]:
-    """The lines that name the limit."""
+    """Return the log lines that name the limit."""
     return [line["msg"] for line in manager.logs(level="error") if "ulimit -n" in line.get("msg", "")]

@@ -1,4 +1,4 @@
-"""What the folders of config/ make is what the API server knows, field by field."""
+"""Overlays of config/: the API server knows each of their fields."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ Story = list[tuple[str, dict[str, Any], dict[str, Any]]]
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EnvtestControlPlane]:
-    """A real API server and nobody else: pods and a Deployment's status are what the test makes them."""
+    """Start a real API server without controllers: the tests write pods and the Deployments' status."""
     problem = why_not()
     if problem:
         pytest.skip(problem)
@@ -51,7 +51,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EnvtestControlPl
 
 @pytest.fixture(scope="module")
 def ours(plane: EnvtestControlPlane) -> Story:
-    """What this project's manager makes of it."""
+    """Return the story of this project's manager."""
     return told_by(OURS.make().program, plane)
 
 
@@ -72,7 +72,7 @@ def built(peer: Peer) -> Program:
 
 
 def told_by(program: Program, plane: EnvtestControlPlane) -> Story:
-    """What there is after each thing that happens to one Memcached while `program` runs."""
+    """Return the observations after each event in a Memcached's life while `program` runs."""
     with PortBlock(1) as ports:
         address = f"127.0.0.1:{ports[0]}"
         process = program.daemon(plane.kubeconfig, plane.folder, Setting(health_address=address))
@@ -98,7 +98,7 @@ def is_ready(address: str) -> bool:
 
 
 class Telling:
-    """One Memcached's life, and what is seen of it."""
+    """Recorder of one Memcached's life."""
 
     def __init__(self, plane: EnvtestControlPlane) -> None:
         self.api = plane.api
@@ -139,7 +139,7 @@ class Telling:
             return deployment, status
 
         eventually(seen)
-        # What comes right after may still be on its way; from then on, nobody may write.
+        # The last writes may still be on their way; after this, the program must not write.
         before = eventually(self.settled)
         time.sleep(QUIET)
         assert self.look() == before, f"{what}: a write at rest"
@@ -153,7 +153,7 @@ class Telling:
         return before
 
     def look(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The Deployment and the Memcached, as the server has them."""
+        """Return the Deployment and the Memcached, as the server has them."""
         return (
             self.api.get(deployment_path(NAMESPACE, NAME)),
             self.api.get(memcached_path(NAMESPACE, NAME)),
@@ -165,7 +165,7 @@ class Telling:
         return bool(spec["replicas"] == 3 and found["image"].startswith("memcached:"))
 
     def set_deployment_status(self, counts: dict[str, int], *, available: bool) -> None:
-        """As a Deployment controller would."""
+        """Set the Deployment's status as its controller would."""
         deployment = self.look()[0]
         now = "2026-01-01T00:00:00Z"
         conditions = [
@@ -192,7 +192,7 @@ def pod(name: str) -> dict[str, Any]:
 
 
 def clear(plane: EnvtestControlPlane) -> None:
-    """Nobody collects garbage here."""
+    """Delete the objects, because this control plane has no garbage collector."""
     for path in (
         memcached_path(NAMESPACE, NAME),
         deployment_path(NAMESPACE, NAME),

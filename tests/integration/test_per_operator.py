@@ -32,7 +32,7 @@ ADDRESSES = tuple(f"--{each}-bind-address" for each in ("metrics", "health-probe
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
-    """With everything that is installed but what runs in pods."""
+    """Install everything except the programs in pods."""
     plane = module_control_plane().require(Feature.WORKLOADS, Feature.READY_PODS)
     left_out = {"Deployment", "PersistentVolumeClaim"}
     plane.api.apply(each for each in manifests(OVERLAY) if each["kind"] not in left_out)
@@ -42,7 +42,7 @@ def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
 
 
 def account(plane: ControlPlane, name: str) -> Credentials:
-    """The token of the account that an operator's pods run under."""
+    """Return a token of the service account of an operator's pods."""
     deployed = pod_of(the("Deployment", f"{MANAGER}-{name}", OVERLAY))["serviceAccountName"]
     return plane.credentials_of(SYSTEM, deployed)
 
@@ -121,7 +121,7 @@ def test_policy_limits_the_account_of_a_single_operator(plane: ControlPlane, tmp
 
 
 def is_allowed(access: ApiAccess, method: str, path: str, body: Any = None) -> bool:
-    """Whether the server does not say 403."""
+    """Return whether the server does not say 403."""
     try:
         access.request(method, path, query={"dryRun": "All"} if body else None, body=body)
     except ApiFailure as failure:
@@ -172,7 +172,7 @@ def test_operator_token_cannot_write_objects_of_another_operator(
             ({"foo"}, "PUT", object_path("v1", SYSTEM, "secrets", "operator-manager-webhook-server-cert")),
             *(({"foo"}, "PATCH", each) for each in for_the_keeper),
         ):
-            # Nothing that could be stored, so that nobody but who looks at rights says 403.
+            # The object is invalid, so that only the authorizer answers 403.
             assert is_allowed(access, method, path, {"metadata": {"name": "-"}}) is (name in writers), path
     finally:
         access.close()

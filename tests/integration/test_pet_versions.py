@@ -60,7 +60,7 @@ class Site:
         return found
 
     def kubectl(self, *arguments: str, **options: Any) -> tuple[str, str]:
-        """What it prints, and what it says beside that."""
+        """Run kubectl in the namespace; return its stdout and stderr."""
         done = self.plane.kubectl(f"--namespace={self.namespace}", *arguments, **options)
         return done.stdout, done.stderr
 
@@ -69,20 +69,20 @@ class Site:
 
 
 def body(api: str, pet: str, /, **spec: Any) -> dict[str, Any]:
-    """A Pet as a user of that version writes it."""
+    """Return a Pet as a user of that version writes it."""
     kind = {"type": "dog", "birthday": NOON} if api == ALPHA else {"species": "dog", "birthday": "2021-04-01"}
     return manifest(api, "Pet", pet, **{"name": "Thor", **kind, **spec})
 
 
 def annotations(found: dict[str, Any]) -> dict[str, str]:
-    """Those of a person's; the operator adds its own."""
+    """Return the user's annotations, without the operator's own ones."""
     kept: dict[str, str] = found["metadata"].get("annotations", {})
     return {key: text for key, text in kept.items() if not key.startswith("pet.petstore.example.com/")}
 
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
-    """Its definitions name the one manager that converts Pets, so it is nobody else's."""
+    """Start a control plane for this module: its definitions name the one manager that converts Pets."""
     return module_control_plane(parts=BARE, crds=True)
 
 
@@ -96,7 +96,7 @@ def store(plane: ControlPlane) -> Iterator[PetStoreProcess]:
 
 @contextlib.contextmanager
 def converting(plane: ControlPlane, store: PetStoreProcess) -> Iterator[ManagerProcess]:
-    """A manager that the API server of `plane` asks for the versions of Pets."""
+    """Start a manager that converts Pets for the API server of `plane`."""
     with PortBlock(1) as ports:
         address = f"127.0.0.1:{ports[0]}"
         with ManagerProcess(
@@ -161,7 +161,7 @@ def test_pet_written_in_v1alpha1_reads_in_both_versions(site: Site):
     shown, said = site.kubectl("get", "pets.v1alpha1.petstore.example.com")
     assert shown.splitlines()[0].split()[2] == "TYPE"
     assert "Warning" in said
-    # Who does not name a version gets the one without a warning.
+    # Without an explicit version, kubectl uses the one without a warning.
     assert "SPECIES" in site.kubectl("get", "pets")[0]
 
 
@@ -171,7 +171,7 @@ def test_conversion_lists_other_pets_beside_one_with_full_annotations(site: Site
         site.plane.api.create(
             site.path(BETA), body(BETA, "full", owner=ANN) | {"metadata": {"name": "full", **full}}
         )
-    # What is being deleted may become anything.
+    # Validation skips objects under deletion.
     held = {"metadata": {"name": "full", "finalizers": ["example.com/held"]}}
     site.plane.api.create(site.path(BETA), body(BETA, "full", owner=ANN) | held)
     site.kubectl("delete", "--wait=false", "pet", "full")
@@ -206,14 +206,14 @@ def test_pet_operator_keeps_store_in_step_with_writes_in_either_version(site: Si
 
 
 def before_the_upgrade(definition: dict[str, Any]) -> dict[str, Any]:
-    """The definition as it was while there was but one version of each kind."""
+    """Return the definition as it was with only one version of each kind."""
     spec = {key: value for key, value in definition["spec"].items() if key != "conversion"}
     spec["versions"] = [{**spec["versions"][0], "storage": True}]
     return {**definition, "spec": spec}
 
 
 def leave_behind(site: Site, name: str, birthday: str) -> str:
-    """A Pet and its record, as a manager left them that knew v1alpha1 alone; returns the record's id."""
+    """Create a Pet and its record as a v1alpha1-only manager left them; return the record's id."""
     made = site.create(ALPHA, name, birthday=birthday)
     content = ("Thor", "--type=dog", "--birthday=2021-04-01", f"--idempotency-key={made['metadata']['uid']}")
     identity = petstore("add", *content, f"--address={site.store}").stdout.strip()
@@ -239,7 +239,7 @@ def test_pets_from_before_the_upgrade_keep_their_records(
     with PetStoreProcess(tmp_path, "--memory") as store:
         site = Site(plane, "pets", store.address)
         thor = leave_behind(site, "thor", NOON)
-        # Nobody could write that one any more, and its record is of a day that it had before.
+        # Today's validation refuses that Pet, and its record has an earlier birthday.
         impossible = leave_behind(site, "impossible", "0000-12-31T12:00:00Z")
 
         def waits_for_a_webhook() -> None:

@@ -1,4 +1,4 @@
-"""`operator-manager plan`: what this version would do to what is there, and that it does nothing."""
+"""`operator-manager plan`: prints this version's changes to existing objects, and changes nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Cluster:
         self.address = f"{host}:{port}"
 
     def plan(self, *flags: str) -> tuple[int, str]:
-        """The exit code and what it prints; nothing in the namespace has another version after it."""
+        """Return the exit code and the output of plan; assert that no object in the namespace changed."""
         before = self.versions()
         done = run_once(
             "plan",
@@ -50,20 +50,20 @@ class Cluster:
         )
         assert self.versions() == before
         with pytest.raises(BlockingIOError):
-            self.store.accept()  # nobody has called
+            self.store.accept()  # no client has called
         assert done.stderr == ""
         assert all(line.isprintable() for line in done.stdout.splitlines())
         return done.returncode, done.stdout
 
     def file(self, *objects: dict[str, Any]) -> str:
-        """The flag for a file with these objects."""
+        """Write these objects to a file; return the flag that names it."""
         path = self.folder / f"{secrets.token_hex(4)}.json"
         named = [{**each, "metadata": {**each["metadata"], "namespace": self.namespace}} for each in objects]
         path.write_text(json.dumps({"kind": "List", "items": named}))
         return f"--filename={path}"
 
     def versions(self) -> dict[str, str]:
-        """Of all that is in the namespace, Events as well."""
+        """Return the resource versions of all objects in the namespace, Events as well."""
         found = {}
         for path in (
             f"/api/v1/namespaces/{self.namespace}/events",
@@ -131,7 +131,7 @@ def test_plan_shows_new_image_in_child_and_in_status(cluster: Cluster):
 @pytest.mark.contract
 def test_plan_shows_restored_label_of_drifted_child(cluster: Cluster):
     path = deployment_path(cluster.namespace, "web")
-    label = "app.kubernetes.io/name"  # nobody else does anything about it
+    label = "app.kubernetes.io/name"  # no controller reacts to this label
     cluster.plane.api.patch(path, {"metadata": {"labels": {label: "theirs"}}})
     try:
         code, printed = cluster.plan(cluster.file(memcached("web"), foo("lonely", "jack")))

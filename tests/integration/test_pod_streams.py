@@ -21,7 +21,7 @@ RBAC = "rbac.authorization.k8s.io"
 
 @pytest.fixture
 def pending(control_plane: ControlPlane, namespace: str) -> ObjectKey:
-    """A pod that no node takes."""
+    """Create a pod that no node accepts."""
     containers = [{"name": name, "image": "any"} for name in ("one", "two")]
     spec = {"containers": containers, "nodeSelector": {"example.com/none": "here"}}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pending"}, "spec": spec}
@@ -30,7 +30,7 @@ def pending(control_plane: ControlPlane, namespace: str) -> ObjectKey:
 
 
 async def refusal(streams: PodStreams, way: str, pod: ObjectKey, container: str = "one") -> ApiError:
-    """The error of one of the ways into a pod."""
+    """Return the error of one of the calls into a pod."""
 
     async def enter() -> Any:
         match way:

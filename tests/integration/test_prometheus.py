@@ -26,7 +26,7 @@ from tests.support.petstore_process import PetStoreProcess
 from tests.support.prometheus_operator import scrape_configuration, write_rules
 
 DASHBOARD = json.loads((ROOT / "config" / "grafana" / "operator-manager.json").read_text())
-# What Grafana fills in: all namespaces and controllers, and some pauses between two readings.
+# Grafana's values: all namespaces and controllers, and some pauses between two scrapes.
 VARIABLES = {"$namespace": ".*", "$controller": ".*", "$__rate_interval": "1m"}
 RANGES = 4
 PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
@@ -48,7 +48,7 @@ def proxy(crds: ControlPlane, fault_proxy: Callable[[Path], FaultProxy]) -> Faul
 def start_manager(
     proxy: FaultProxy, namespace: str, petstore: PetStoreProcess, run_manager: RunManager
 ) -> Callable[[], ManagerProcess]:
-    """All operators, with the Deployment's flags but for addresses, in this namespace only, and in ranges."""
+    """Start a sharded manager with all operators and the Deployment's flags, in this namespace only."""
     deployed = [flag for flag in flags_of(the("Deployment", MANAGER)) if "-bind-address=" not in flag]
     own = (f"--namespaces={namespace}", f"--leader-election-namespace={namespace}", f"--shards={RANGES}")
     environ = {"PETSTORE_ADDRESS": petstore.address}
@@ -109,8 +109,7 @@ def test_targets_are_read_rules_are_evaluated_and_every_query_of_the_dashboard_h
     crds.kubectl(f"--namespace={namespace}", "apply", "--kustomize", ROOT / "config" / "samples")
     eventually(lambda: rules_are_evaluated(prometheus))
 
-    # What panels are about has to happen first: ranges that go and come back, work, watches that end, a
-    # request in vain.
+    # The panels need events first: shards that move and return, work, watches that end, a failed request.
     other = start_manager()
     eventually(lambda: has_ranges(prometheus, RANGES // 2))
     assert other.stop() == 0
@@ -142,7 +141,7 @@ def jobs_that_are_up(prometheus: Prometheus) -> set[str]:
 
 
 def has_ranges(prometheus: Prometheus, count: int) -> None:
-    """The manager that is read has so many."""
+    """Assert that the scraped manager holds `count` shards."""
     [each] = answers(prometheus, "sum(leader_election_master_status)")
     assert float(each["value"][1]) == count
 
@@ -167,7 +166,7 @@ def dashboard_queries() -> Iterator[tuple[str, set[str]]]:
 
 
 def shows_something(prometheus: Prometheus, query: str, legends: set[str]) -> bool:
-    """Whether there is a point to draw; and then every line has its legend."""
+    """Return whether there is a point to draw; and then every line has its legend."""
     series = answers(prometheus, query)
     for each in series:
         assert legends <= each["metric"].keys(), query
@@ -181,7 +180,7 @@ def answers(prometheus: Prometheus, query: str) -> list[dict[str, Any]]:
 
 
 def values_of(prometheus: Prometheus, definition: str) -> list[str]:
-    """What a variable of the dashboard offers to choose from."""
+    """Return the values that a dashboard variable offers."""
     parts = LABEL_VALUES.fullmatch(definition)
     assert parts is not None
     query = urllib.parse.urlencode({"match[]": parts[1]})

@@ -35,7 +35,7 @@ WATCHED = (
     *("/wordpresses", "/services", "/persistentvolumeclaims", "/secrets"),
 )
 FINALIZERS = ("cache.example.com", "memcacheds/finalizers", "update")
-# What no request asks for, but some are refused without.
+# Permissions that no request names, but that some requests need.
 IMPLIED = {
     FINALIZERS,
     ("example.com", "wordpresses/finalizers", "update"),
@@ -70,7 +70,7 @@ TOO_OLD_TO_STREAM = {
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
-    """A control plane that demands a right for owner references that block the owner's deletion."""
+    """Start a control plane that demands a right for owner references that block the owner's deletion."""
     plane = module_control_plane(apiserver_flags=[ENFORCED]).require(Feature.SERVER_FLAGS)
     install_crds(plane)
     for namespace in (NAMESPACE, SYSTEM):
@@ -81,7 +81,7 @@ def plane(module_control_plane: StartControlPlane) -> Iterator[ControlPlane]:
 
 
 def policies() -> list[dict[str, Any]]:
-    """What holds the manager's account, for the one in SYSTEM."""
+    """Return the admission policies for the manager's account, adapted to this test's account."""
     wanted = json.dumps([each for each in manifests() if each["kind"] in POLICIES])
     found: list[dict[str, Any]] = json.loads(wanted.replace(f"'{DEPLOYED}'", f"'{SYSTEM}'"))
     return found
@@ -89,7 +89,7 @@ def policies() -> list[dict[str, Any]]:
 
 @pytest.fixture
 def user(plane: ControlPlane, tmp_path: Path) -> Iterator[Callable[[str], ApiAccess]]:
-    """Requests as a user."""
+    """Return a function that opens API access as a user."""
     opened: list[ApiAccess] = []
 
     def access(name: str) -> ApiAccess:
@@ -109,7 +109,7 @@ def pet_store(tmp_path: Path) -> Iterator[PetStoreProcess]:
 
 
 def may_own(access: ApiAccess, owner: dict[str, Any]) -> bool:
-    """Whether the user may create something that keeps `owner` from going before it."""
+    """Return whether the user may create something that keeps `owner` from going before it."""
     reference = {**owner, "controller": True, "blockOwnerDeletion": True}
     metadata = {"name": "owned", "ownerReferences": [reference]}
     labels = {"app": "memcached", "memcached_cr": "owned"}  # the policy knows no others
@@ -138,7 +138,7 @@ def may_own(access: ApiAccess, owner: dict[str, Any]) -> bool:
 
 
 def owner_in(plane: ControlPlane, name: str) -> dict[str, Any]:
-    """A Memcached that is there, as its children name it."""
+    """Return an owner reference to a Memcached; create it if it does not exist."""
     found = plane.api.find(memcached_path(NAMESPACE, name))
     if found is None:
         found = plane.api.create(memcached_path(NAMESPACE), memcached(name, 0))
@@ -164,7 +164,7 @@ STUCK_STATUS = {
 
 
 def walk_through_wordpress(plane: ControlPlane) -> None:
-    """A site comes up, its volumes get and lose an owner, and drift of its Service is put back."""
+    """Create a site, let its volumes gain and lose an owner, and let the operator repair its Service."""
     name = "wordpress-blog"
     claims = [f"{name}-mysql-pv-claim", f"{name}-wp-pv-claim"]
     retained = [
@@ -271,7 +271,7 @@ def test_manager_role_grants_exactly_the_rights_that_the_samples_use(
     eventually(lambda: ready(3))
     kubectl("scale", "memcached/memcached-sample", "--replicas=5")
     eventually(lambda: ready(5))
-    # Of a pod that has a node and does not start, the Events are read.
+    # The operator reads the Events of a scheduled pod that does not start.
     plane.api.create(pod_path(NAMESPACE), STUCK)
     plane.api.patch(f"{pod_path(NAMESPACE, 'stuck')}/status", {"status": STUCK_STATUS})
     eventually(

@@ -52,7 +52,7 @@ OBJECTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def named(bench: Bench, kind: str, *changes: Callable[[dict[str, Any]], None]) -> Resource:
-    """The child, with changes."""
+    """Return the child with changes."""
     version, fields = OBJECTS[kind]
     content = copy.deepcopy(fields)
     content["metadata"] = {"name": "child", "namespace": bench.namespace, "annotations": {"n": "1"}}

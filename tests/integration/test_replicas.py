@@ -1,4 +1,4 @@
-"""Two replicas with an election between them: one works, the other is warm, and never both."""
+"""Two replicas with leader election: one works, the other is on standby, and never both work."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.support.fault_proxy import Exchange, FaultProxy, Match
 from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import assert_converged, memcached, memcached_path
 
-# A busy machine may answer nobody for some seconds, and the leader must not be lost by that.
+# On a busy machine no answer may come for some seconds; the leader must not lose its Lease by that.
 LEASE, DEADLINE, RETRY = 10.0, 7.5, 0.5
-# What a process on a busy machine may be late by, on top of what it waits for on purpose.
+# Extra delay of a process on a busy machine, in seconds.
 BUSY = 10.0
 LEASE_PATH = "/leases"
 # With nothing to do, a manager that has had its answer for so long has done what follows from it.
@@ -29,24 +29,24 @@ QUIET = 0.05
 
 
 class Replica:
-    """One manager behind a proxy of its own, which sees all that this replica asks for."""
+    """One manager behind its own proxy, which sees all of this replica's requests."""
 
     def __init__(self, manager: ManagerProcess, proxy: FaultProxy) -> None:
         self.manager = manager
         self.proxy = proxy
 
     def leads(self) -> bool:
-        """What it says of itself."""
+        """Return whether the replica's metrics say that it leads."""
         status = self.manager.metrics().select("leader_election_master_status")
         assert len(status) == 1
         return status[0].value == 1
 
     def object_writes(self) -> list[Exchange]:
-        """Whatever it sent that changes something, the lease aside."""
+        """Return the replica's write requests, except those for the Lease."""
         return [each for each in self.proxy.exchanges() if each.method != "GET" and not is_lease(each)]
 
     def works(self) -> bool:
-        """Whether it has written anything."""
+        """Return whether it has written anything."""
         return bool(self.object_writes())
 
     def took_over(self) -> float:
@@ -60,29 +60,30 @@ class Replica:
         return claims[0].at
 
     def freeze_between_writes(self) -> None:
-        """Freeze it while none of its writes is under way; to be called when nothing new is there to be done.
+        """Freeze the replica while no write is under way; call this when it has no new work.
 
-        No process can look at the clock and make a system call as one step. Frozen between the two, it sends
-        that one write when it goes on: what `LeaderElector` cannot promise is not what is tested here.
+        No process can read the clock and make a system call in one step. A replica frozen between the two
+        sends one
+        more write when it continues: `LeaderElector` cannot prevent that, and this test excludes it.
         """
         eventually(self._is_quiet, every=QUIET / 10)
         self.manager.process.freeze()
 
     def _is_quiet(self) -> bool:
-        """Whether every write that it sent was answered, and that a while ago."""
+        """Return whether every write that it sent was answered, and that a while ago."""
         ends = [each.over for each in self.proxy.exchanges() if each.method != "GET"]
         return all(over is not None and over < time.monotonic() - QUIET for over in ends)
 
 
 def new_namespace(plane: ControlPlane) -> str:
-    """For one test's objects."""
+    """Create a namespace for one test's objects."""
     namespace = f"test-{secrets.token_hex(4)}"
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     return namespace
 
 
 def started(run_manager: RunManager, proxy: FaultProxy, namespace: str, mode: str) -> Replica:
-    """A replica for the objects of the namespace, where its Leases are too."""
+    """Start a replica for the objects of the namespace, which has its Leases too."""
     manager = run_manager(
         proxy.kubeconfig,
         f"--namespaces={namespace}",
@@ -96,7 +97,7 @@ def started(run_manager: RunManager, proxy: FaultProxy, namespace: str, mode: st
 
 
 class Memcacheds:
-    """Those of one namespace."""
+    """Memcacheds of one namespace."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self.plane = plane
@@ -110,12 +111,12 @@ class Memcacheds:
         self.plane.api.create_many(memcached_path(self.namespace), [memcached(name) for name in names])
 
     def converged(self, size: int = 3) -> None:
-        """All that was made is as it should be."""
+        """Assert that every object matches its spec."""
         assert_converged(self.plane, self.namespace, self.names, size=size)
 
 
 class Pair(Memcacheds):
-    """Two replicas over them."""
+    """Two replicas over the Memcacheds of one namespace."""
 
     def __init__(self, plane: ControlPlane, namespace: str, start: Callable[[], Replica]) -> None:
         super().__init__(plane, namespace)
@@ -133,7 +134,7 @@ class Pair(Memcacheds):
             super().create(count)
 
     def never_both_at_work(self, *, but_for: str = "nothing") -> None:
-        """The old leader's last write was before the first of the other."""
+        """Assert that the old leader's last write precedes the new leader's first one."""
         before = [each for each in self.leader.object_writes() if but_for not in each.path]
         after = self.standby.object_writes()
         assert after, "the other replica has not written anything"
@@ -160,7 +161,7 @@ def pair(plane: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Pa
 
 @pytest.fixture
 def busy(pair: Pair) -> Iterator[None]:
-    """Meanwhile new Memcacheds appear all the time, so that whoever may write has something to."""
+    """Create Memcacheds during the block, so that an active replica always has something to write."""
     enough = threading.Event()
 
     def create() -> None:
@@ -196,9 +197,9 @@ def test_standby_finishes_the_work_of_a_leader_that_ended(pair: Pair, how: str):
     # Were it not handed over, the lease would have to run out, which was renewed a retry period ago or so.
     within = LEASE + RETRY + BUSY if how == "killed" else LEASE - 2 * RETRY
     assert pair.standby.took_over() - ended <= within
-    # Who ends in order sends its last Events when the lease is given back.
+    # A replica that stops in order sends its last Events after it has released the Lease.
     pair.never_both_at_work(but_for="/events")
-    # It was warm: it needed no list and no new watch to go on.
+    # The standby's cache was warm: it needed no list and no new watch.
     assert pair.standby.proxy.count(Match(method="GET", path="/(memcacheds|deployments|pods)$")) == reads
     conflicts = pair.standby.manager.metrics().value("rest_client_requests_total", code="409", method="PATCH")
     assert conflicts == 0

@@ -23,7 +23,7 @@ ACCESS_REVIEWS = Match("POST", "/subjectaccessreviews$")
 
 @pytest.fixture
 def manager_kubeconfig(crds: ControlPlane, namespace: str) -> Path:
-    """A manager with no more rights than config/rbac/ gives it."""
+    """Return the kubeconfig of a manager with only the rights in config/rbac/."""
     user = f"{namespace}-manager"
     kubeconfig = crds.user_kubeconfig(user)
     Roles(crds, user, namespace).grant(*MANAGER, *METRICS)
@@ -32,7 +32,7 @@ def manager_kubeconfig(crds: ControlPlane, namespace: str) -> Path:
 
 @pytest.fixture
 def prometheus(crds: ControlPlane, namespace: str) -> ServiceAccount:
-    """An account with the role of a reader."""
+    """Create an account with the role of a metrics reader."""
     account = ServiceAccount(crds, namespace, "prometheus")
     account.may_read_metrics()
     return account
@@ -40,7 +40,7 @@ def prometheus(crds: ControlPlane, namespace: str) -> ServiceAccount:
 
 @pytest.fixture
 def stranger(crds: ControlPlane, namespace: str) -> ServiceAccount:
-    """An account without."""
+    """Create an account without that role."""
     return ServiceAccount(crds, namespace, "stranger")
 
 
@@ -72,7 +72,7 @@ def test_metrics_endpoint_serves_only_accounts_that_may_read_metrics(
         assert scrape(address, token)[0] == 200
     assert (proxy.count(TOKEN_REVIEWS), proxy.count(ACCESS_REVIEWS)) == asked
 
-    # Without the API server the page is still there for who was let in, and for nobody else.
+    # Without the API server, only a token that it accepted before still opens the page.
     other = prometheus.token()
     proxy.refuse()
     assert scrape(address, token)[0] == 200

@@ -1,4 +1,4 @@
-"""Three replicas that share the objects: each object is one's at a time, whoever comes and goes."""
+"""Three replicas that share the objects: each object has one owner while replicas start and stop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RANGES = 8
 
 
 class Replicas(Memcacheds):
-    """Of one manager, over them."""
+    """Replicas of one manager over the Memcacheds of a namespace."""
 
     def __init__(self, plane: ControlPlane, namespace: str, begin: Callable[[], Replica]) -> None:
         super().__init__(plane, namespace)
@@ -40,14 +40,14 @@ class Replicas(Memcacheds):
         self.here: list[Replica] = []
 
     def start(self, count: int) -> list[Replica]:
-        """That many more."""
+        """Start `count` more replicas."""
         started = [self._begin() for _ in range(count)]
         self.all += started
         self.here += started
         return started
 
     def ranges(self, replica: Replica) -> Ranges:
-        """Which it says that it has."""
+        """Return the shards that the replica's metrics list."""
         status = replica.manager.metrics().select("leader_election_master_status")
         held = {each.labels["name"] for each in status if each.value}
         return Ranges.of(
@@ -55,7 +55,7 @@ class Replicas(Memcacheds):
         )
 
     def are_shared_out(self) -> None:
-        """Each range is one replica's, and each has as many."""
+        """Assert that each shard has one owner, and each replica equally many shards."""
         held = [sorted(self.ranges(each).numbers) for each in self.here]
         assert sorted(chain.from_iterable(held)) == list(range(RANGES)), held
         shares = [len(each) for each in held]
@@ -64,7 +64,7 @@ class Replicas(Memcacheds):
         assert wanted == shares
 
     def hold_their_shares(self) -> None:
-        """Each replica's cache has exactly the objects in its ranges, and their children."""
+        """Assert that each replica's cache has exactly the objects in its shards, and their children."""
         for each in self.here:
             share = self.share(each)
             for kind in ("memcacheds.cache.example.com", "deployments.apps"):
@@ -72,14 +72,14 @@ class Replicas(Memcacheds):
                 assert held == share, (kind, sorted(self.ranges(each).numbers))
 
     def share(self, replica: Replica) -> int:
-        """How many objects are in its ranges; of few that may be none."""
+        """Return the number of objects in the replica's shards; it may be 0 if there are few objects."""
         made = self.plane.api.get(memcached_path(self.namespace))["items"]
         assert len(made) == len(self.names)
         theirs = self.ranges(replica)
         return sum(each["metadata"]["uid"] in theirs for each in made)
 
     def writers(self, name: str) -> list[int]:
-        """Who has written for an object, one after the other."""
+        """Return the successive writers of an object."""
         writes = [
             (each.at, number)
             for number, replica in enumerate(self.all)

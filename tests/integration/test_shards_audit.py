@@ -1,4 +1,4 @@
-"""What the API server's own audit log says of replicas that share the objects, come and go."""
+"""The API server's audit log of replicas that share the objects while replicas start and stop."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ RANGES = 16
 NAMESPACES = [f"team-{number}" for number in range(5)]
 GATE = "--feature-gates=ShardedListAndWatch=true"
 MANY = 3_000
-# A busy machine may answer nobody for longer than Leases usually last, and who loses one does not come back.
+# A busy machine may not answer for longer than a usual Lease lasts; a replica without its Lease exits.
 LEASE, DEADLINE, RETRY = 60.0, 45.0, 0.5
-# Seconds between two changes: where ranges move, and where all wait for what a replica had that was killed.
+# Seconds between two changes: while shards move, and while all wait for the shards of a killed replica.
 QUICKLY, SLOWLY = 0.02, 0.5
 # For what MANY of them take on a busy machine; nothing is asserted of how long it is.
 WITHIN = 600.0
@@ -60,7 +60,7 @@ class Crowd:
         self._churning.join()
 
     def converged(self) -> None:
-        """Each is as its latest spec has it."""
+        """Assert that every object matches its latest spec."""
         for namespace in NAMESPACES:
             found, deployments = (
                 {each["metadata"]["name"]: each for each in self.plane.api.get(path(namespace))["items"]}
@@ -80,7 +80,7 @@ class Crowd:
 
 
 def is_done(obj: dict[str, Any], deployment: dict[str, Any] | None) -> bool:
-    """Whether its status is of its latest spec, and its Deployment as that has it."""
+    """Return whether its status is of its latest spec, and its Deployment as that has it."""
     observed = obj.get("status", {}).get("observedGeneration")
     return (
         observed == obj["metadata"]["generation"]
@@ -100,7 +100,7 @@ class Audited:
         self.here: list[ManagerProcess] = []
 
     def start(self) -> ManagerProcess:
-        """One more."""
+        """Start another replica."""
         self._count += 1
         manager = self._run_manager(
             self.plane.user_kubeconfig(f"replica-{self._count}", "system:masters", GROUP),
@@ -116,14 +116,14 @@ class Audited:
         return manager
 
     def are_shared_out(self) -> None:
-        """All ranges are somebody's, and each has as many."""
+        """Assert that replicas hold all shards, in equal numbers."""
         status = [each.metrics().select("leader_election_master_status") for each in self.here]
         shares = [sum(each.value for each in of_one) for of_one in status]
         assert sum(shares) == RANGES, shares
         assert max(shares) - min(shares) <= 1, shares
 
     def ownership(self) -> Ownership:
-        """What the log has by now."""
+        """Return the ownership that the log shows so far."""
         return Ownership.of(events_of(self._log), lease="operator-manager", count=RANGES)
 
 
@@ -136,7 +136,7 @@ def audited_plane(
     tmp_path: Path,
 ) -> Audited:
     """On a server with the flags that the test says besides."""
-    # One that has no audit log does not start with these flags.
+    # A server without audit logs does not start with these flags.
     control_plane_kind.create(tmp_path / "not-started").require(Feature.AUDIT_LOG)
     log, flags = audited(tmp_path)
     plane = own_control_plane(parts=BARE, apiserver_flags=[*flags, *request.param])

@@ -16,7 +16,7 @@ from tests.support.memcacheds import memcached, memcached_path
 
 @pytest.fixture
 def gone(tmp_path: Path) -> Iterator[DevclusterControlPlane]:
-    """A control plane with the definitions, which was killed and can be restarted at its address."""
+    """Start and kill a control plane with the definitions; a test can restart it at its address."""
     with DevclusterControlPlane(tmp_path / "plane") as plane:
         install_crds(plane)
         plane.kill("apiserver")

@@ -1,4 +1,4 @@
-"""Work that does not end when it is told to: the process ends all the same, in time, and says what it was."""
+"""Work that ignores cancellation: the process ends all the same, in time, and names the work."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def plane(bare_control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """Starts managers for the tests of this module."""
+    """Return a function that starts managers for the tests of this module."""
     with contextlib.ExitStack() as stack:
         yield lambda kubeconfig, *flags: stack.enter_context(
             ManagerProcess(kubeconfig, *flags, folder=tmp_path_factory.mktemp("manager"), program=PROGRAM)
@@ -77,7 +77,7 @@ class Stuck:
 
     @property
     def holder(self) -> str:
-        """Who holds the lease."""
+        """Return the identity of the Lease's holder."""
         return str(self.lease["spec"].get("holderIdentity") or "")
 
     def ended_by_force(self, reason: str) -> float:
@@ -93,7 +93,7 @@ class Stuck:
         assert f"{self.namespace}/sample" in running
         assert where in last["stack"]
         assert line in last["stack"]
-        # Nothing said that all was well, and nobody was let in while it was not.
+        # The manager reported no clean stop, and did not release the Lease.
         assert not self.manager.logs(msg="stopped")
         assert not self.manager.logs(msg="released the lease")
         assert self.holder
@@ -105,7 +105,7 @@ def wait_stuck(manager: ManagerProcess) -> None:
 
 
 class Told(NamedTuple):
-    """Managers that do not end when they are told to."""
+    """Managers with work that ignores cancellation."""
 
     without_lease: list[Stuck]
     lock_held: Stuck
@@ -122,7 +122,7 @@ def told(plane: ControlPlane, run: Run, tmp_path_factory: pytest.TempPathFactory
     with FaultProxy(plane.credentials, folder=tmp_path_factory.mktemp("proxy")) as proxy:
         without_lease = [Stuck(plane, proxy.kubeconfig, run, how) for how in WAYS]
         lock_held = Stuck(plane, proxy.kubeconfig, run, "holds-the-lock")
-        # Whose loop is blocked loses its lease first.
+        # A manager with a blocked event loop loses its lease first.
         asked = [Stuck(plane, plane.kubeconfig, run, how) for how in WAYS if how != "blocks-the-loop"]
         namespace = f"test-{secrets.token_hex(4)}"
         plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})

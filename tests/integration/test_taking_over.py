@@ -26,7 +26,7 @@ ANY = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def definition() -> dict[str, Any]:
-    """The definition of the old operator: anything goes, and no status subresource."""
+    """Return the old operator's definition: any fields, and no status subresource."""
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": ANY, "status": ANY}}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -105,7 +105,7 @@ class Old:
 
 @pytest.fixture
 def written(tmp_path: Path) -> Callable[[str, str], Path]:
-    """Writes the page's operator down, for an old operator with other names."""
+    """Return a function that writes the page's operator to a file, with an old operator's names."""
 
     def write(finalizer: str, managers: str) -> Path:
         [text] = [each.text for each in Page(Path("docs/taking-over.md")).blocks() if "# web.py" in each.text]

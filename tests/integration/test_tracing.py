@@ -63,7 +63,7 @@ def test_trace_joins_reconcile_api_server_spans_and_webhook_review(
     ).wait_ready()
 
     def is_asked_for_reviews() -> None:
-        """An API server may take a while until it knows of a new webhook."""
+        """Assert that the API server calls the webhook, which takes a while after the registration."""
         plane.api.create(f"{pet_path('traced')}?dryRun=All", pet("tried"))
         reviews = manager.metrics().select("controller_runtime_webhook_requests_total", code="200")
         assert any(each.value for each in reviews if each.labels["webhook"].startswith("/mutate"))

@@ -1,4 +1,4 @@
-"""Two programs on the same kinds of one cluster: everything that they write is called after them."""
+"""Two programs on the same kinds of one cluster: all that they write bears their names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
 
 
 class World(NamedTuple):
-    """What two programs have left in a namespace of their own, and what they called themselves."""
+    """Objects that two programs have left in their namespace, and the programs' names."""
 
     plane: ControlPlane
     namespace: str
@@ -34,12 +34,12 @@ class World(NamedTuple):
         return items
 
     def child(self) -> dict[str, Any]:
-        """The object that both write."""
+        """Return the object that both write."""
         made: dict[str, Any] = self.plane.api.get(f"/api/v1/namespaces/{self.namespace}/configmaps/sample")
         return made
 
     def written(self, path: str) -> dict[str, set[str]]:
-        """Who has written each object, by its name."""
+        """Return the field managers of each object, by its name."""
         return {
             each["metadata"]["name"]: {entry["manager"] for entry in each["metadata"]["managedFields"]}
             for each in self.listed(path)
@@ -123,7 +123,7 @@ def test_program_writes_its_own_webhook_configurations(world: World, sort: str):
 def test_program_owns_its_fields_under_its_own_field_manager(world: World):
     child = world.child()
     assert child["data"] == dict.fromkeys(NAMES, "friend")
-    # Who has created it has a mark of what it wanted after its name.
+    # The field manager of a create is the program's name and a hash of the wanted object.
     by = {
         entry["manager"].partition("+")[0]: entry["fieldsV1"]["f:data"].keys() - {"."}
         for entry in child["metadata"]["managedFields"]

@@ -27,7 +27,7 @@ ENDS_WITHIN = 90.0
 
 
 class WorkloadsProgram:
-    """One run of it; killed at the end of the `with` block if it still runs."""
+    """One run of the program; the end of the `with` block kills it if it still runs."""
 
     def __init__(self, kubeconfig: Path, *flags: str, folder: Path) -> None:
         environ = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
@@ -47,7 +47,7 @@ class WorkloadsProgram:
         print(f"----- {self.process.name}: output -----\n{self.process.output()}")  # noqa: T201
 
     def wait_says(self, text: str, *, times: int = 1) -> None:
-        """Wait until it has written this, so many times; fails at once when it ends instead."""
+        """Wait until the program has written this so many times; fail at once if it ends."""
         wait_until(
             self.process,
             lambda: self.process.output().count(text) >= times,
@@ -60,22 +60,22 @@ class WorkloadsProgram:
         self.process.signal(signal.SIGINT)
 
     def kill(self) -> None:
-        """A crash: it can clean up nothing."""
+        """Kill the program, so that it cannot clean up."""
         self.process.kill()
 
     def wait(self) -> int:
-        """Its exit code, once it has ended."""
+        """Wait for the program's end; return its exit code."""
         return self.process.wait(ENDS_WITHIN)
 
     def output(self) -> str:
-        """All that it has written; that none of it is a traceback."""
+        """Return the program's output; assert that it has no traceback."""
         output = self.process.output()
         assert "Traceback" not in output, output
         return output
 
 
 class Start(Protocol):
-    """Starts the program on the namespace of the test."""
+    """Function that starts the program on the namespace of the test."""
 
     def __call__(self, *flags: str, kubeconfig: Path | None = ...) -> WorkloadsProgram: ...
 
@@ -87,7 +87,7 @@ def plane(control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def own_namespace(plane: ControlPlane) -> Iterator[str]:
-    """A name that the program may use; nothing of it is left after the test."""
+    """Return a name for the program's namespace, and delete the namespace after the test."""
     name = f"workloads-{secrets.token_hex(4)}"
     yield name
     with contextlib.suppress(Exception):

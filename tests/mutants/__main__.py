@@ -1,7 +1,7 @@
-"""`make mutants`: plants small faults into the code, one at a time, and tells which of them no test finds.
+"""`make mutants`: plants small faults into the code, one at a time, and lists those that no test finds.
 
-Functions are changed in memory, in forked processes: no file is touched. What tests start as programs runs
-without the fault.
+The faults are in memory, in forked processes; all files stay unchanged. Programs that tests start run without
+the fault.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TIERS = (
 
 
 def main() -> int:
-    """Returns 1 unless all were tried."""
+    """Try the mutants; return 1 unless all were tried."""
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="which are chosen at random; default 1")
     parser.add_argument("--count", type=int, default=200, help="how many; default 200")
@@ -76,7 +76,7 @@ def main() -> int:
 
 
 def try_all(mutants: list[Mutant], options: argparse.Namespace) -> int:
-    """Try them, and tell of each."""
+    """Try the mutants, and report each result."""
     # Nothing is kept from one mutant for the next.
     os.environ["CI"] = "1"
     tiers = [options.tests] if options.tests else TIERS
@@ -108,7 +108,7 @@ def try_all(mutants: list[Mutant], options: argparse.Namespace) -> int:
 
 
 def with_tests_of(commit: str, options: argparse.Namespace) -> int:
-    """The same in a copy of this tree with the tests of a commit."""
+    """Run this program in a copy of the working tree with the tests of a commit."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         check=True,

@@ -1,4 +1,4 @@
-"""Where a small change makes code wrong, and which change that is."""
+"""Places where a small change makes code wrong, and the changes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FORBIDS_OR_SAVES = {"frozen", "slots", "kw_only", "total", "gc"}
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one file. `start` and `end` are in bytes; `function` is empty outside of functions."""
+    """Change of one file. `start` and `end` are in bytes; `function` is empty outside of functions."""
 
     file: str
     function: str
@@ -55,17 +55,17 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """The same while the function is, wherever in the file it stands."""
+        """Return a key that stays the same while the function does, wherever it is in the file."""
         before, after = (" ".join(text.split()) for text in (self.before, self.after))
         return f"{self.file} {self.function or '(module)'} {self.kind} {self.ordinal}: {before} -> {after}"
 
     def applied(self) -> bytes:
-        """The file's source with the change."""
+        """Return the file's source with the change."""
         source = Path(self.file).read_bytes()
         return source[: self.start] + self.after.encode() + source[self.end :]
 
     def changes_something(self) -> bool:
-        """Whether it is Python, and other Python than before."""
+        """Return whether it is Python, and other Python than before."""
         try:
             return ast.dump(ast.parse(self.applied())) != _parsed(self.file)
         except SyntaxError:
@@ -78,13 +78,13 @@ def _parsed(file: str) -> str:
 
 
 def mutants_of(paths: Iterable[Path]) -> list[Mutant]:
-    """Every mutant of these files and folders."""
+    """Return every mutant of these files and folders."""
     files = {file for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path])}
     return [mutant for file in sorted(files) for mutant in _Finder(file).found]
 
 
 def chosen(mutants: Iterable[Mutant], seed: int, count: int) -> list[Mutant]:
-    """So many at random. What is changed elsewhere in the code leaves most of them the same."""
+    """Choose `count` mutants at random; changes elsewhere in the code leave most of the choice the same."""
     taken: list[Mutant] = []
     for mutant in sorted(mutants, key=lambda each: hashlib.sha256(f"{seed} {each.key}".encode()).digest()):
         if len(taken) == count:
@@ -124,7 +124,7 @@ class _Finder(ast.NodeVisitor):
         self._counts[place] += 1
 
     def _operator(self, kind: str, left: ast.expr, operator: ast.AST, right: ast.expr) -> None:
-        """The operator between two expressions, where their parentheses may stand as well."""
+        """Add the operator between two expressions, which may have parentheses around them."""
         if type(operator) not in TOKENS:
             return
         pattern, after = TOKENS[type(operator)]
@@ -275,7 +275,7 @@ class _Finder(ast.NodeVisitor):
                 after = str(not node.value)
             case int() | float():
                 after = repr(node.value + 1)
-            case str() if " " not in node.value:  # what people read may be worded in any way
+            case str() if " " not in node.value:  # the wording of messages for people is free
                 after = '""' if node.value else '"mutant"'
             case _:
                 return

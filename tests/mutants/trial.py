@@ -47,7 +47,7 @@ TOUCHED = "__touched__"
 
 
 class Cost(NamedTuple):
-    """Of a test, on the code as it is: seconds, and the functions that ran."""
+    """Cost of a test on the original code: CPU and wall time in seconds, and the functions that ran."""
 
     cpu: float
     wall: float
@@ -56,7 +56,7 @@ class Cost(NamedTuple):
 
 @dataclass
 class Verdict:
-    """What became of a mutant: killed, timeout, survived; or untried. And in which test."""
+    """Result of a mutant: killed, timeout, survived or untried; `by` names the test."""
 
     outcome: str = "untried"
     by: str = ""
@@ -74,10 +74,10 @@ class Job(NamedTuple):
 
 @dataclass(eq=False)  # a plugin of pytest has to be hashable
 class Trials:
-    """A pytest plugin that tries every mutant instead of running the tests once.
+    """Pytest plugin that tries every mutant instead of running the tests once.
 
-    `tiers` are folders, or files, of tests: who survives those of the first is tried with the next. Of each
-    the quickest run, for `at_most` seconds of CPU on the code as it is, and one at least.
+    `tiers` are folders or files of tests: a mutant that survives one tier meets the next. Of each tier the
+    quickest tests run, at least one, within `at_most` seconds of CPU on the original code.
     """
 
     code: Sequence[Path]
@@ -141,7 +141,7 @@ class Trials:
         )
 
     def _watched(self, path: Path, touched: set[str]) -> Swap:
-        """Of every function in a file, code that adds it to what was touched."""
+        """Return code for every function in a file that adds the function to `touched`."""
         tree = ast.parse(path.read_bytes())
         for name, node in _outermost(tree):
             watch = ast.parse(f"{TOUCHED}.add({f'{path} {name}'!r})").body[0]
@@ -154,7 +154,7 @@ class Trials:
         return swap
 
     def _swap(self, path: Path, code: CodeType) -> Swap:
-        """Which function takes which code, so that all is as if the file had been so."""
+        """Return the functions and their new code, with the effect of a file with that code."""
         name = str(path.resolve())
         before = compile(path.read_bytes(), name, "exec", dont_inherit=True)
         return [
@@ -279,7 +279,7 @@ class _Reports:
             yield item
 
     def before(self, item: pytest.Item) -> None:
-        """What is to be done before a test is run."""
+        """Prepare the run of a test."""
 
 
 def _recorded(items: list[pytest.Item], swap: Swap, touched: set[str], folder: Path) -> None:
@@ -370,12 +370,12 @@ def _files(code: Iterable[Path]) -> list[Path]:
 
 
 def _is_own(test: str, path: Path) -> bool:
-    """Whether a test is in the folder of the package that the file is of."""
+    """Return whether a test is in the folder of the package that the file is of."""
     return f"/{path.parent.name}/" in test.partition("::")[0]
 
 
 def _functions(code: CodeType) -> Iterator[CodeType]:
-    """Of a module, the functions and methods; what is within them is part of them."""
+    """Yield a module's functions and methods; nested functions are part of them."""
     for each in code.co_consts:
         if isinstance(each, CodeType):
             if each.co_flags & inspect.CO_OPTIMIZED:
@@ -395,7 +395,7 @@ def _outermost(
 
 
 def _live_functions(code: Iterable[Path]) -> Live:
-    """As many as there are; gc.freeze hides none of them from gc.get_objects, unlike from a collection."""
+    """Return all live functions; gc.get_objects also returns those that gc.freeze hides from a collection."""
     files = {str(path.resolve()) for path in _files(code)}
     live: Live = {}
     for each in _all_objects():
@@ -414,7 +414,7 @@ def _all_objects() -> list[Any]:
 
 
 def anew(folder: Path) -> int:
-    """In a process of its own: a mutant of what ran when its module was imported."""
+    """Try in a new process a mutant of code that runs at the import of its module."""
     file, source, costs = json.loads((folder / "trial").read_text())
     finder = ChangedFinder(file, source)
     sys.meta_path.insert(0, finder)

@@ -1,7 +1,7 @@
-"""What a real server was asked, and what it answered: everything that tests hold devcluster against.
+"""Recorded requests to a real server, and its answers: the reference for tests of devcluster.
 
-`cases/PART.yaml` is written by people, `answers/PART.json` by `make record` alone: one answer for each case,
-masked, under its name. `answers/versions.json` says which Kubernetes answered, and which kubectls were asked.
+People write `cases/PART.yaml`. Only `make record` writes `answers/PART.json`: one masked answer for each
+case, under its name. `answers/versions.json` has the versions of Kubernetes and of the kubectls.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STEP = re.compile(r"\d+: ")
 
 
 def files(folder: str) -> list[str]:
-    """The parts whose cases are in a folder: `kubectl/pods`."""
+    """Return the parts whose cases are in a folder: `kubectl/pods`."""
     return [f"{folder}/{path.stem}" for path in sorted((CASES / folder).glob("*.yaml"))]
 
 
@@ -44,13 +44,13 @@ def _as_json(part: str) -> str:
 
 
 def load_cases(part: str) -> list[Any]:
-    """The documents of a file of cases, for the caller alone; two of them ask for most."""
+    """Return the documents of a case file, as a copy for the caller."""
     found: list[Any] = json.loads(_as_json(part))
     return found
 
 
 class Answers(dict[str, Any]):
-    """By the names of the cases; one that is missing is told of in one line."""
+    """Answers by the names of the cases; a missing one raises an error of one line."""
 
     part = ""
 
@@ -69,7 +69,7 @@ def load_answers(part: str) -> Answers:
 
 
 def write_answers(part: str, answers: dict[str, Any]) -> None:
-    """One to a line, what is too long for one broken where it is a list."""
+    """Write one answer a line; break long ones where they are lists."""
     path = ANSWERS / f"{part}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     head = f'{{\n"recorded": {json.dumps(NOTE)},\n"answers": '
@@ -82,7 +82,7 @@ def versions() -> dict[str, Any]:
 
 
 def kubectl_versions() -> tuple[str, ...]:
-    """Of the recorded kubectls, that of the real control plane first."""
+    """Return the versions of the recorded kubectls, the real control plane's first."""
     return tuple(versions()["kubectl"])
 
 

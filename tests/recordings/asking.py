@@ -1,4 +1,4 @@
-"""Single requests to an API server, and what in its answers is not of the moment."""
+"""Single requests to an API server, and answers without values that vary with time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MADE_UP = [
 
 
 class Answer(NamedTuple):
-    """To one request."""
+    """Answer to one request."""
 
     status: int
     value: Any
@@ -97,7 +97,7 @@ class Server:
         return Answer(answer.status, json.loads(content) if is_json else content, warnings, at)
 
     def must(self, method: str, path: str, body: Any = None, **options: Any) -> Any:
-        """What is to succeed; returns the JSON."""
+        """Send a request that must succeed; return the JSON."""
         answer = self.ask(method, path, body, **options)
         assert answer.status < http.HTTPStatus.BAD_REQUEST, f"{method} {path}: {answer.value}"
         return answer.value
@@ -110,7 +110,7 @@ class Server:
             time.sleep(0.02)
 
     def collection(self, obj: Mapping[str, Any]) -> str:
-        """Where objects as this one are."""
+        """Return where objects as this one are."""
         version, kind = obj["apiVersion"], obj["kind"]
         base = f"/apis/{version}" if "/" in version else f"/api/{version}"
         (found,) = (
@@ -136,7 +136,7 @@ def shifted(value: Any, seconds: float) -> Any:
 
 
 def fixed(value: Any, at: float, *, asked: Any = None) -> Any:
-    """With NOW for about `at`, and the same made-up values each time; what was `asked` nobody made up."""
+    """Replace times near `at` by NOW, and generated values by constants, except values that were `asked`."""
     kept = json.dumps(asked)
 
     def snap(found: re.Match[str]) -> str:
@@ -156,5 +156,5 @@ def _replaced(instead: Mapping[str, str], found: re.Match[str]) -> str:
 
 
 def _text_of(warning: str) -> str:
-    """Of `299 - "text"`."""
+    """Return the text of `299 - "text"`."""
     return re.sub(r"\\(.)", r"\1", warning.partition('"')[2].removesuffix('"'))

@@ -1,4 +1,4 @@
-"""Objects of the built-in kinds: what becomes of them when they are written, and how tables show them."""
+"""Objects of the built-in kinds: their stored form after a write, and their table rows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def row_cases() -> dict[str, Json]:
 
 
 def objects() -> list[Json]:
-    """The cases with what was `sent` and the `answer`, and the `old` object if it was there already."""
+    """Return the cases, each with what was `sent`, the `answer`, and the `old` object if it existed."""
     found, answers = [], load_answers(OBJECTS)
     for name, case in object_cases().items():
         sent, answer = _typed(case["resource"], case["create"]), answers[name]

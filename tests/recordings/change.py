@@ -1,4 +1,4 @@
-"""One JSON value as what differs in it from another: an answer from what was asked, an object from before."""
+"""Differences between two JSON values: between a request and its answer, or an object before and after."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def change(before: Any, after: Any, *, ordered: bool = False) -> Any:
 
 
 def changed(before: Any, difference: Any) -> Any:
-    """What `change` was told of."""
+    """Apply the difference that `change` has returned."""
     if not isinstance(difference, dict) or not isinstance(before, dict | list):
         return difference
     if INSTEAD in difference:
@@ -51,5 +51,5 @@ def changed(before: Any, difference: Any) -> Any:
 
 
 def _same(left: Any, right: Any, ordered: bool) -> bool:
-    """As JSON, where 1 is neither true nor 1.0."""
+    """Compare as JSON, where 1 is neither true nor 1.0."""
     return json.dumps(left, sort_keys=not ordered) == json.dumps(right, sort_keys=not ordered)

@@ -46,7 +46,7 @@ def definition_cases() -> dict[str, Json]:
 
 
 def schemas() -> dict[str, Json]:
-    """Of the objects, by name."""
+    """Return the objects' schemas by name."""
     (cases,) = load_cases(OBJECTS)
     return {name: each["schema"] for name, each in cases.items()}
 
@@ -75,7 +75,7 @@ def rules() -> Json:
 
 
 def rule_cases() -> list[str]:
-    """The rules, which are their own names."""
+    """Return the rules, which are their own names."""
     found: list[str] = rules()["rules"].splitlines()
     return found
 
@@ -110,7 +110,7 @@ def record_objects(server: Server) -> Json:
 
 
 def cost_cases() -> dict[str, tuple[Json, Json]]:
-    """The schema and the rule, by name."""
+    """Return schema and rule of each case, by name."""
     (cases,) = load_cases(COSTS)
     found = {}
     for name, case in cases.items():
@@ -152,7 +152,7 @@ def _factor(said: str) -> float:
 
 
 def _exceeded(server: Server, schema: Json, rule: Json, count: int) -> str:
-    """Return the factor by which so many of a rule exceed the limit; empty when the server takes them."""
+    """Return the factor by which this number of copies of a rule exceeds the limit; empty when accepted."""
     values = {**schema, "x-kubernetes-validations": [rule]}
     # Of a map, as a rule may then ask for what was before.
     many = {"type": "object", "maxProperties": count, "additionalProperties": values}
@@ -252,7 +252,7 @@ def _with_properties(properties: Json) -> Json:
 
 
 def _judged(answer: Answer) -> Json:
-    """The causes in an order of their own: the real server goes through maps in any."""
+    """Sort the causes, because the real server iterates over maps in random order."""
     found: Json = {"warnings": answer.warnings} if answer.warnings else {}
     if answer.value["kind"] == "Status":
         causes = answer.value["details"]["causes"]
@@ -261,7 +261,7 @@ def _judged(answer: Answer) -> Json:
 
 
 def _of_rule(message: str, rule: str) -> str:
-    """What is said of a rule, without the rule."""
+    """Return the message about a rule, without the rule."""
     for start in ("compilation failed", "cel expression must"):
         if start in message:
             return message[message.index(start) :]

@@ -36,12 +36,12 @@ class Part:
 
     @property
     def answers(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return sum(1 if labels is None else len(labels) for labels in self.cases.values())
 
     @property
     def group(self) -> str:
-        """Of the parts that are recorded on one control plane."""
+        """Return the group of parts that one control plane records."""
         return self.name.partition("/")[0]
 
 

@@ -27,14 +27,14 @@ SIZE = 1 << 60
 
 
 def selector_cases() -> dict[str, Json]:
-    """By name: the `query` of a list, its `accept`, and the `resource` if it is not that of ConfigMaps."""
+    """Return the cases by name: a list's `query`, its `accept`, and the `resource` if not ConfigMaps."""
     cases: list[Json] = load_cases(SELECTORS)[0]["cases"]
     found = {each.get("name", each["query"]["shardSelector"]): each for each in cases}
     return {UIDS: {}, **found}
 
 
 def definition() -> Json:
-    """Of the custom kind that is listed too."""
+    """Return the definition of the custom kind that the cases list too."""
     found: Json = load_cases(SELECTORS)[0]["definition"]
     return found
 
@@ -75,24 +75,24 @@ def record_selectors(server: Server) -> Json:
 
 
 def path_of(resource: str, namespace: str) -> str:
-    """Where a resource of the cases is."""
+    """Return where a resource of the cases is."""
     base = "/api/v1" if resource == "configmaps" else f"/apis/{definition()['spec']['group']}/v1"
     return f"{base}/namespaces/{namespace}/{resource}"
 
 
 def new_object(resource: str, number: int) -> Json:
-    """One of those that are listed."""
+    """Return an object of the listed resource."""
     kind = {} if resource == "configmaps" else {"apiVersion": "example.com/v1", "kind": "Part"}
     return {**kind, "metadata": {"name": f"object-{number:03}"}}
 
 
 def sixteenth(number: int) -> str:
-    """The selector of one of 16 equal ranges."""
+    """Return the selector of one of 16 equal shards."""
     return f"shardRange(object.metadata.uid, '0x{number * SIZE:016x}', '0x{(number + 1) * SIZE:016x}')"
 
 
 def shown(value: Json, status: int, digits: Mapping[str, str]) -> Json:
-    """What an answer says of its selector, and of which sixteenths the objects in it are."""
+    """Return the answer's selector, and the sixteenths of its objects."""
     if value["kind"] == "Status":
         told = {name: value[name] for name in ("message", "reason", "details") if name in value}
         return {"status": status, **told}

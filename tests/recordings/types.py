@@ -33,7 +33,7 @@ RECENT = 60
 
 
 def body_cases() -> dict[str, tuple[str, str]]:
-    """By kind and number: the body, and how fields are to be validated."""
+    """Return the body and the mode of field validation, by kind and number."""
     (cases,) = load_cases(BODIES)
     count: collections.Counter[str] = collections.Counter()
     found = {}
@@ -46,13 +46,13 @@ def body_cases() -> dict[str, tuple[str, str]]:
 
 
 def created() -> list[str]:
-    """What kubectl is to create."""
+    """Return the commands by which kubectl creates objects."""
     found: list[str] = load_cases(PROTOBUF)[0]["create"].splitlines()
     return found
 
 
 def served() -> dict[str, Json]:
-    """What the server is to give."""
+    """Return the objects that the server must return."""
     found: dict[str, Json] = load_cases(PROTOBUF)[0]["objects"]
     return found
 
@@ -98,7 +98,7 @@ def _sent(plane: ControlPlane, command: str) -> Json:
 
 
 def _given(server: Server, obj: Json) -> Json:
-    """By the server, in both encodings; what differs each time is as long as what it is replaced by."""
+    """Return the server's object in both encodings; constants of equal length replace the varying values."""
     base = server.collection(obj)
     one = f"{base}/{obj['metadata']['name']}"
     # A list would wait each time until the server has seen what was written last.

@@ -29,7 +29,7 @@ DROPPED = {"uid", "creationTimestamp", "resourceVersion", "generation", "managed
 
 
 def thing_schema() -> Json:
-    """Of Thing, a kind with a field of each sort."""
+    """Return the schema of Thing, a kind with a field of each sort."""
     schema: Json = load_cases("writes/thing")[0]["schema"]
     return schema
 
@@ -52,7 +52,7 @@ def record_steps(part: str, server: Server) -> Json:
 
 
 def record_step(server: Server, case: Json, before: Any, number: int) -> tuple[Json, Any]:
-    """The answer to one write, and the object that it leaves."""
+    """Send one write; return the answer and the object after it."""
     path = server.collection({"kind": _kind(case, before), "apiVersion": case.get("apiVersion", "v1")})
     one = f"{path}/{(before or case['body'])['metadata']['name']}"
     _bring_about(server, path, one, before)
@@ -67,7 +67,7 @@ def record_step(server: Server, case: Json, before: Any, number: int) -> tuple[J
 
 
 def _refusal(status: Json) -> Json:
-    """What is wrong, in an order of its own: the real server goes through maps in any."""
+    """Return the errors in sorted order, because the real server iterates over maps in random order."""
     head, errors, lines = status["message"].partition("errors:\n")
     message = f"{head}{errors}" + "\n".join(sorted(lines.split("\n"))) if errors else head
     told = {key: status[key] for key in ("reason", "code") if status.get(key)}
@@ -88,7 +88,7 @@ def _before(case: Json, left: Any) -> Any:
 
 
 def _change(before: Any, after: Any) -> Json:
-    """Of the object; and of the entries of its managers, whose order counts, by themselves."""
+    """Return the change of the object, and separately that of its managed fields, whose order counts."""
     (old, old_entries), (new, new_entries) = _apart(before), _apart(after)
     found = {"made": made} if (made := change(old, new)) else {}
     if old_entries != new_entries or repr(old_entries) != repr(new_entries):
@@ -115,7 +115,7 @@ def _apart(obj: Any) -> tuple[Any, Any]:
 
 
 def _told(answer: Json, number: int) -> Json:
-    """Without what the server alone decides; the time of a write tells which it was."""
+    """Remove the values that the server alone decides; replace a write's time by its number."""
     obj = copy.deepcopy(answer)
     entries = obj["metadata"].get("managedFields")
     obj["metadata"] = {key: each for key, each in obj["metadata"].items() if key not in DROPPED}

@@ -1,4 +1,4 @@
-"""What the tests stand on: control planes, the manager as a real process, a proxy that makes faults."""
+"""Infrastructure of the tests: control planes, the manager as a real process, a fault-injecting proxy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the functions of a webhook are given, for tests that call them."""
+"""Arguments of webhook functions, for tests that call them."""
 
 from __future__ import annotations
 

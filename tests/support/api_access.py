@@ -73,11 +73,11 @@ class ApiAccess:
         return text
 
     def get(self, path: str, **query: str) -> Any:
-        """The JSON at `path`."""
+        """Return the JSON at `path`."""
         return json.loads(self.request("GET", path, query=query))
 
     def find(self, path: str) -> Any | None:
-        """The JSON at `path`, or None when there is nothing."""
+        """Return the JSON at `path`, or None when the server answers 404."""
         try:
             return self.get(path)
         except ApiFailure as failure:
@@ -90,7 +90,7 @@ class ApiAccess:
         return json.loads(self.request("POST", path, body=body))
 
     def refusal(self, path: str, body: Mapping[str, Any], *, method: str = "POST") -> str:
-        """What the server finds wrong with `body`; empty when it takes it."""
+        """Return the server's validation error for `body`; empty when the server accepts it."""
         try:
             self.request(method, path, body=body)
         except ApiFailure as failure:
@@ -130,7 +130,7 @@ class ApiAccess:
 
     @property
     def warnings(self) -> list[str]:
-        """The headers of what this thread was answered last."""
+        """Return the Warning headers of this thread's last answer."""
         return list(self._local.warnings)
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class ApiAccess:
             connection.close()
 
     def path_of(self, manifest: Mapping[str, Any]) -> str:
-        """Where the object is, or will be."""
+        """Return where the object is, or will be."""
         version, kind, metadata = manifest["apiVersion"], manifest["kind"], manifest["metadata"]
         served = f"/apis/{version}" if "/" in version else f"/api/{version}"
         plurals = [

@@ -8,36 +8,36 @@ from tests.support.control_plane import ControlPlane
 
 
 def manifest(api: str, kind: str, name: str, /, **spec: Any) -> dict[str, Any]:
-    """An object with a spec, as a user would write it; `api` is its apiVersion."""
+    """Return a manifest with a spec; `api` is its apiVersion."""
     return {"apiVersion": api, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
 def object_path(api: str, namespace: str, plural: str, name: str = "") -> str:
-    """The path of one object, or of all in the namespace; `api` is as in an apiVersion: `v1`, `apps/v1`."""
+    """Return the path of one object, or of all in the namespace; `api` is an apiVersion: `v1`, `apps/v1`."""
     root = "apis" if "/" in api else "api"
     path = f"/{root}/{api}/namespaces/{namespace}/{plural}"
     return f"{path}/{name}" if name else path
 
 
 def deployment_path(namespace: str, name: str = "") -> str:
-    """The path of one Deployment, or of all in the namespace."""
+    """Return the path of one Deployment, or of all in the namespace."""
     return object_path("apps/v1", namespace, "deployments", name)
 
 
 def pod_path(namespace: str, name: str = "") -> str:
-    """The path of one pod, or of all in the namespace."""
+    """Return the path of one pod, or of all in the namespace."""
     return object_path("v1", namespace, "pods", name)
 
 
 def condition(obj: dict[str, Any], kind: str) -> dict[str, Any]:
-    """The object's condition of that type; an AssertionError when it has none."""
+    """Return the object's condition of that type; raise AssertionError when it has none."""
     found = [each for each in obj.get("status", {}).get("conditions", ()) if each["type"] == kind]
     assert found, f"{obj['metadata']['name']} has no condition {kind}: {obj.get('status')}"
     return dict(found[0])
 
 
 def event_counts(plane: ControlPlane, obj: dict[str, Any]) -> dict[str, int]:
-    """How often each reason was told in Events about that very object, by reason."""
+    """Return the counts of an object's Events by reason."""
     uid, namespace = obj["metadata"]["uid"], obj["metadata"]["namespace"]
     counts: dict[str, int] = {}
     for event in plane.api.get(object_path("v1", namespace, "events"))["items"]:

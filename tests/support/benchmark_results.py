@@ -18,7 +18,7 @@ MACHINE = {
 
 
 def made_run(*peers: str, date: str = "2026-11-21 20:20", **fields: Any) -> Run:
-    """A run in which these took part."""
+    """Return a run with these peers."""
     defaults: dict[str, Any] = {
         "rounds": 3,
         "machine": MACHINE,
@@ -32,7 +32,7 @@ def made_run(*peers: str, date: str = "2026-11-21 20:20", **fields: Any) -> Run:
 
 
 def made_results(run: Run, part: str, **figures: dict[str, list[float]]) -> Results:
-    """One part: by peer (with _ for -) and figure, what each round found."""
+    """Return results of one part: by peer (with _ for -) and figure, one value a round."""
     results = Results.begin(run, [part])
     for peer, found in figures.items():
         for figure, values in found.items():
@@ -42,7 +42,7 @@ def made_results(run: Run, part: str, **figures: dict[str, list[float]]) -> Resu
 
 
 def with_parts(*each: Results) -> Results:
-    """Parts of one run together."""
+    """Return results with several parts of one run."""
     whole = each[0]
     for other in each[1:]:
         whole = whole.merged_with(other)

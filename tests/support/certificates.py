@@ -41,14 +41,14 @@ class Authority:
         self.pem = self._certificate.public_bytes(serialization.Encoding.PEM)
 
     def server(self, name: x509.GeneralName, *names: x509.GeneralName) -> tuple[bytes, bytes]:
-        """A certificate and key (PEM) for a server reached under these names."""
+        """Issue a certificate and key (PEM) for a server with these names."""
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
         return self._issue(
             subject, ExtendedKeyUsageOID.SERVER_AUTH, x509.SubjectAlternativeName([name, *names])
         )
 
     def user(self, user: str, groups: Sequence[str]) -> tuple[bytes, bytes]:
-        """A certificate and key (PEM) that a Kubernetes API server takes for `user` in `groups`."""
+        """Issue a client certificate and key (PEM) for `user` in `groups` of a Kubernetes API server."""
         attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, user)])
         return self._issue(subject, ExtendedKeyUsageOID.CLIENT_AUTH, None)
@@ -84,7 +84,7 @@ class Authority:
 
 
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """A private key as the servers read it."""
+    """Return a private key in the PEM format that the servers read."""
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.TraditionalOpenSSL,
@@ -93,14 +93,14 @@ def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def signing_key() -> bytes:
-    """A key for service-account tokens (PEM)."""
+    """Create a key for service-account tokens (PEM)."""
     return private_pem(ec.generate_private_key(ec.SECP256R1()))
 
 
 def trusting(authority: bytes | None = None) -> ssl.SSLContext:
-    """A client that trusts one authority, or with None whoever answers.
+    """Return a client's TLS context that trusts one authority, or any server if it is None.
 
-    Those of the machine are not read, which takes longer than many a test.
+    It does not load the machine's authorities, because that takes longer than many tests.
     """
     if authority is not None:
         return ssl.create_default_context(cadata=authority.decode())

@@ -23,7 +23,7 @@ from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Sent, Step
 
 
 class ClusterServer:
-    """Answers requests with what a control plane does."""
+    """Server that answers requests as a control plane does."""
 
     def __init__(self, cluster: DevCluster) -> None:
         self.cluster = cluster
@@ -58,7 +58,7 @@ class ClusterServer:
         return self._watches[-1]
 
     def late(self, seconds: float) -> Step:
-        """A step that acts at once, and whose answer takes so long."""
+        """Return a step that acts at once, and answers after `seconds`."""
 
         async def act(sent: Sent) -> Step:
             return Delayed(seconds, await self.answer(sent))
@@ -66,14 +66,14 @@ class ClusterServer:
         return act
 
     def silence(self) -> None:
-        """No watch that is open now brings anything any more, nor ends."""
+        """Silence all open watches: they deliver nothing more, and do not end."""
         for watch in self._watches:
             watch.silent = True
         self._watches.clear()
 
 
 class _Watch(Stream):
-    """What the control plane sends, as long as somebody reads it."""
+    """Stream of the control plane's watch events, open as long as a client reads it."""
 
     def __init__(self, chunks: AsyncIterator[bytes]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What an integration test may ask of a control plane, whichever kind it is."""
+"""Interface of a control plane for integration tests, whichever kind it is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KUBECTL_TIMEOUT = 120.0
 
 
 class Feature(enum.Enum):
-    """What not every control plane has; the value completes "this control plane has no ..."."""
+    """Feature that some control planes lack; the value completes "this control plane has no ..."."""
 
     WORKLOADS = "controllers for workloads, garbage collection and namespaces"
     READY_PODS = "nodes that take pods to Ready"
@@ -56,7 +56,7 @@ class ControlPlane(abc.ABC):
     @property
     @abc.abstractmethod
     def folder(self) -> Path:
-        """Where its files are; tests may add theirs."""
+        """Return where its files are; tests may add theirs."""
 
     @abc.abstractmethod
     def start(self) -> None:
@@ -64,7 +64,7 @@ class ControlPlane(abc.ABC):
 
     @abc.abstractmethod
     def check(self) -> None:
-        """Raise DaemonDied unless every part runs, so that nobody waits for what one that ended would do."""
+        """Raise DaemonDied unless every part runs, so that no test waits for a dead part."""
 
     @abc.abstractmethod
     def stop(self) -> None:
@@ -72,15 +72,15 @@ class ControlPlane(abc.ABC):
 
     @abc.abstractmethod
     def supports(self, feature: Feature) -> bool:
-        """Whether it has `feature`."""
+        """Return whether it has `feature`."""
 
     @abc.abstractmethod
     def user_kubeconfig(self, user: str, *groups: str) -> Path:
-        """A kubeconfig for `user` in `groups`, who may do nothing until RBAC says so; valid at once."""
+        """Return a kubeconfig for `user` in `groups`, who has no rights until RBAC grants some."""
 
     @abc.abstractmethod
     def kubectl_program(self) -> Path:
-        """The kubectl that goes with it."""
+        """Return the kubectl of the control plane's version."""
 
     def kill(self, part: str) -> None:
         """Crash one part: `etcd`, `apiserver`, `controllers`, `scheduler` or `nodes`."""
@@ -119,32 +119,32 @@ class ControlPlane(abc.ABC):
 
     @property
     def credentials(self) -> Credentials:
-        """The administrator's."""
+        """Return the administrator's credentials."""
         return Credentials.read(self.kubeconfig)
 
     def token_of(self, namespace: str, account: str) -> str:
-        """A new token of a service account, as its pods get it; good for an hour."""
+        """Return a new token of a service account, as its pods get it; it expires after an hour."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         return str(self.api.create(path, request)["status"]["token"])
 
     def credentials_of(self, namespace: str, account: str) -> Credentials:
-        """With such a token."""
+        """Return credentials with a new token of a service account."""
         admin, token = self.credentials, self.token_of(namespace, account)
         return Credentials(server=admin.server, authority=admin.authority, token=token)
 
     @property
     def server(self) -> str:
-        """The API server's URL."""
+        """Return the API server's URL."""
         return self.credentials.server
 
     @functools.cached_property
     def api(self) -> ApiAccess:
-        """Requests as the administrator, without the cost of a kubectl each."""
+        """Return API access as the administrator, without the cost of a kubectl each."""
         return ApiAccess(self.credentials, scratch=self.folder / "scratch")
 
     def server_metrics(self, *names: str) -> Samples:
-        """The API server's own metrics, as they are now; those whose names begin so, if any are given."""
+        """Return the API server's own metrics; with `names`, only those with these prefixes."""
         lines = self.api.request("GET", "/metrics").splitlines(keepends=True)
         return Samples("".join(line for line in lines if not names or line.startswith(names)))
 

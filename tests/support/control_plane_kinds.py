@@ -16,10 +16,11 @@ OLDEST, NEWEST = KUBERNETES_VERSIONS
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ControlPlaneKind:
-    """A way to make control planes: `create(folder, **options)`, options as EnvtestControlPlane takes them.
+    """Way to make control planes: `create(folder, **options)`, with EnvtestControlPlane's options.
 
-    A test runs there if it has one of `marks`; every test does where none is demanded. `why_not` tells why
-    this machine cannot run it, None when it can.
+    A test with one of `marks` runs on it; if no marks are required, every test does. `why_not` returns the
+    reason
+    why this machine cannot run it, or None.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Installing what `operator-manager crds` prints, as the README tells a person to."""
+"""Installation of the CRDs that `operator-manager crds` prints, as the README describes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 
 @functools.cache
 def printed_crds() -> str:
-    """The YAML stream that the program prints; it is asked once, since a program's start is what costs."""
+    """Return the YAML stream of the program; cache it, because a program's start is expensive."""
     with tempfile.TemporaryDirectory() as home:
         done = run_once("crds", folder=Path(home))
     assert done.returncode == 0, done.stderr
@@ -35,10 +35,10 @@ def install_crds(plane: ControlPlane) -> None:
 
 
 def wait_served(plane: ControlPlane) -> None:
-    """Wait until everybody can use the kinds that the server's CRDs define.
+    """Wait until every client can use the kinds that the server's CRDs define.
 
-    A CRD is established before its objects are served, these are served before discovery tells of them, and
-    its schema is published later still; each is the work of another controller in the API server.
+    A CRD is established before the server serves its objects. Discovery lists them later, and the server
+    publishes the schema last; a different controller in the API server does each step.
     """
     eventually(lambda: _all_are_served(plane), every=0.05)
 
@@ -65,8 +65,8 @@ def _is_served(plane: ControlPlane, spec: Mapping[str, Any], version: str) -> No
     try:
         plane.api.get(f"/apis/{group}/{version}/{plural}", limit="1")
     except ApiFailure as failure:
-        # It is served, but there are objects of another test, and who would convert them has gone; then the
-        # real server cannot fill its cache of this version.
+        # The server serves the kind, but has objects of another test whose conversion webhook is gone. Then
+        # the real server cannot fill its cache of this version.
         needs_webhook = spec.get("conversion", {}).get("strategy") == "Webhook"
         if not needs_webhook or not any(
             sign in str(failure) for sign in ("conversion webhook", "initializing")

@@ -21,7 +21,7 @@ class DaemonDied(Exception):
 
 
 class Daemon:
-    """One program, which may be started, killed and started again; its output is appended to `log`."""
+    """Program that a test may start, kill and start again; its output is appended to `log`."""
 
     def __init__(
         self, name: str, command: Sequence[str | Path], *, log: Path, environ: Mapping[str, str] | None = None
@@ -34,17 +34,17 @@ class Daemon:
 
     @property
     def pid(self) -> int:
-        """The program's process id, which leads its process group."""
+        """Return the program's process id, which leads its process group."""
         return self._started().pid
 
     @property
     def running(self) -> bool:
-        """Whether the program has been started and has not ended."""
+        """Return whether the program has been started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def exit_code(self) -> int | None:
-        """As `subprocess` has it, negative for a signal; None while running."""
+        """Return the exit code as `subprocess` does, negative for a signal; None while the program runs."""
         return self._started().poll()
 
     def start(self) -> None:
@@ -103,11 +103,11 @@ class Daemon:
             raise DaemonDied(f"{self.name} ended with {self.exit_code}; {self.tail()}")
 
     def output(self) -> str:
-        """All that it wrote, over all its runs."""
+        """Return the program's output over all its runs."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def tail(self) -> str:
-        """The last lines that it wrote, headed for a message."""
+        """Return the last lines of the log, with a heading for a message."""
         lines = self.output().splitlines()[-TAIL_LINES:]
         return f"the end of its log {self.log}:\n" + "\n".join(lines)
 
@@ -117,12 +117,12 @@ class Daemon:
         return time.clock_gettime(clock)
 
     def resident_bytes(self) -> int:
-        """The memory it holds now (Linux)."""
+        """Return the resident memory now, in bytes (Linux)."""
         pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def peak_bytes(self) -> int:
-        """The most memory that it has held so far (Linux)."""
+        """Return the peak resident memory so far, in bytes (Linux)."""
         lines = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8", errors="replace").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
@@ -132,7 +132,7 @@ class Daemon:
 
 
 def limited(program: Path, *, soft: int, hard: int) -> tuple[str, ...]:
-    """The program, with at most so many files open."""
+    """Return a command that runs the program with limits on its open files."""
     quoted = shlex.quote(str(program))
     return ("/bin/sh", "-c", f'ulimit -S -n {soft} && ulimit -H -n {hard} && exec {quoted} "$@"', "sh")
 

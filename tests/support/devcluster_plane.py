@@ -24,15 +24,15 @@ PROGRAM = Path(sys.executable).with_name("devcluster")
 START_TIMEOUT = 120.0
 # As quick as the simulated nodes of the other control plane, but for the scheduling.
 POD_READY_DELAY = "300ms"
-# What the real servers are told by these flags, devcluster is told by those. The flags that are the same in
-# both are passed on as they are.
+# Flags of the real servers, and the devcluster flags with the same effect. Flags that both share pass
+# unchanged.
 TRANSLATED = {"--etcd-compaction-interval=2s": "--history=5", "--watch-cache=false": None}
 
 
 class DevclusterControlPlane(ControlPlane):
-    """One process is all the parts there are; its data is in a file, so that it can be killed and go on.
+    """Control plane in one devcluster process; its data is in a file, so it survives a kill.
 
-    Unless it is made with `persistent=False`.
+    With `persistent=False`, the data is only in memory.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class DevclusterControlPlane(ControlPlane):
         controllers_flags: Sequence[str] = (),
         persistent: bool = True,
     ) -> None:
-        """Options as `EnvtestControlPlane` takes them; flags of controllers mean nothing here."""
+        """Take the options of `EnvtestControlPlane`; flags of controllers have no effect here."""
         self._folder = folder
         self._controllers = "controllers" in parts
         self._persistent = persistent
@@ -55,11 +55,11 @@ class DevclusterControlPlane(ControlPlane):
 
     @property
     def folder(self) -> Path:
-        """Where its data, its kubeconfig and its log are."""
+        """Return where its data, its kubeconfig and its log are."""
         return self._folder
 
     def start(self) -> None:
-        """Takes about half a second."""
+        """Start the process, which takes about half a second."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._ports = PortBlock(1)
         command = [
@@ -77,11 +77,11 @@ class DevclusterControlPlane(ControlPlane):
         self._wait_ready()
 
     def check(self) -> None:
-        """With the end of its log."""
+        """Raise with the end of the log, unless the process runs."""
         self.process.check()
 
     def stop(self) -> None:
-        """At once; its data is thrown away."""
+        """Stop at once, and delete the data."""
         if self._daemon is not None:
             self._daemon.kill()
         if self._ports is not None:
@@ -90,7 +90,7 @@ class DevclusterControlPlane(ControlPlane):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def supports(self, feature: Feature) -> bool:
-        """All but what belongs to other programs."""
+        """Return whether it has the feature: all except those of other programs."""
         return {
             Feature.WORKLOADS: self._controllers,
             Feature.READY_PODS: self._controllers,
@@ -108,7 +108,7 @@ class DevclusterControlPlane(ControlPlane):
         }[feature]
 
     def user_kubeconfig(self, user: str, *groups: str) -> Path:
-        """By a client certificate of its own authority, whose keys are beside its data."""
+        """Return a kubeconfig with a client certificate by its own authority."""
         server, keys = self.credentials, self._folder / "data.files"
         authority = Authority.load(((keys / "ca.crt").read_bytes(), (keys / "ca.key").read_bytes()))
         certificate, key = authority.issue(user, organizations=groups)
@@ -118,7 +118,7 @@ class DevclusterControlPlane(ControlPlane):
         return credentials.write(self._folder / "users" / user.replace(":", "-") / "kubeconfig")
 
     def kubectl_program(self) -> Path:
-        """The one of the assets, or on the PATH; skips the test where there is none."""
+        """Return the kubectl of the assets, or of the PATH; skip the test if there is none."""
         assets = os.environ.get(VARIABLE)
         found = shutil.which("kubectl", path=assets) or shutil.which("kubectl")
         if found is None:
@@ -127,12 +127,12 @@ class DevclusterControlPlane(ControlPlane):
 
     @property
     def process(self) -> Daemon:
-        """The process, for its log, CPU and memory."""
+        """Return the process, for its log, CPU and memory."""
         assert self._daemon is not None, "it was never started"
         return self._daemon
 
     def kill(self, part: str) -> None:
-        """With SIGKILL, whichever part is meant: they are one."""
+        """Send SIGKILL to the one process, whichever part is named."""
         self.process.kill()
 
     def restart(self, part: str) -> None:
@@ -142,11 +142,11 @@ class DevclusterControlPlane(ControlPlane):
         self._wait_ready()
 
     def freeze(self, part: str) -> None:
-        """With SIGSTOP."""
+        """Send SIGSTOP."""
         self.process.freeze()
 
     def thaw(self, part: str) -> None:
-        """With SIGCONT."""
+        """Send SIGCONT."""
         self.process.thaw()
 
     def _wait_ready(self) -> None:

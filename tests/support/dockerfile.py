@@ -17,14 +17,14 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction, its continued lines joined."""
+    """One instruction, with its continuation lines joined."""
 
     name: str
     text: str
 
     @property
     def words(self) -> list[str]:
-        """The text as words; an exec form is its array."""
+        """Return the words of the text; an exec form is an array already."""
         return list(json.loads(self.text)) if self.text.startswith("[") else shlex.split(self.text)
 
     @property
@@ -35,12 +35,12 @@ class Instruction:
 
     @property
     def arguments(self) -> list[str]:
-        """The words that are no flags."""
+        """Return the words that are no flags."""
         return [word for word in self.words if not word.startswith("--")]
 
     @property
     def pairs(self) -> dict[str, str]:
-        """`NAME=value` words, for ENV, LABEL and ARG."""
+        """Return the `NAME=value` words, for ENV, LABEL and ARG."""
         found = (word.partition("=") for word in self.words)
         return {name: value for name, _, value in found}
 
@@ -54,7 +54,7 @@ class Stage:
     instructions: tuple[Instruction, ...]
 
     def of(self, name: str) -> list[Instruction]:
-        """Its instructions of one kind."""
+        """Return the stage's instructions of one kind."""
         return [each for each in self.instructions if each.name == name]
 
 
@@ -66,7 +66,7 @@ class Dockerfile:
 
     @classmethod
     def read(cls, path: Path = DOCKERFILE) -> Dockerfile:
-        """Every stage has to have a name."""
+        """Parse the Dockerfile; every stage must have a name."""
         stages: dict[str, Stage] = {}
         globals_: dict[str, str] = {}
         name, base, body = "", "", list[Instruction]()
@@ -84,7 +84,7 @@ class Dockerfile:
         return cls(stages)
 
     def lineage(self, name: str) -> list[Stage]:
-        """The stage and those it stands on, the lowest first."""
+        """Return the stage and its base stages, the lowest first."""
         found = [self.stages[name]]
         while found[0].base in self.stages:
             found.insert(0, self.stages[found[0].base])
@@ -92,7 +92,7 @@ class Dockerfile:
 
 
 def expanded(text: str, values: Mapping[str, str]) -> str:
-    """With $NAME and ${NAME} replaced; what has no value is empty."""
+    """Replace $NAME and ${NAME} by their values; a name without a value becomes empty."""
     return _VARIABLE.sub(lambda match: values.get(match[1] or match[2], ""), text)
 
 

@@ -1,7 +1,7 @@
-"""How each command of the documentation is run, so that none is there that nobody has tried.
+"""Tests' coverage of the commands in the documentation: each command has a test or a reason for none.
 
-What a block of `console` shows is run, and compared, as a whole; see WALKED and WALKED_ALONE. Any other
-command is listed below: with who runs it, or with why nobody can.
+WALKED and WALKED_ALONE name pages whose `console` blocks run as a whole, with their output compared. The list
+below has every other command, with the test that runs it or the reason why no test can.
 """
 
 from __future__ import annotations

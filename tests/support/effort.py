@@ -1,4 +1,4 @@
-"""What work costs, in a unit that no machine's speed changes."""
+"""Cost of work, in a unit that is independent of the machine's speed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _unit() -> float:
 
 
 def _seconds_of_a_piece() -> float:
-    """It allocates, hashes, compares and interprets, as what is measured does."""
+    """Time a piece of work that allocates, hashes, compares and interprets, as the measured code does."""
     began = time.thread_time()
     made = {f"{number:05x}": [number, {"a": number}] for number in range(12_000)}
     sorted((len(key) + len(value) for key, value in made.items()), reverse=True)
@@ -61,7 +61,7 @@ def _seconds_of_a_piece() -> float:
 
 
 async def turns_of_others(work: Awaitable[object]) -> int:
-    """How often others have their turn of the loop while the work goes on, none of which waits."""
+    """Count how often another task gets a turn of the event loop while the work runs."""
     turns = 0
 
     async def other() -> None:

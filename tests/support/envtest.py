@@ -71,9 +71,9 @@ class EnvtestControlPlane(ControlPlane):
         before: Sequence[str] = (),
         measured: bool = False,
     ) -> None:
-        """`programs` is the variable that names their folder, `before` a command that runs each of them.
+        """Configure the parts; `programs` is the variable that names their folder, `before` a command prefix.
 
-        What is `measured` has the settings of its programs, and may hold as much as it likes.
+        With `measured`, the programs keep their default settings, and their memory has no limit.
         """
         self._folder = folder
         self._programs = Path(os.environ[programs])
@@ -90,7 +90,7 @@ class EnvtestControlPlane(ControlPlane):
 
     @property
     def folder(self) -> Path:
-        """Where its keys, logs and data are."""
+        """Return where its keys, logs and data are."""
         return self._folder
 
     def start(self) -> None:
@@ -110,7 +110,7 @@ class EnvtestControlPlane(ControlPlane):
         if "nodes" in self._parts:
             for index in range(NODES):
                 self.api.create("/api/v1/nodes", node(f"node-{index}"))
-        # A namespace takes no pod before its service account is there, and that is somebody else's work.
+        # A namespace accepts pods only after the controllers have created its service account.
         if "controllers" in self._parts:
             wait_until(
                 self._daemons["controllers"],
@@ -120,7 +120,7 @@ class EnvtestControlPlane(ControlPlane):
             )
 
     def check(self) -> None:
-        """With the end of the log of the part that has ended."""
+        """Raise with the end of the dead part's log, unless every part runs."""
         for daemon in self._daemons.values():
             daemon.check()
 
@@ -134,7 +134,7 @@ class EnvtestControlPlane(ControlPlane):
         shutil.rmtree(self._folder / "etcd-data", ignore_errors=True)
 
     def supports(self, feature: Feature) -> bool:
-        """By the parts that run."""
+        """Return whether the running parts have the feature."""
         needed: dict[Feature, set[str]] = {
             Feature.WORKLOADS: {"controllers"},
             Feature.READY_PODS: {"controllers", "scheduler", "nodes"},
@@ -153,7 +153,7 @@ class EnvtestControlPlane(ControlPlane):
         return needed[feature] <= set(self._parts)
 
     def user_kubeconfig(self, user: str, *groups: str) -> Path:
-        """By a client certificate, so that the server needs no restart to know the user."""
+        """Return a kubeconfig with a client certificate, so that the server needs no restart."""
         certificate, key = self._authority.user(user, groups)
         credentials = Credentials(
             server=self._url, authority=self._authority.pem, certificate=certificate, key=key
@@ -161,7 +161,7 @@ class EnvtestControlPlane(ControlPlane):
         return credentials.write(self._folder / "users" / user.replace(":", "-") / "kubeconfig")
 
     def kubectl_program(self) -> Path:
-        """From the same folder as the servers."""
+        """Return the kubectl in the servers' folder."""
         return self._programs / "kubectl"
 
     @property
@@ -171,11 +171,11 @@ class EnvtestControlPlane(ControlPlane):
         return f"127.0.0.1:{self._ports[1]}"
 
     def part(self, name: str) -> Daemon:
-        """The process behind a part, for its log, CPU and memory."""
+        """Return the process of a part, for its log, CPU and memory."""
         return self._daemons[name]
 
     def kill(self, part: str) -> None:
-        """With SIGKILL."""
+        """Send SIGKILL."""
         self._daemons[part].kill()
 
     def restart(self, part: str) -> None:
@@ -188,11 +188,11 @@ class EnvtestControlPlane(ControlPlane):
             self._wait_ready()
 
     def freeze(self, part: str) -> None:
-        """With SIGSTOP."""
+        """Send SIGSTOP."""
         self._daemons[part].freeze()
 
     def thaw(self, part: str) -> None:
-        """With SIGCONT."""
+        """Send SIGCONT."""
         self._daemons[part].thaw()
 
     def _credentials(self) -> Credentials:
@@ -276,8 +276,8 @@ class EnvtestControlPlane(ControlPlane):
             "--bind-address=127.0.0.1",
             f"--secure-port={port}",
             f"--cert-dir={self._folder / certificates}",
-            # Nobody calls them, and they would end when the API server is too busy to tell them, at once or
-            # within ten seconds, whom to believe.
+            # No client calls these servers. Without the flag they exit when the API server is too busy to
+            # return its authentication settings at once or within ten seconds.
             "--authentication-skip-lookup",
             # The defaults are for a cluster that must be protected; a test waits for what they hold back.
             "--kube-api-qps=1000",

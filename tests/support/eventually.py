@@ -27,12 +27,12 @@ class NeverHappened(AssertionError):
 
 
 def eventually(check: Callable[[], T], *, within: float = WITHIN, every: float = EVERY) -> T:
-    """Call `check` until it neither raises nor returns False, and return what it returned.
+    """Call `check` until it neither raises nor returns False, and return its result.
 
     Any other result counts as success, None too, so that a check made of plain asserts needs no return.
 
     Args:
-        check: what must come true.
+        check: the condition that must come true.
         within: seconds until giving up.
         every: seconds between two tries.
 
@@ -57,7 +57,7 @@ def eventually(check: Callable[[], T], *, within: float = WITHIN, every: float =
 async def eventually_async(
     check: Callable[[], Awaitable[T]], *, within: float = WITHIN, every: float = EVERY
 ) -> T:
-    """As `eventually`, for a check that awaits; a try still running at the deadline is cancelled."""
+    """Await `check` like `eventually` calls it; cancel a try that still runs at the deadline."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within
     failure: BaseException | None = None

@@ -18,17 +18,17 @@ from tests.support.markdown import Block, Page
 
 PAGE = ROOT / "docs" / "writing-an-operator.md"
 WEBHOOKS_PAGE = ROOT / "docs" / "webhooks.md"
-# What each new folder needs.
+# Contents of a new folder's __init__.py.
 PACKAGE = '"""Greetings."""\n'
 # A block that is a file says in its first line which.
 _FILE = re.compile(r"# (?P<path>[\w./]+)(?P<how>, continued|, in the class|, at the top|, instead of \w+)?\n")
 
 
 class ExampleOperator:
-    """A copy of what operators are made of, with the files of the page in it."""
+    """Copy of the project's operators, with the files from a page of the documentation."""
 
     def __init__(self, folder: Path, more: Iterable[Block] = ()) -> None:
-        """With those of `PAGE`, and then those that `more` has."""
+        """Create the copy, with the files of `PAGE` and then those of `more`."""
         self.folder = folder
         shutil.copytree(_created().name, folder, dirs_exist_ok=True)
         for block in (*Page(PAGE).blocks(), *more):
@@ -40,7 +40,7 @@ class ExampleOperator:
 
     @property
     def environ(self) -> dict[str, str]:
-        """With which Python finds the copy before what is installed."""
+        """Return the environment in which Python finds the copy before installed packages."""
         return _environ(self.folder)
 
     @property
@@ -49,7 +49,7 @@ class ExampleOperator:
         return (sys.executable, "-m", "controllers.main")
 
     def run(self, *module: str) -> str:
-        """What `python -m ...` prints; fails with all that it wrote."""
+        """Return the output of `python -m ...`; fail with the whole output."""
         return _run(self.folder, *module)
 
     def _put(self, name: str, how: str, text: str) -> None:
@@ -60,7 +60,7 @@ class ExampleOperator:
         if how.startswith(", instead of "):
             path.write_text(_assigned(path.read_text(), how.removeprefix(", instead of "), text))
             return
-        # What is in the repository already is not what the page lets one write.
+        # The page must not write a file that the repository already has.
         assert how or not (ROOT / name).exists(), f"{name} is there already"
         path.parent.mkdir(parents=True, exist_ok=True)
         if not (path.parent / "__init__.py").exists() and path.suffix == ".py":
@@ -93,7 +93,7 @@ def _run(folder: Path, *module: str) -> str:
 
 @functools.cache
 def _created() -> tempfile.TemporaryDirectory[str]:
-    """The copy as the page's `create api` leaves it, made once."""
+    """Create the copy once, as the page's `create api` leaves it."""
     kept = tempfile.TemporaryDirectory()
     folder = Path(kept.name)
     for name in ("apis", "controllers", "config"):

@@ -38,9 +38,9 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
 class Exchange:
-    """One request; `status` is None until it is answered.
+    """One request through the proxy; `status` is None until its answer.
 
-    `over` is when the proxy was done with it, answered or not; None while it is under way.
+    `over` is when the proxy finished with it, answered or not; None while it is under way.
     """
 
     method: str
@@ -53,7 +53,7 @@ class Exchange:
 
     @classmethod
     def of(cls, request: web.Request) -> Self:
-        """What the request line and the headers say."""
+        """Return an exchange with the request line and the headers of the request."""
         return cls(
             method=request.method,
             path=request.path,
@@ -63,12 +63,12 @@ class Exchange:
 
     @property
     def watch(self) -> bool:
-        """Whether it asks for a stream of events."""
+        """Return whether it asks for a stream of events."""
         return self.query.get("watch", "").lower() in {"1", "true"}
 
     @property
     def stream(self) -> bool:
-        """Whether its answer goes on for long: a watch, or a log that is followed."""
+        """Return whether its answer goes on for long: a watch, or a log that is followed."""
         return self.watch or self.query.get("follow", "").lower() in {"1", "true"}
 
     def __str__(self) -> str:
@@ -94,9 +94,9 @@ class Match:
 
 @dataclasses.dataclass(eq=False)
 class Fault:
-    """What befalls a request before the server hears of it; it may answer in the server's place.
+    """Fault that strikes a request before the server receives it; it may answer in the server's place.
 
-    It is used up after `times`.
+    It stops after `times` requests.
     """
 
     match: Match
@@ -151,7 +151,7 @@ class FaultProxy(LoopThread):
         self._refusing = False
         self.kubeconfig = self._credentials().write(folder / "kubeconfig")
 
-    # What passed.
+    # Exchanges so far.
 
     def exchanges(self, match: Match | None = None) -> list[Exchange]:
         """Every request so far that matches, oldest first."""
@@ -159,11 +159,11 @@ class FaultProxy(LoopThread):
         return [exchange for exchange in self._exchanges.copy() if wanted(exchange)]
 
     def count(self, match: Match | None = None) -> int:
-        """How many requests so far match."""
+        """Return how many requests so far match."""
         return len(self.exchanges(match))
 
     def open_watches(self, match: Match | None = None) -> list[Exchange]:
-        """The watches that are open now, as the server sees it."""
+        """Return the watches that the server sees as open now."""
         wanted = match or Match()
         return [watch.exchange for watch in self._watches.copy() if wanted(watch.exchange)]
 
@@ -223,7 +223,7 @@ class FaultProxy(LoopThread):
         known = getattr(self.loop, "_transports", {})
         return [each for each in list(known.values()) if each._sock is not None]
 
-    # What follows runs in the proxy's own thread.
+    # The methods below run in the proxy's own thread.
 
     async def _open(self) -> None:
         application = web.Application(client_max_size=64 << 20)
@@ -249,7 +249,7 @@ class FaultProxy(LoopThread):
         await _let_accepted_in()
         await self._runner.cleanup()
         await self._session.close()
-        # Connections whose TLS is still to begin, or still says goodbye, are nobody's but the loop's.
+        # Only the event loop knows connections that are before or after their TLS handshake.
         while transports := self.open_transports():
             for transport in transports:
                 transport.abort()
@@ -377,9 +377,9 @@ class FaultProxy(LoopThread):
 
 
 async def _let_accepted_in() -> None:
-    """Let asyncio make the transports of connections that it has accepted.
+    """Let asyncio create the transports of connections that it has accepted.
 
-    A server closed in between takes them no more: an assertion of asyncio fails, and nobody closes them.
+    If a server closes before that, an assertion of asyncio fails, and the connections stay open.
     """
     while any(_is_accepted(task) for task in asyncio.all_tasks()):  # noqa: ASYNC110 -- no event tells of it
         await asyncio.sleep(0)
@@ -393,7 +393,7 @@ def _is_accepted(task: asyncio.Task[Any]) -> bool:
 
 
 def _abort(response: aiohttp.ClientResponse) -> None:
-    """Drop the connection of an answer that nobody reads to its end; a close would linger."""
+    """Drop the connection of an answer without reading it to its end; a close would linger."""
     connection = response.connection
     if connection is not None and connection.transport is not None:
         connection.transport.abort()

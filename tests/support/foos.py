@@ -10,16 +10,16 @@ API = "tutorial.my.domain/v1"
 
 
 def foo(name: str, friend: Any) -> dict[str, Any]:
-    """A Foo, as a user would write it."""
+    """Return a Foo manifest."""
     return manifest(API, "Foo", name, name=friend)
 
 
 def foo_path(namespace: str, name: str = "") -> str:
-    """The path of one Foo, or of all in the namespace."""
+    """Return the path of one Foo, or of all in the namespace."""
     return object_path(API, namespace, "foos", name)
 
 
 def pod(name: str) -> dict[str, Any]:
-    """A pod, the smallest that a server takes."""
+    """Return the smallest pod that a server accepts."""
     container = {"name": "main", "image": "nginx"}
     return manifest("v1", "Pod", name, containers=[container], terminationGracePeriodSeconds=1)

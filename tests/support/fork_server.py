@@ -1,16 +1,15 @@
-"""Starts the processes of a test run, none of which outlives it; our own programs without importing all anew.
+"""Fork server: starts the processes of a test run, none of which outlives it, without repeated imports.
 
     python -P fork_server.py FD
 
-Every program is forked from one process that does nothing else. A test run may be ended by anything, `kill
--9` included, and no control plane must stay behind: on Linux the kernel's parent-death signal sees to it, but
-has to be asked for between fork and exec, where a process with threads must not run Python.
+One process that does nothing else forks every program. A test run may end in any way, `kill -9` included, and
+must leave no control plane behind. On Linux the kernel's parent-death signal ends the children. A program
+has to request that signal between fork and exec, where a process with threads must not run Python.
 
-Two thirds of what the start of a manager costs is imports. So the first of our own programs has that process
-import everything, and each is only forked from it: a process as any other, with its own arguments,
-environment, log, signals and exit code. Where its environment tells the interpreter, or the C library,
-another thing than ours, no fork can take that up, and the program is started from its file; so is all that
-is measured.
+Imports take two thirds of a manager's start. So the first of our own programs makes that process import
+everything, and each one is only forked from it: a process with its own arguments, environment, log, signals
+and exit code. A fork cannot adopt environment variables that configure the interpreter or the C library
+differently; then the program starts from its file. Measured programs start from their files too.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class Forked:
         self.pid = self._read()
 
     def poll(self) -> int | None:
-        """Its exit code, negative for a signal; None while it runs."""
+        """Return the exit code, negative for a signal; None while the process runs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self.wait(0)
         return None
@@ -107,7 +106,7 @@ def start(
     output: IO[bytes],
     errors: IO[bytes] | None = None,
 ) -> Forked:
-    """Start it in a session of its own; what it writes goes to `output`, and to `errors` if that is given."""
+    """Start a command in its own session; its stderr goes to `errors`, or else to `output`."""
     words = [str(word) for word in command]
     return _server().start(words, environ, output, errors or output)
 
@@ -161,7 +160,8 @@ class _Server:
         return Forked(status)
 
     def _close(self) -> None:
-        # It ends when nobody can ask it any more, and with it whatever it started: after a `kill -9` too.
+        # The server ends when its last client closes the socket, with every process that it started: after a
+        # `kill -9` too.
         self._socket.close()
         self._process.wait()
 
@@ -171,7 +171,7 @@ def _read_at_start(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _entry(command: list[str]) -> str:
-    """The module that a program of Python's runs; empty for another program."""
+    """Return the Python module that the command runs; empty for another program."""
     program = Path(command[0])
     if program.parent == Path(sys.executable).parent and program.name in ENTRIES:
         return ENTRIES[program.name]
@@ -194,7 +194,7 @@ class _Request(NamedTuple):
 
 
 def _serve(control: socket.socket) -> _Request | None:
-    """Returns what to run in each forked process, and None at the end."""
+    """Serve requests: return in each forked process the program to run, and None at the end."""
     server = os.getpid()
     while True:
         size, files, *_ = socket.recv_fds(control, NUMBER.size, 3)
@@ -209,14 +209,14 @@ def _serve(control: socket.socket) -> _Request | None:
             return _keep(request, server)
         for file in files:
             os.close(file)
-        # What they cost is counted with what the test run costs only when they are waited for.
+        # The children's CPU time counts as the test run's only after a wait for them.
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
 
 
 def _keep(request: _Request, server: int) -> _Request:
-    """Fork the program, where this returns, and tell of its end."""
+    """Fork the program, and report its end; return only in the forked process."""
     end_with(server)
     keeper = os.getpid()
     child = os.fork()
@@ -232,7 +232,7 @@ def _keep(request: _Request, server: int) -> _Request:
 
 
 def _become(request: _Request) -> None:
-    """Make everything as it is at the start of a program."""
+    """Restore the state of a process at the start of a program."""
     os.setsid()
     os.write(request.status, NUMBER.pack(os.getpid()))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -279,7 +279,7 @@ def _import_all() -> None:
 
 
 def main() -> None:
-    """Fork as long as somebody may ask, and become in each forked process what was asked for."""
+    """Fork a process per request until the clients are gone; each one becomes the requested program."""
     request = _serve(socket.socket(fileno=int(sys.argv[1])))
     if request is not None:
         _become(request)

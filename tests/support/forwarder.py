@@ -1,4 +1,4 @@
-"""A listener that passes connections on, byte for byte, to where it is told to."""
+"""Listener that forwards connections, byte for byte, to a configurable port."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GONE = (OSError, asyncio.IncompleteReadError, RuntimeError)
 
 
 async def _nothing(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
-    """No word with who connects."""
+    """Greet clients with nothing."""
 
 
 class Forwarder:
@@ -32,7 +32,7 @@ class Forwarder:
         greet: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]] = _nothing,
         context: ssl.SSLContext | None = None,
     ) -> None:
-        """`to` chooses the port for each connection, once `greet` has had a word with who connects."""
+        """Create a forwarder; `to` chooses the port of each connection, after `greet` was called."""
         self._to, self._greet, self._context = to, greet, context
         self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self.connections: Counter[int] = Counter()

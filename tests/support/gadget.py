@@ -36,8 +36,8 @@ class GadgetOperator(Operator[Gadget]):
 
     @webhook.to_hub(OldGadget)
     async def from_v1beta1(self, gadget: JsonObject) -> None:
-        """Nothing differs between the versions."""
+        """Leave the object unchanged: the versions are equal."""
 
     @webhook.from_hub(OldGadget)
     async def to_v1beta1(self, gadget: JsonObject) -> None:
-        """Nothing differs between the versions."""
+        """Leave the object unchanged: the versions are equal."""

@@ -1,4 +1,4 @@
-"""Reviews that nobody honest sends: each the worst of its sort for who has to read it."""
+"""Reviews from hostile callers: each is the most expensive of its sort for the webhook that parses it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ASKED = (
 
 
 def admission(new: bytes = b"null", old: bytes = b"null", *, user: bytes = b"{}") -> bytes:
-    """A review of a change from `old` to `new`, or of a creation."""
+    """Return a review of a change from `old` to `new`, or of a creation."""
     operation = b"CREATE" if old == b"null" else b"UPDATE"
     return (
         b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{%b,"operation":"%b",'
@@ -28,7 +28,7 @@ def admission(new: bytes = b"null", old: bytes = b"null", *, user: bytes = b"{}"
 
 
 def conversion(objects: bytes) -> bytes:
-    """A review that asks for these objects, as a list in JSON, in v1beta1."""
+    """Return a review that requests the conversion of these objects (a JSON list) to v1beta1."""
     return (
         b'{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u",'
         b'"desiredAPIVersion":"%b/v1beta1","objects":%b}}' % (_GROUP, objects)
@@ -38,7 +38,7 @@ def conversion(objects: bytes) -> bytes:
 def pet(
     *, version: bytes = b"v1beta1", metadata: bytes = b"{}", spec: bytes = b"", more: bytes = b""
 ) -> bytes:
-    """A Pet whose name has to be trimmed; parts of the spec end, and other parts begin, with a comma."""
+    """Return a Pet whose name needs trimming; `spec` ends with a comma, and `more` begins with one."""
     return b'{"apiVersion":"%b/%b","kind":"Pet","metadata":%b,"spec":{%b"name":" Thor "}%b}' % (
         _GROUP,
         version,
@@ -49,24 +49,24 @@ def pet(
 
 
 def many(item: bytes, size: int) -> bytes:
-    """A list of the item, of about so many bytes."""
+    """Return a list that repeats the item, of about `size` bytes."""
     return b"[" + b",".join([item] * (size // (len(item) + 1))) + b"]"
 
 
 def members(form: bytes, size: int) -> bytes:
-    """An object of members of the form `"%x":1`, each with a name of its own, of about so many bytes."""
+    """Return an object of about `size` bytes, with unique members of the form `"%x":1`."""
     return b"{" + b",".join(form % number for number in range(size // (len(form) + 4))) + b"}"
 
 
 def deep(size: int, *, levels: int = 400) -> bytes:
-    """Lists in lists, again and again."""
+    """Return a list of deeply nested objects."""
     return many(b'{"a":' * levels + b"1" + b"}" * levels, size)
 
 
 def hostile_reviews(scale: float = 1.0) -> Mapping[str, tuple[str, bytes]]:
-    """The path and the body of each, by what is bad about it; `scale` makes them smaller.
+    """Return the path and the body of each review, by its description; `scale` makes them smaller.
 
-    Some are as large as may be, and refused for what they would cost; others are just below each limit.
+    Some have the largest size allowed, and the webhook refuses their cost; others are just below each limit.
     """
     mb, large = int(_MB * scale), int(2.9 * _MB * scale)
     just = int(140_000 * scale)

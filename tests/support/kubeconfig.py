@@ -1,4 +1,4 @@
-"""Kubeconfig files: written for what we start, read for what somebody else started."""
+"""Kubeconfig files: written for servers that tests start, read for other servers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.certificates import trusting
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """One server and how to be somebody there: by bearer token or by client certificate."""
+    """Address of one server, and credentials for it: a bearer token or a client certificate."""
 
     server: str
     authority: bytes | None = None
@@ -68,7 +68,7 @@ class Credentials:
         )
 
     def ssl_context(self, scratch: Path) -> ssl.SSLContext:
-        """A client's context; `scratch` is a folder for the key, which ssl reads from a file only."""
+        """Return a client's TLS context; `scratch` is a folder for the key, as ssl reads only files."""
         context = trusting(self.authority)
         if self.certificate is not None and self.key is not None:
             scratch.mkdir(parents=True, exist_ok=True)

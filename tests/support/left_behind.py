@@ -1,6 +1,6 @@
-"""A pytest plugin: what a test leaves behind fails that test.
+"""Pytest plugin that fails a test for the resources that it leaks.
 
-What a module's fixtures leave behind fails whichever test the garbage collector runs in.
+Leaks of a module's fixtures fail the test in which the garbage collector finds them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOBODY_HAS_SEEN = (
 
 
 class _NobodyHasSeen(logging.Handler):
-    """Failures that asyncio only logs are told to pytest, as what nobody catches otherwise."""
+    """Handler that reports failures that asyncio only logs to pytest, as unraisable exceptions."""
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
@@ -52,5 +52,5 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     for name in ("last_type", "last_value", "last_traceback", "last_exc"):
         with contextlib.suppress(AttributeError):
             delattr(sys, name)  # of a test that has failed, pytest keeps it for a debugger
-    # It runs so seldom by itself that what this test has made is in the first two generations.
+    # Automatic collection is so rare that the test's objects are still in the first two generations.
     gc.collect(1)

@@ -13,7 +13,7 @@ COMMAND_TIMEOUT = 60.0
 
 
 class LoopThread:
-    """Runs for the length of a `with` block; what serves there is open as long."""
+    """Thread with an event loop for the length of a `with` block; its servers stay open as long."""
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()

@@ -12,8 +12,8 @@ from tests.support import ROOT
 
 # The environment that the tests run in, as the Makefile names it.
 VENV = os.path.relpath(sys.prefix, ROOT)
-# What a make hands to those that it calls: how deep they are, which shows in messages, and its own flags,
-# variables of the command line among them.
+# Variables that make passes to a child make: the depth, which messages show, and its flags, with variables
+# of the command line.
 HANDED_ON = ("MAKELEVEL", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKEFILES")
 
 

@@ -21,7 +21,7 @@ from tests.support.openmetrics import Samples
 from tests.support.ports import PortBlock
 
 PROGRAM = Path(sys.executable).with_name("operator-manager")
-# What a person's shell may carry and a test must not depend on.
+# Environment variables that a developer's shell may set, and that tests must not depend on.
 UNWANTED = (
     *("KUBECONFIG", "WATCH_NAMESPACE", "POD_NAMESPACE", "HOME", "KUBERNETES_SERVICE_HOST"),
     *(setting.variable for operator in OPERATORS for setting in operator.declared_settings),
@@ -32,9 +32,9 @@ ONCE_WITHIN = 90.0
 
 
 class ManagerProcess:
-    """One manager; killed at the end of the `with` block if it still runs.
+    """One manager process; the end of the `with` block kills it if it still runs.
 
-    Its own folder holds the log; its ports stay reserved, so that it can be started again on them.
+    Its own folder holds the log; its ports stay reserved, so that it can start again on them.
     """
 
     def __init__(
@@ -105,10 +105,10 @@ class ManagerProcess:
         self.terminate()
         return self.wait(timeout)
 
-    # What it shows.
+    # Observations.
 
     def is_ready(self) -> bool:
-        """Whether /readyz answers 200 now."""
+        """Return whether /readyz answers 200 now."""
         with contextlib.suppress(OSError):
             return self.probe("/readyz")[0] == 200
         return False
@@ -118,7 +118,7 @@ class ManagerProcess:
         return _get(f"http://127.0.0.1:{self._ports[1]}{path}")
 
     def scrape(self, accept: str = "text/plain") -> str:
-        """The body of /metrics."""
+        """Return the body of /metrics."""
         status, body = _get(f"http://127.0.0.1:{self._ports[0]}/metrics", accept)
         assert status == 200, body
         return body
@@ -128,7 +128,7 @@ class ManagerProcess:
         return Samples(self.scrape())
 
     def logs(self, **fields: Any) -> list[dict[str, Any]]:
-        """The log's lines that have these fields; a line that is not JSON is `{"text": line}`."""
+        """Return the log lines with these fields; a line that is not JSON becomes `{"text": line}`."""
         lines = [_parse(line) for line in self.process.output().splitlines() if line.strip()]
         return [line for line in lines if all(line.get(name) == value for name, value in fields.items())]
 
@@ -139,7 +139,7 @@ class ManagerProcess:
 
     @property
     def console_address(self) -> str:
-        """Host and port of what it tells `explain`."""
+        """Return the host and port of the console, which `explain` uses."""
         return f"127.0.0.1:{self._ports[2]}"
 
     @property

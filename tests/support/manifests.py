@@ -1,4 +1,4 @@
-"""What `kubectl kustomize` makes of the folders of config/."""
+"""Output of `kubectl kustomize` for the folders of config/."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OVERLAYS = sorted(str(path.parent.relative_to(_CONFIG)) for path in _CONFIG.rglo
 """Every folder that kustomize builds, as a path under config/."""
 
 
-# What was made once of the same files, other workers and the next run take from here.
+# A cache by the contents of the files, which other workers and the next run share.
 _KEPT = ROOT / ".pytest_cache" / "manifests"
 
 
@@ -67,7 +67,7 @@ def manifests(overlay: str = "default") -> list[Manifest]:
 
 
 def the(kind: str, name: str, overlay: str = "default") -> Manifest:
-    """The one object of that kind and name."""
+    """Return the one object of that kind and name."""
     (found,) = [
         each for each in manifests(overlay) if each["kind"] == kind and each["metadata"]["name"] == name
     ]
@@ -75,20 +75,20 @@ def the(kind: str, name: str, overlay: str = "default") -> Manifest:
 
 
 def pod_of(deployment: Manifest) -> Manifest:
-    """The spec of its pods."""
+    """Return the Deployment's pod spec."""
     spec: Manifest = deployment["spec"]["template"]["spec"]
     return spec
 
 
 def container_of(deployment: Manifest) -> Manifest:
-    """The one container of its pods."""
+    """Return the one container of the Deployment's pods."""
     (container,) = pod_of(deployment)["containers"]
     found: Manifest = container
     return found
 
 
 def flags_of(deployment: Manifest) -> list[str]:
-    """The flags that the manager's Deployment runs it with."""
+    """Return the manager's flags in its Deployment."""
     command, *flags = container_of(deployment)["args"]
     assert command == "run"
     return flags

@@ -1,4 +1,4 @@
-"""What a page of documentation is made of: blocks of code, headings, links."""
+"""Parser of documentation pages: blocks of code, headings, links."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Page:
         self._text = path.read_text(encoding="utf-8")
 
     def blocks(self) -> Iterator[Block]:
-        """Its fenced blocks, in their order."""
+        """Yield the fenced blocks in order."""
         opened: re.Match[str] | None = None
         began, inside = 0, list[str]()
         for number, line in enumerate(self._text.splitlines(), start=1):
@@ -58,17 +58,17 @@ class Page:
         assert opened is None, f"{self.path}:{began}: this block has no end"
 
     def links(self) -> Iterator[str]:
-        """Where its links lead to, in their order."""
+        """Return where its links lead to, in their order."""
         for _, line in self._prose():
             yield from (match["target"] for match in _LINK.finditer(_CODE.sub("`", line)))
 
     def words(self) -> Iterator[str]:
-        """What its prose and tables say in `code`, in their order."""
+        """Yield the `code` words of the prose and tables, in order."""
         for _, line in self._prose():
             yield from (match[0].strip("`") for match in _CODE.finditer(line))
 
     def anchors(self) -> set[str]:
-        """What can follow a # in a link to this page: its headings, as the usual viewers name them."""
+        """Return the anchors of the page: its headings, in the form that the usual viewers give them."""
         seen = Counter[str]()
         found = set()
         for _, line in self._prose():

@@ -1,4 +1,4 @@
-"""Whoever reads /metrics over HTTPS: with a service account's token, or as Prometheus does."""
+"""Clients that read /metrics over HTTPS: with a service account's token, or as Prometheus does."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ServiceAccount:
         return f"system:serviceaccount:{self._namespace}:{self._name}"
 
     def token(self) -> str:
-        """A new token, good for an hour."""
+        """Request a new token, which expires after an hour."""
         return self._plane.token_of(self._namespace, self._name)
 
     def may_read_metrics(self) -> None:
@@ -54,7 +54,7 @@ class ServiceAccount:
         }
         self._plane.api.apply([role, binding])
         page = {"path": "/metrics", "verb": "get"}
-        # It has an effect once the authorizer has seen it, too; and a denial is remembered.
+        # The binding takes effect once the authorizer has seen it; the manager caches a denial.
         eventually(lambda: is_allowed(self._plane, self.user, nonResourceAttributes=page), every=0.02)
 
 
@@ -103,7 +103,7 @@ class Prometheus:
         print(self._process.output())  # noqa: T201 - shown with a failed test
 
     def get(self, path: str) -> Any:
-        """The JSON at a path of its API."""
+        """Return the JSON at a path of Prometheus' API."""
         try:
             with urllib.request.urlopen(f"http://{self.address}{path}", timeout=10) as answer:
                 return yaml.safe_load(answer.read())

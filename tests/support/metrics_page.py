@@ -11,6 +11,6 @@ Family = tuple[str, tuple[str, ...]]
 
 
 def documented() -> list[tuple[str, Family]]:
-    """By name; that of a counter ends with `_total`."""
+    """Return the documented metric families by name; the name of a counter ends with `_total`."""
     rows = ROW.findall(PAGE.read_text())
     return [(name, (kind, tuple(re.findall(r"`(\w+)`", labels)))) for name, kind, labels, _ in rows]

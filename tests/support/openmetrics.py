@@ -18,9 +18,9 @@ class Sample:
 
 
 class Samples:
-    """One scrape, in the text exposition format. What is asked for is parsed, and no more.
+    """One scrape in the text exposition format; a query parses only the samples that it needs.
 
-    A line that is not valid is a ValueError then.
+    Parsing an invalid line raises ValueError.
     """
 
     def __init__(self, text: str) -> None:
@@ -41,11 +41,11 @@ class Samples:
         ]
 
     def value(self, name: str, /, **labels: str) -> float:
-        """The sum over `select`; 0 when there is none."""
+        """Return the sum over `select`; 0 when it finds no sample."""
         return sum(sample.value for sample in self.select(name, **labels))
 
     def names(self) -> set[str]:
-        """The names of all samples."""
+        """Return the names of all samples."""
         return {sample.name for sample in self.all}
 
 

@@ -1,7 +1,7 @@
-"""Who has written for which object, and who had its range then: read from an API server's audit log alone.
+"""Check of an API server's audit log: which replica wrote for an object, and which one held its shard then.
 
-The server stores all objects under one sequence of versions, so the log tells, with no clock, which Lease a
-write came after.
+The server stores all objects under one sequence of resource versions. So the log tells, without a clock,
+which Lease claim precedes a write.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _POLICY = {
 
 
 def audited(folder: Path) -> tuple[Path, list[str]]:
-    """A log to be in that folder, and the flags with which an API server writes it, in one file."""
+    """Return the path of an audit log in the folder, and the API server's flags that write it as one file."""
     policy, log = folder / "audit-policy.json", folder / "audit.log"
     policy.write_text(json.dumps(_POLICY))
     flags = [f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--audit-log-maxsize=100000"]
@@ -50,20 +50,20 @@ def audited(folder: Path) -> tuple[Path, list[str]]:
 
 
 def events_of(log: Path) -> Iterator[dict[str, Any]]:
-    """What the log has; a last line that is not complete yet is left out."""
+    """Yield the events of the log; skip a last line that is still incomplete."""
     with log.open() as lines:
         yield from (json.loads(line) for line in lines if line.endswith("\n"))
 
 
 @dataclasses.dataclass(slots=True)
 class Term:
-    """The time in which a range was somebody's.
+    """Period in which one replica holds a shard.
 
     Attributes:
-        began: when its claim came, in seconds; `version` is that of the claim.
-        expires: when the last renewal would have run out, by the server's clock.
-        ended: the version with which it was given back, or somebody else's claim; None while it goes on.
-        given_back: whether it was.
+        began: time of the claim, in seconds; `version` is the claim's resource version.
+        expires: time at which the last renewal would expire, by the server's clock.
+        ended: resource version of the release, or of another replica's claim; None while the period goes on.
+        given_back: whether the replica released the shard.
     """
 
     who: str
@@ -74,14 +74,14 @@ class Term:
     given_back: bool = False
 
     def covers(self, write: Write) -> bool:
-        """Whether that was written in it."""
+        """Return whether that was written in it."""
         after_its_end = self.ended is not None and write.version > self.ended
         return write.version > self.version and not after_its_end and write.at < self.expires
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Write:
-    """One that has changed something, for the object with `uid`: that is what was written, or its owner."""
+    """Write that changed something; `uid` belongs to the written object or to its owner."""
 
     who: str
     at: float
@@ -91,7 +91,7 @@ class Write:
 
 
 class Ownership:
-    """What the log says of the terms and of the writes, in the order of both."""
+    """Ownership periods and writes from the log, each in order."""
 
     def __init__(self, terms: dict[int, list[Term]], writes: list[Write], count: int) -> None:
         self.terms = terms
@@ -100,7 +100,7 @@ class Ownership:
 
     @classmethod
     def of(cls, events: Iterable[dict[str, Any]], *, lease: str, count: int) -> Self:
-        """From the log's events; `lease` is the name of the first of `count` ranges' Leases."""
+        """Create from the log's events; `lease` is the name of the first of `count` shards' Leases."""
         changes = _changes(events)
         names = {lease: 0} | {f"{lease}-{number}": number for number in range(1, count)}
         terms: dict[int, list[Term]] = {number: [] for number in range(count)}
@@ -113,7 +113,7 @@ class Ownership:
         return cls(terms, writes, count)
 
     def writers(self) -> dict[str, list[str]]:
-        """Who has written for each object, one after the other."""
+        """Return the successive writers of each object."""
         every = sorted(self.writes, key=lambda each: (each.uid, each.version))
         return {
             uid: [who for who, _ in groupby(each.who for each in writes)]
@@ -121,7 +121,7 @@ class Ownership:
         }
 
     def faults(self) -> list[str]:
-        """Terms of one range that overlap, and writes outside of the term of who has sent them."""
+        """Return overlapping periods of one shard, and writes outside of the writer's period."""
         return [*self._overlapping(), *self._outside()]
 
     def _overlapping(self) -> Iterator[str]:
@@ -141,7 +141,7 @@ class Ownership:
 
 
 def _changes(events: Iterable[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:
-    """What has been stored, in that order; a write that changed nothing shows an earlier one's version."""
+    """Return stored objects in order; drop no-op writes, because they repeat an earlier version."""
     found: dict[tuple[str, int], dict[str, Any]] = {}
     for event in sorted(events, key=lambda each: _seconds(each["requestReceivedTimestamp"])):
         metadata = event.get("responseObject", {}).get("metadata", {})

@@ -1,4 +1,4 @@
-"""Somebody with kubectl in one namespace, who does what succeeds and what does not."""
+"""User of kubectl in one namespace, with assertions about allowed and refused commands."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class Person:
         return done.stderr
 
     def reads(self, resource: str, name: str) -> Any:
-        """The object; a resource is of one version, as in `pets.v1alpha1.petstore.example.com`."""
+        """Return the object; a resource may name a version, as in `pets.v1alpha1.petstore.example.com`."""
         return self.plane.api.get(self.path(resource, name))
 
     def sees(self, resource: str) -> list[str]:
-        """The names of all objects of a resource."""
+        """Return the names of all objects of a resource."""
         found = self.plane.api.get(self.path(resource))
         return [each["metadata"]["name"] for each in found["items"]]
 
     def path(self, resource: str, name: str = "") -> str:
-        """Where the object is, or all are."""
+        """Return where the object is, or all are."""
         plural, version, group = resource.split(".", 2)
         return object_path(f"{group}/{version}", self.namespace, plural, name)
 

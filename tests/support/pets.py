@@ -1,4 +1,4 @@
-"""Pets as people write them, in either version, and look at them, and what the store has of them."""
+"""Pets as users write and view them, in either version, and the records of the store."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ BETA, ALPHA = f"pets.v1beta1.{GROUP}", f"pets.v1alpha1.{GROUP}"
 def pet(
     object_name: str, name: str = "Thor", species: str = "dog", birthday: str = BIRTHDAY
 ) -> dict[str, Any]:
-    """A Pet, as a user would write it."""
+    """Return a Pet manifest."""
     return manifest(API, "Pet", object_name, name=name, species=species, birthday=birthday)
 
 
 def beta(object_name: str, **fields: Any) -> dict[str, Any]:
-    """A Pet as it is written today, with any value in any field."""
+    """Return a v1beta1 Pet, with any value in any field."""
     written = pet(object_name)
     written["spec"] |= fields
     return written
@@ -38,22 +38,22 @@ def beta(object_name: str, **fields: Any) -> dict[str, Any]:
 def alpha(
     object_name: str, name: Any = "Thor", species: Any = "dog", birthday: Any = "2021-04-01T00:00:00Z"
 ) -> dict[str, Any]:
-    """The same as it was written in the first version."""
+    """Return a v1alpha1 Pet, with any value in any field."""
     return manifest(OLD_API, "Pet", object_name, name=name, type=species, birthday=birthday)
 
 
 def spec(**fields: Any) -> tuple[str, ...]:
-    """The arguments for `kubectl patch` that change these fields."""
+    """Return the arguments for `kubectl patch` that change these fields."""
     return ("--type=merge", "-p", json.dumps({"spec": fields}))
 
 
 def pet_path(namespace: str, name: str = "") -> str:
-    """The path of one Pet, or of all in the namespace."""
+    """Return the path of one Pet, or of all in the namespace."""
     return object_path(API, namespace, "pets", name)
 
 
 def records(address: str) -> list[dict[str, str]]:
-    """What the store at `address` has: id, name, type, birthday and key of each."""
+    """Return the records of the store at `address`: id, name, type, birthday and key of each."""
     with grpc.insecure_channel(address) as channel:
         answer = PetStoreStub(channel).SearchPets(pb.SearchPetsReq(), wait_for_ready=True, timeout=10)
         return [_shown(read_pet(message)) for message in answer]

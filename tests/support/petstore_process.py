@@ -24,9 +24,9 @@ CALL_WITHIN = 120.0
 
 
 class PetStoreProcess:
-    """One store, its file and log in `folder`; killed at the end of the `with` block if it still runs.
+    """One store process, its file and log in `folder`; the end of the `with` block kills it if it still runs.
 
-    Its ports stay reserved, so that it can be started again on them.
+    Its ports stay reserved, so that it can start again on them.
     """
 
     def __init__(self, folder: Path, *flags: str, program: Sequence[str | Path] = (PROGRAM,)) -> None:
@@ -71,7 +71,7 @@ class PetStoreProcess:
         return self.process.wait(STOP_WITHIN)
 
     def metrics(self) -> str:
-        """Its metrics page."""
+        """Return the body of the store's /metrics."""
         with urllib.request.urlopen(f"http://{self.metrics_address}/metrics", timeout=10) as answer:
             return str(answer.read().decode())
 

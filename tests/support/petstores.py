@@ -62,7 +62,7 @@ class Faults(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
-        """The handler, which looks at what is set with each call."""
+        """Wrap the handler so that each call obeys the current settings."""
         handler = await continuation(handler_call_details)
         if handler is None or handler.request_streaming or handler.response_streaming:
             return handler
@@ -135,5 +135,5 @@ async def local_store(
 def pet(
     name: str = "Thor", kind: PetType = PetType.DOG, birthday: datetime.date = BIRTHDAY, **more: str
 ) -> Pet:
-    """One to add."""
+    """Return a pet for the store."""
     return Pet(name=name, type=kind, birthday=birthday, **more)

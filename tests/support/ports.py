@@ -8,8 +8,8 @@ from typing import Self
 
 # Below the ports that the kernel hands to outgoing connections, which come and go unseen.
 FIRST, LAST = 20_000, 32_000
-# Slots do not overlap, so whoever holds the last port of one has all of it, whether or not a program listens
-# on the others at the moment.
+# Slots do not overlap, so the process that holds the last port of a slot has all of it, whether or not a
+# program listens on the others at the moment.
 SLOT = 8
 TRIES = 500
 
@@ -42,7 +42,7 @@ class PortBlock:
         self.close()
 
     def close(self) -> None:
-        """Let others have the block."""
+        """Release the block."""
         self._reservation.close()
 
     def _reserve(self, base: int) -> bool:

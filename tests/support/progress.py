@@ -1,4 +1,4 @@
-"""What a run of many tests by several workers tells while it goes on."""
+"""Progress report of a test run with several workers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.support.scheduling import unit_of, write_seconds
 
 EVERY = 10.0
-# Of the tests that run, so many are named: those that have run longest.
+# The number of running tests in a line: those that have run longest.
 NAMED = 2
 LENGTH = 80
 
@@ -31,12 +31,12 @@ class Tally:
         self._running: dict[str, float] = {}
 
     def collected(self, total: int) -> None:
-        """A worker has found the tests, and waits for the others."""
+        """Count a worker that has collected the tests, and waits for the others."""
         self._collected += 1
         self._total = total
 
     def started(self, nodeid: str) -> None:
-        """A test began."""
+        """Record the start of a test."""
         self._running[nodeid] = self._now()
 
     def finished(self, nodeid: str) -> None:
@@ -44,7 +44,7 @@ class Tally:
         self._running.pop(nodeid, None)
 
     def reported(self, report: pytest.TestReport) -> None:
-        """A test's call counts, and of its setup and teardown what goes wrong there."""
+        """Count a test's call, and failures of its setup and teardown."""
         if report.when == "call" or report.outcome != "passed":
             self._outcomes[report.outcome] += 1
 
@@ -57,7 +57,7 @@ class Tally:
             return f"{clock}{self._collected} of {self._workers} workers have found the tests"
         done = sum(self._outcomes.values())
         outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in self._outcomes.items())
-        # They are in the order in which they began.
+        # The tests are in the order of their start.
         longest = [
             f"{_short(nodeid)} ({now - began:.0f} s)" for nodeid, began in list(self._running.items())[:NAMED]
         ]
@@ -88,7 +88,7 @@ class Progress:
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         self._reporter = session.config.pluginmanager.getplugin("terminalreporter")
-        self._reporter._show_progress_info = False  # nobody asks for a hundred per cent after no dots
+        self._reporter._show_progress_info = False  # no dots, so no percentage either
         self._telling.start()
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

@@ -1,4 +1,4 @@
-"""What the Prometheus operator makes of our ServiceMonitors and rules, for programs on this machine."""
+"""Emulation of the Prometheus operator: turns our ServiceMonitors and rules into local configuration."""
 
 from __future__ import annotations
 

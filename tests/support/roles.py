@@ -24,7 +24,7 @@ VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"
 
 
 class Roles:
-    """What a user may do, under names that no other user's roles have."""
+    """RBAC roles of one user, under names that no other user's roles have."""
 
     def __init__(self, plane: ControlPlane, user: str, namespace: str) -> None:
         self._plane = plane
@@ -51,7 +51,7 @@ class Roles:
                 granted.update(dict(permissions))
         self._plane.api.apply(manifests)
         for permission, names in granted.items():
-            # What is written has an effect once the authorizer has seen it, too.
+            # A grant takes effect only after the authorizer has seen it.
             eventually(lambda each=(permission, names): self._has(*each), every=0.02)
         return set(granted)
 
@@ -103,7 +103,7 @@ def _permissions(role: dict[str, Any]) -> Iterator[tuple[Permission, dict[str, l
 
 
 def permission_for(exchange: Exchange) -> Permission | None:
-    """What a request needs; None for discovery and the like, which every user may read."""
+    """Return the permission that a request needs; None for paths that every user may read, like discovery."""
     match exchange.path.strip("/").split("/"):
         case ["api", _, *rest]:
             group = ""

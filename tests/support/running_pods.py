@@ -13,7 +13,7 @@ _STARTED = "2026-11-21T12:00:00Z"
 async def create_running_pod(
     cluster: DevCluster, name: str = "web", *, containers: tuple[str, ...] = ("main",), node: str = "node"
 ) -> dict[str, Any]:
-    """A pod in `default` whose containers run, without a scheduler and a kubelet; without a node, pending."""
+    """Create a pod with running containers in `default`, without a scheduler; pending without a node."""
     spec = {"containers": [{"name": each, "image": "any"} for each in containers]}
     await cluster.client.create("pods", "default", {"metadata": {"name": name}, "spec": spec})
     stored = cluster.store.get(Key("", "pods", "default", name))

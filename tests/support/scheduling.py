@@ -1,4 +1,4 @@
-"""Which tests run on which control plane, in which order, and which go to one worker of pytest-xdist."""
+"""Order of the tests, and their distribution over control planes and the workers of pytest-xdist."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ APART = frozenset({"tests/unit/manager_tools/simulation/test_operators.py"})
 
 
 def kind_of(item: pytest.Item) -> ControlPlaneKind | None:
-    """The kind of control plane that a test is parametrized with, if it needs one."""
+    """Return the kind of control plane that a test is parametrized with, if it needs one."""
     found: ControlPlaneKind | None = None
     if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
         found = item.callspec.params.get(KIND_PARAMETER)
@@ -36,7 +36,7 @@ def kind_of(item: pytest.Item) -> ControlPlaneKind | None:
 
 
 def has_business_on(item: pytest.Item, *, everything: bool) -> bool:
-    """Whether a test is to run on the kind of control plane that it is parametrized with.
+    """Return whether a test is to run on the kind of control plane that it is parametrized with.
 
     With `everything`, all tests are of the contract.
     """
@@ -55,10 +55,11 @@ def runs_nowhere_else(item: pytest.Item) -> bool:
 
 
 def arrange(items: list[pytest.Item]) -> None:
-    """Put tests in the order in which least is waited for, and leave it where that makes no difference.
+    """Sort tests so that workers wait as little as possible; the sort is stable.
 
-    Those on the same kind of control plane come one after the other, so that it is started but once. Files
-    stay together; in each, what is marked `last` is last.
+    Tests on the same kind of control plane follow each other, so that it starts only once. The tests of one
+    file
+    stay together; tests marked `last` end their file.
     """
     kinds = {kind: place for place, kind in enumerate(KINDS)}
     files = {path: place for place, path in enumerate(dict.fromkeys(item.path for item in items))}
@@ -75,25 +76,25 @@ def arrange(items: list[pytest.Item]) -> None:
 
 
 def unit_of(nodeid: str) -> str:
-    """What goes to a worker as a whole: a file's tests on one kind of control plane, or those on none."""
+    """Return the unit of work: a file's tests on one kind of control plane, or on none."""
     file, _, test = nodeid.partition("::")
     if file in APART:
         return nodeid
     parameters = test.partition("[")[2]
-    # Of two, one of which is the beginning of the other, the longer.
+    # If one name is the beginning of another, the longer one matches.
     kind = max((kind.name for kind in KINDS if parameters.startswith(kind.name)), key=len, default="")
     return f"{file} {kind}".rstrip()
 
 
 def plane_of(unit: str) -> str:
-    """Of a unit, the name of the kind of control plane."""
+    """Return the name of the unit's kind of control plane; empty if it needs none."""
     return unit.partition(" ")[2]
 
 
 def import_in_turn(config: pytest.Config) -> None:
-    """Import the tests that are to be collected, each worker beginning with others.
+    """Import the tests before their collection, each worker in a different order.
 
-    So what is not compiled yet is compiled by one of them, and not by all.
+    So one worker compiles each file that has no bytecode yet, instead of all workers at once.
     """
     worker: dict[str, Any] | None = getattr(config, "workerinput", None)
     if worker is None:
@@ -105,15 +106,15 @@ def import_in_turn(config: pytest.Config) -> None:
     ahead = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
     for file in [*files[ahead:], *files[:ahead]]:
         name = ".".join(file.relative_to(config.rootpath).with_suffix("").parts)
-        # What cannot be imported is told of when it is collected.
+        # The collection reports files whose import fails.
         with contextlib.suppress(Exception, pytest.skip.Exception):
             importlib.import_module(name)
 
 
 class Bounded:
-    """Leaves out the rest of a file that takes longer than so many seconds, unless that is known.
+    """Time limit: skips the rest of a file after `seconds`, unless the file is known to be slow.
 
-    What is known to take long, by `seconds.json`, is run because somebody has asked for it.
+    `seconds.json` names the slow files; they run in full because the user has selected them.
     """
 
     def __init__(self, seconds: float, now: Callable[[], float] = lambda: sum(os.times()[:4])) -> None:
@@ -165,10 +166,10 @@ class EndsWithItsTests:
 
 
 class Plan:
-    """Which unit a worker is given: the longest one on the control plane that it has running.
+    """Scheduler of units: a worker gets the longest unit on the control plane that it already runs.
 
-    What waits, on a control plane, comes before what only works. And of the control planes, a worker is
-    brought to the one whose tests would take longest still if one worker more ran them.
+    Units that wait (on a control plane) come before units that only use CPU. A worker without a control plane
+    gets the one whose remaining tests would take longest with one more worker.
     """
 
     def __init__(self, seconds: Mapping[str, float]) -> None:
@@ -177,7 +178,7 @@ class Plan:
         self._planes: dict[Hashable, str] = {}
 
     def next_of(self, worker: Hashable, units: Iterable[str]) -> str:
-        """The one of these units that the worker is given, and runs."""
+        """Choose one of these units for the worker, and remember its control plane."""
         left: dict[str, list[str]] = {}
         for unit in units:
             left.setdefault(plane_of(unit), []).append(unit)

@@ -106,7 +106,7 @@ class Reply:
         details: Mapping[str, Any] | None = None,
         retry_after: int | None = None,
     ) -> Reply:
-        """An error as an API server sends it: a Status object."""
+        """Return an error in the form of an API server: a Status object."""
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         value: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}
         value |= {"reason": reason, "message": message or reason or f"status {code}"}
@@ -179,14 +179,14 @@ class Stream:
         self._pieces.put_nowait(ConnectionLost("cut by the script"))
 
     async def next_piece(self) -> bytes | None:
-        """What was fed next; None at the end."""
+        """Return the next piece that the test fed; None at the end."""
         piece = await self._pieces.get()
         if isinstance(piece, Exception):
             raise piece
         return piece
 
     async def aclose(self) -> None:
-        """Nobody reads it any more."""
+        """Mark the response as closed by its reader."""
         self.closed = True
 
 
@@ -217,12 +217,12 @@ class ScriptedWire:
         self._routes.setdefault((method, path), deque()).extend(steps)
 
     def sent(self, method: str, path: str = "*") -> list[Sent]:
-        """The requests sent so far of this method and path (which may end in `*`)."""
+        """Return the requests sent so far with this method and path (which may end in `*`)."""
         return [each for each in self.requests if each.method == method and _fits(path, each.path)]
 
     @property
     def in_progress(self) -> int:
-        """Exchanges that somebody has begun and not left; 0 when nothing leaks."""
+        """Return the number of exchanges that callers have begun and not left; 0 when nothing leaks."""
         return len(self._in_progress)
 
     @asynccontextmanager
@@ -264,7 +264,7 @@ class ScriptedWire:
         return steps.popleft() if len(steps) > 1 else steps[0]
 
     async def _in_turns(self, step: Step, sent: Sent) -> ScriptedResponse:
-        """So that others have theirs before the server acts, and again before its answer is there."""
+        """Let other tasks run before the server acts, and again before its answer arrives."""
         await asyncio.sleep(0)
         response = await self._perform(step, sent)
         await asyncio.sleep(0)
@@ -338,22 +338,22 @@ _Result = TypeVar("_Result")
 
 
 class _Line:
-    """What one exchange goes over."""
+    """Connection of one exchange, which a test can break."""
 
     def __init__(self) -> None:
         self.broken = False
         self._waiting: set[asyncio.Task[Any]] = set()
 
     def break_off(self) -> None:
-        """End the exchange: whoever waits for it is told, and so is who asks for more."""
+        """Break the connection: waiting tasks fail now, later reads fail too."""
         self.broken = True
         for task in self._waiting:
             asyncio.get_running_loop().call_soon(self._tell, task)
 
     async def unless_broken(self, work: Awaitable[_Result]) -> _Result:
-        """What `work` answers, or `ConnectionLost` as soon as the line breaks.
+        """Return the result of `work`, or raise `ConnectionLost` as soon as the line breaks.
 
-        The task that asks does it itself, as most tests spend their time here.
+        The calling task runs `work` itself, because most tests spend their time here.
         """
         task = asyncio.current_task()
         assert task is not None

@@ -11,7 +11,7 @@ ROOM = {"cpu": "1000", "memory": "4Ti", "pods": "50000"}
 
 
 def node(name: str) -> dict[str, Any]:
-    """A node to create."""
+    """Return a node manifest."""
     return {
         "apiVersion": "v1",
         "kind": "Node",

@@ -16,7 +16,7 @@ FIXED_SIZE = "fixed-size"
 
 
 def storage_class(name: str, *, default: bool = False, expandable: bool = True) -> dict[str, Any]:
-    """A class whose volumes the simulated nodes make, if it has one of the names above."""
+    """Return a storage class; the simulated nodes provision its volumes if it has one of the names above."""
     default_mark = {"storageclass.kubernetes.io/is-default-class": "true"}
     return {
         "metadata": {"name": name, "annotations": default_mark if default else {}},

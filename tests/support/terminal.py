@@ -83,7 +83,7 @@ class Terminal:
             self._shows(command)
 
     def run(self, text: str) -> str:
-        """What a command prints. Raises AssertionError, with all of it, when it fails."""
+        """Return a command's output; raise AssertionError with all output when it fails."""
         done = self._run(text)
         assert done.returncode == 0, f"{text}\nended with {done.returncode}: {done.stdout}{done.stderr}"
         return done.stdout

@@ -1,4 +1,4 @@
-"""What a Tiltfile asks of Tilt, recorded."""
+"""Recorder of the calls that a Tiltfile makes to Tilt."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Tilt:
     defined: set[str] = dataclasses.field(default_factory=set)
 
     def evaluate(self) -> Tilt:
-        """Raises TiltfileFailed, and StarlarkError for what is no Starlark."""
+        """Run the Tiltfile; raise TiltfileFailed for its failures, and StarlarkError for invalid Starlark."""
         starlark = pytest.importorskip("starlark", reason="there is no wheel of Starlark for this machine")
         module = starlark.Module()
         module[AUTO], module[MANUAL] = AUTO, MANUAL
@@ -59,7 +59,7 @@ class Tilt:
             raise
         return self
 
-    # What the Tiltfile calls.
+    # Functions that the Tiltfile calls.
 
     def tilt_define_bool(self, name: str, args: bool = False, usage: str = "") -> None:
         assert usage

@@ -1,4 +1,4 @@
-"""Programs of others that some tests use, from the folder beside this checkout or from the PATH."""
+"""External programs that some tests use, from the folder beside this checkout or from the PATH."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _folder() -> str | None:
 
 
 def tool(name: str) -> Path:
-    """The program, of that folder or on the PATH; skips the test where there is none."""
+    """Return the program from the tools' folder or the PATH; skip the test if there is none."""
     found = shutil.which(name, path=_folder()) or shutil.which(name)
     if found is None:
         pytest.skip(f"no {name}, neither in {UNPACK.parent} nor on the PATH")

@@ -1,4 +1,4 @@
-"""What a page shows of a session in a terminal, and whether what really comes is that."""
+"""Terminal sessions on a documentation page, and their comparison with real output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ANYTHING = "..."
 _DIFFERS = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "<time>"),
     (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<uuid>"),
-    # Of a pod: the hash of its template and five letters of its own.
+    # A pod's suffix: the hash of its template, and five random letters.
     (r"-[0-9a-z]{7,10}-[0-9a-z]{5}\b", "-<pod>"),
     (r"(?<![\w.-])(\d+d)?(\d+h)?(\d+m)?(\d+s)?(?<=\d[dhms])(?![\w.-])", "<age>"),
     (r"<age> \(x\d+ over <age>\)", "<age>"),
@@ -43,10 +43,11 @@ class Command:
 
 
 def commands(block: Block) -> Iterator[Command]:
-    """Those of a block, in their order, without the remarks behind them.
+    """Yield the commands of a block in order, without the remarks behind them.
 
-    In one of sh, each line is a command or goes on with the one before; in one of console, each line after a
-    prompt is one, and what follows is what it prints.
+    In a block of sh, each line is a command or continues the previous one. In a block of console, each line
+    after
+    a prompt is a command, and the lines below it are its output.
     """
     lines = block.text.replace("\\\n", " ").splitlines()
     if block.language == "console":

@@ -18,19 +18,19 @@ class Walk:
         self.manager = manager
 
     def kubectl(self, *arguments: str, **options: Any) -> str:
-        """What `kubectl --namespace=...` prints; the options are those of `ControlPlane.kubectl`."""
+        """Return the output of `kubectl --namespace=...`; the options are those of `ControlPlane.kubectl`."""
         return self.plane.kubectl(f"--namespace={self.namespace}", *arguments, **options).stdout
 
     def get(self, api: str, plural: str, name: str) -> dict[str, Any]:
-        """One object of the namespace; `api` is as in an apiVersion."""
+        """Return one object of the namespace; `api` is its apiVersion."""
         found: dict[str, Any] = self.plane.api.get(object_path(api, self.namespace, plural, name))
         return found
 
     def errors(self) -> list[dict[str, Any]]:
-        """What the manager has logged as an error."""
+        """Return the manager's log lines of level error."""
         return [line for line in self.manager.logs() if line.get("level") == "error"]
 
     def reconciles(self, controller: str) -> int:
-        """How many reconciles of a controller have ended, in whichever way."""
+        """Return how many reconciles of a controller have ended, in whichever way."""
         samples = self.manager.metrics()
         return int(samples.value("controller_runtime_reconcile_total", controller=controller))

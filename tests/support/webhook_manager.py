@@ -36,9 +36,9 @@ def webhook_manager(
     asked: Callable[[ControlPlane], object] = wait_asked,
     **options: Any,
 ) -> Iterator[ManagerProcess]:
-    """One that serves webhooks at a URL, with certificates that it makes; once the API server asks it.
+    """Run a manager that serves webhooks at a URL with its own certificates, once the API server calls it.
 
-    `asked` waits until it does. The other options are those of `ManagerProcess`.
+    `asked` waits for that call. The other options are those of `ManagerProcess`.
     """
     with PortBlock(1) as ports:
         address = f"127.0.0.1:{ports[0]}"

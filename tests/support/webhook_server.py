@@ -58,12 +58,12 @@ class WebhookServer(LoopThread):
 
     @property
     def url(self) -> str:
-        """Where it is, with no path."""
+        """Return where it is, with no path."""
         return f"https://{ADDRESS}:{self._port}"
 
     @property
     def ca_bundle(self) -> str:
-        """As it stands in a client configuration."""
+        """Return the CA bundle in the form of a client configuration."""
         return base64.b64encode(self.authority.pem).decode()
 
     def client_config(self, path: str) -> Object:
@@ -71,7 +71,7 @@ class WebhookServer(LoopThread):
         return {"url": f"{self.url}/{path}", "caBundle": self.ca_bundle}
 
     def conversion(self) -> Object:
-        """The conversion part of a definition."""
+        """Return the conversion part of a definition."""
         config = self.client_config("convert")
         return {
             "strategy": "Webhook",
@@ -80,7 +80,7 @@ class WebhookServer(LoopThread):
 
     @contextlib.contextmanager
     def down(self) -> Iterator[None]:
-        """Nobody listens within the block."""
+        """Close the server's port within the block."""
         self.run(self._close())
         try:
             yield
@@ -99,7 +99,7 @@ class WebhookServer(LoopThread):
         self.callers.clear()
 
     def converted(self) -> list[Object]:
-        """The objects that were sent to be converted."""
+        """Return the objects that the API server sent for conversion."""
         return [each for request in self.conversions for each in request["objects"]]
 
     async def _open(self) -> None:
@@ -141,8 +141,8 @@ class WebhookServer(LoopThread):
         assert self._listener is not None
         self.loop.remove_reader(self._listener)
         self._listener.close()
-        # Who is being greeted loses the connection, and its task ends by that. To cancel the task and close
-        # the socket would leave a transport behind with its number, which the next listener then gets.
+        # A client in its handshake loses the connection, which ends the task. Cancelling the task and closing
+        # the socket would leave a transport with the socket's number, which the next listener then gets.
         for connection in self._greetings.values():
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -155,7 +155,7 @@ class WebhookServer(LoopThread):
         for handler in self._runner.server.connections:
             if handler.transport is not None:
                 connection = handler.transport.get_extra_info("socket")
-                # There is none any more, if the caller was the first to leave.
+                # The socket is closed if the caller left first.
                 if connection is not None and connection.fileno() >= 0:
                     kept.append(connection.dup())
                 handler.transport.abort()
@@ -191,7 +191,7 @@ class WebhookServer(LoopThread):
         return await self.answer(path, json.loads(await request.read()))
 
     async def answer(self, path: str, review: Object) -> web.Response:
-        """What a review gets at a path."""
+        """Answer a review sent to a path."""
         asked = review["request"]
         response = {"uid": asked["uid"], **self.respond(path, asked)}
         return web.json_response(
@@ -199,7 +199,7 @@ class WebhookServer(LoopThread):
         )
 
     def respond(self, path: str, asked: Object) -> Object:
-        """The response to a request at a path, beside its uid."""
+        """Return the response to a request at a path, without its uid."""
         if "desiredAPIVersion" in asked:
             return self._converted(asked)
         self.admissions.append((path, asked))

@@ -16,7 +16,7 @@ _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def own_address() -> str:
-    """An address of this machine that an endpoint may have, which one of the loopback may not."""
+    """Return a non-loopback address of this machine, because endpoints must not have a loopback address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:
             # Nothing is sent: it is chosen as if something would be.
@@ -61,7 +61,7 @@ def lead_to_this_machine(plane: ControlPlane, namespace: str, service: str, port
 
 
 def client_configs(plane: ControlPlane) -> list[dict[str, Any]]:
-    """Whom the server calls for admission and conversion, of all configurations and definitions."""
+    """Return the client configurations of all admission webhooks and all conversion webhooks."""
     found = [
         webhook["clientConfig"]
         for sort in ("mutating", "validating")

@@ -1,4 +1,4 @@
-"""What the project depends on: as it is pinned, and as wheels that are packed again from this environment."""
+"""Dependencies of the project: their pins, and wheels rebuilt from this environment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROJECTS: dict[str, dict[str, Any]] = {
 
 LIBRARY, APPLICATION = PROJECTS
 METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
-# What installers write beside what is in a wheel.
+# Files that installers add to the contents of a wheel.
 _WRITTEN = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
 
 
@@ -60,14 +60,14 @@ def dependencies(*projects: str, extra: str = "") -> dict[str, Distribution]:
 
 
 def tags(installed: Distribution) -> frozenset[Tag]:
-    """The interpreters and machines that its wheel is for."""
+    """Return the tags of the interpreters and machines that the distribution's wheel supports."""
     lines = (installed.read_text("WHEEL") or "").splitlines()
     found = [line.partition(":")[2].strip() for line in lines if line.startswith("Tag:")]
     return frozenset(tag for each in found for tag in parse_tag(each))
 
 
 def pinned() -> list[dict[str, str]]:
-    """The parts of constraints.txt: each name that this interpreter installs, and its lines."""
+    """Parse the parts of constraints.txt: each maps a name that this interpreter installs to its lines."""
     _, *parts = re.split(r"^# Packages .*$", PINS.read_text(), flags=re.MULTILINE)
     return [
         {
@@ -94,7 +94,7 @@ def pack_all(folder: Path) -> str:
 def pack(installed: Distribution, folder: Path) -> Path:
     """Write its wheel into `folder`, with none of the scripts but those that an installer makes."""
     files = list(_files(installed))
-    # Others may lie deeper, of what a package carries along.
+    # Deeper ones may belong to vendored packages.
     (info,) = {path.removesuffix("/METADATA") for path in files if METADATA.fullmatch(path)}
     name = canonicalize_name(installed.name).replace("-", "_")
     packed = folder / f"{name}-{installed.version}-{_joined(tags(installed))}.whl"

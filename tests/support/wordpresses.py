@@ -26,19 +26,19 @@ COLLECTED = CHILDREN[3:]
 
 
 def wordpress(name: str, **spec: Any) -> dict[str, Any]:
-    """A Wordpress, as a user would write it; the password is given inline unless a Secret is named."""
+    """Return a Wordpress manifest; the password is inline unless the spec names a Secret."""
     if "sqlRootPasswordSecretRef" not in spec:
         spec.setdefault("sqlrootpassword", PASSWORD)
     return manifest(API, "Wordpress", name, **spec)
 
 
 def wordpress_path(namespace: str, name: str = "") -> str:
-    """The path of one Wordpress, or of all in the namespace."""
+    """Return the path of one Wordpress, or of all in the namespace."""
     return object_path(API, namespace, "wordpresses", name)
 
 
 class WordpressWalk(Walk):
-    """What is seen of Wordpresses."""
+    """Walk through Wordpresses in one namespace."""
 
     def create(self, name: str, **spec: Any) -> dict[str, Any]:
         """Create a site; returns it as stored."""
@@ -56,20 +56,20 @@ class WordpressWalk(Walk):
         self.kubectl("delete", "wordpress", name, "--wait=true")
 
     def site(self, name: str) -> dict[str, Any]:
-        """The site itself."""
+        """Return the Wordpress as stored."""
         return self.get(API, "wordpresses", name)
 
     def condition(self, name: str, kind: str) -> dict[str, Any]:
-        """One of its conditions."""
+        """Return one of the site's conditions."""
         return condition(self.site(name), kind)
 
     def is_available(self, name: str) -> bool:
-        """Whether it is up, and nothing is under way."""
+        """Return whether it is up, and nothing is under way."""
         available, progressing = self.condition(name, "Available"), self.condition(name, "Progressing")
         return available["status"] == "True" and progressing["status"] == "False"
 
     def events(self, name: str) -> dict[str, int]:
-        """How often each reason was told about it."""
+        """Return how often each reason was told about it."""
         return event_counts(self.plane, self.site(name))
 
     def children(self, name: str) -> Iterator[dict[str, Any]]:
@@ -78,7 +78,7 @@ class WordpressWalk(Walk):
             yield self.get(api, plural, pattern.format(name))
 
     def missing(self, name: str, children: Any = CHILDREN) -> list[str]:
-        """Which of its children are not there."""
+        """Return the paths of the site's children that do not exist."""
         paths = [
             object_path(api, self.namespace, plural, pattern.format(name))
             for api, plural, pattern in children
@@ -86,25 +86,25 @@ class WordpressWalk(Walk):
         return [path for path in paths if self.plane.api.find(path) is None]
 
     def passwords(self, name: str) -> dict[str, str]:
-        """What the site's Secret holds."""
+        """Return the decoded data of the site's Secret."""
         data = self.get("v1", "secrets", f"{name}-mysql")["data"]
         return {key: base64.b64decode(value).decode() for key, value in data.items()}
 
     def claim(self, name: str) -> dict[str, Any]:
-        """A PersistentVolumeClaim, by its own name."""
+        """Return a PersistentVolumeClaim by its own name."""
         return self.get("v1", "persistentvolumeclaims", name)
 
     def deployment(self, name: str) -> dict[str, Any]:
-        """A Deployment, by its own name."""
+        """Return a Deployment by its own name."""
         return self.get("apps/v1", "deployments", name)
 
     def service(self, name: str) -> dict[str, Any]:
-        """A Service, by its own name."""
+        """Return a Service by its own name."""
         return self.get("v1", "services", name)
 
 
 def owners(obj: dict[str, Any]) -> list[dict[str, Any]]:
-    """The owner references of an object."""
+    """Return the owner references of an object."""
     return list(obj["metadata"].get("ownerReferences", ()))
 
 

@@ -22,7 +22,7 @@ LogLines = list[MutableMapping[str, Any]]
 
 @pytest.fixture
 def log_lines() -> Iterator[LogLines]:
-    """What is logged during the test; nothing is printed, which would block the loop."""
+    """Capture the log of the test, because printing would block the loop."""
     with capture_logs() as lines:
         yield lines
 

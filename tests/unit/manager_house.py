@@ -127,7 +127,7 @@ class House:
     def controller(
         self, name: str, seconds: float = 0.0, *, needs_leader_election: bool = True
     ) -> tuple[Controller, ManualSource]:
-        """One whose reconciles take that long."""
+        """Add a controller whose reconciles take `seconds`."""
 
         async def act(request: Request) -> Result | None:
             try:
@@ -144,7 +144,7 @@ class House:
     def reconciling(
         self, name: str, act: Callable[[Request], Awaitable[Result | None]], **options: Any
     ) -> ManualSource:
-        """A controller that does what the test says."""
+        """Add a controller whose reconciles call `act`."""
         source = ManualSource()
         self.manager.add(
             Controller(

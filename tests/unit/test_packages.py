@@ -1,4 +1,4 @@
-"""That everything is where the tools look that install, type-check and lint it, and what that may be."""
+"""Packaging: folders are packages, pins are complete, licences are allowed, and the interpreter fits."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ Pattern = tuple[str | bytes, int]
 
 
 def patterns() -> Iterator[tuple[str, Pattern]]:
-    """Those that modules keep, and those that are written where they are used."""
+    """Yield the patterns of module constants, and those written at their use."""
     for name in PACKAGES:
         package = importlib.import_module(name)
         for found in pkgutil.walk_packages(package.__path__, f"{name}."):
@@ -85,7 +85,7 @@ def characters(tree: Any) -> frozenset[str]:
 
 
 def parts(kind: Any, about: Any) -> list[Any]:
-    """The expressions that one is made of."""
+    """Return the parts of an expression."""
     if kind is op.BRANCH:
         return list(about[1])
     if kind in REPEATS:
@@ -100,7 +100,7 @@ def is_endless(kind: Any, about: Any) -> bool:
 
 
 def endless(tree: Any) -> bool:
-    """Whether something in it may come for ever, and give back what it has taken."""
+    """Return whether something in it may come for ever, and give back what it has taken."""
     return any(
         is_endless(kind, about) or (kind is not op.ATOMIC_GROUP and any(map(endless, parts(kind, about))))
         for kind, about in tree
@@ -108,7 +108,7 @@ def endless(tree: Any) -> bool:
 
 
 def flat(tree: Any) -> Iterator[tuple[Any, Any]]:
-    """The same without groups around parts that come once."""
+    """Yield the expression's items, with groups that occur once unwrapped."""
     for kind, about in tree:
         if kind is op.SUBPATTERN:
             yield from flat(about[3])
@@ -117,7 +117,7 @@ def flat(tree: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def begins(tree: Any) -> tuple[frozenset[str], bool]:
-    """The characters that it may begin with, and whether it may be empty."""
+    """Return the possible first characters, and whether the expression matches the empty string."""
     found = frozenset[str]()
     for kind, about in flat(tree):
         inner = [begins(part) for part in parts(kind, about)]
@@ -131,7 +131,7 @@ def begins(tree: Any) -> tuple[frozenset[str], bool]:
 
 
 def is_marked_off(body: list[tuple[Any, Any]]) -> bool:
-    """Whether each round of a repeat begins, or ends, with what is nowhere else in it."""
+    """Return whether each round of a repeat begins, or ends, with what is nowhere else in it."""
     return any(
         not begins([own])[1] and not endless([own]) and not characters([own]) & characters(rest)
         for own, rest in ((body[0], body[1:]), (body[-1], body[:-1]))
@@ -140,7 +140,7 @@ def is_marked_off(body: list[tuple[Any, Any]]) -> bool:
 
 
 def is_one_of_several(body: list[tuple[Any, Any]]) -> bool:
-    """Whether its first character tells which of several a round is."""
+    """Return whether the first character decides between the alternatives of a repetition."""
     if len(body) != 1 or body[0][0] is not op.BRANCH or endless(body):
         return False
     firsts = [begins(each)[0] for each in body[0][1][1]]

@@ -1,4 +1,4 @@
-"""What the clients' tests share."""
+"""Shared fixtures of the clients' tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.crds import DEFINITIONS, wait_served
 
 @pytest.fixture
 def gadget_group(control_plane: ControlPlane) -> Iterator[str]:
-    """The API group of a custom kind `Gadget`, with a status and a size, that is served at v1."""
+    """Yield the API group of a custom kind `Gadget`, served at v1 with a status and a size."""
     group = f"c{secrets.token_hex(4)}.example.com"
     name = f"gadgets.{group}"
     control_plane.api.create(DEFINITIONS, _definition(name, group))

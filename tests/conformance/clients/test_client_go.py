@@ -102,7 +102,7 @@ def _pods(plane: ControlPlane) -> list[Any]:
 
 def _deployment(image: str) -> dict[str, Any]:
     labels = {"app": "web"}
-    # There is no scheduler: it waits for kinds that devcluster does not have.
+    # No scheduler: it waits for kinds that devcluster does not have.
     pod = {
         "nodeName": "node-0",
         "containers": [{"name": "web", "image": image}],

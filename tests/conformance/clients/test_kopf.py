@@ -16,7 +16,7 @@ from tests.support.eventually import eventually
 
 pytestmark = [
     pytest.mark.contract,
-    # It runs in a process of its own: importing it here, in every worker, takes a second.
+    # kopf runs in its own process: importing it here, in every worker, takes a second.
     pytest.mark.skipif(importlib.util.find_spec("kopf") is None, reason="no kopf"),
 ]
 

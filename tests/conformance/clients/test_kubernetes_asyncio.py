@@ -58,7 +58,7 @@ async def test_watch_reports_concurrent_writes(
         group.create_task(watch())
         await started.wait()
         await core.patch_namespaced_config_map("one", namespace, {"data": {"a": "b"}})
-        # It stops matching, which a watch with a selector sees as its end.
+        # The object stops matching; a watch with a selector sees that as its deletion.
         await core.patch_namespaced_config_map("one", namespace, {"metadata": {"labels": {"watched": None}}})
     assert seen == [("ADDED", "one"), ("MODIFIED", "one"), ("DELETED", "one")]
 

@@ -13,7 +13,7 @@ __all__ = ["programs"]
 
 
 def programs() -> list[Path]:
-    """The one of the assets first, and the one on the PATH if it is of another version; there may be none."""
+    """Return the kubectl of the assets, then one of another version on the PATH; there may be none."""
     assets = os.environ.get(VARIABLE)
     places = [shutil.which("kubectl", path=assets) if assets else None, shutil.which("kubectl")]
     found = [Path(place) for place in places if place is not None]

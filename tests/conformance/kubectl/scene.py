@@ -7,23 +7,22 @@
       one.yaml: |
         ...
     steps:
-    - get configmaps -o wide      # a command that is recorded; or, with more to say of it:
+    - get configmaps -o wide      # a recorded command; or, with options:
     - run: apply -f -
-      input: |                    # what kubectl reads
+      input: |                    # kubectl's stdin
         ...
       editor: sed -i s/a/b/       # KUBE_EDITOR
       until: Running              # run it again until it prints this, as a result or an error
-      unrecorded: true            # only to get somewhere; it must succeed
+      unrecorded: true            # a preparation; it must succeed
       unordered: true             # its lines come in any order
-      undescribed: true           # it explains: without the prose
+      undescribed: true           # `explain`, recorded without the descriptions
       stop_at: three              # it runs on: interrupt it once it prints this
       meanwhile: [label ...]      # run these once it has printed its first line
     finally:                      # commands whose output does not matter, always run
     - delete crd gizmos.{id}.example.com
 
-The context's namespace is the scene's own; its name, `{id}`, is one that nobody else uses. Besides `files`
-the folder has `somebody.kubeconfig`, of a user without rights of its own, and `stranger.kubeconfig`, which
-trusts another authority than the server's.
+The context's namespace belongs to the scene alone; its name, `{id}`, is unique. Besides `files` the folder
+has `somebody.kubeconfig`, for a user without rights, and `stranger.kubeconfig`, with a wrong authority.
 """
 
 from __future__ import annotations
@@ -66,17 +65,17 @@ class Scene:
 
     @property
     def labels(self) -> list[str]:
-        """Of the commands that are recorded."""
+        """Return the labels of the recorded commands."""
         return [f"{number}: {each.run}" for number, each in enumerate(self.steps, 1) if not each.unrecorded]
 
 
 def load_all() -> list[Scene]:
-    """Every scene there is."""
+    """Load all scenes."""
     return [load(part) for part in files("kubectl")]
 
 
 def load(part: str) -> Scene:
-    """The one of a file."""
+    """Load the scene of a file."""
     (document,) = load_cases(part)
     return Scene(
         part=part,

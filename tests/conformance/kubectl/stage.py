@@ -33,7 +33,7 @@ BEFORE = [
     (re.compile(r"(certificate is valid for ).*(, not )"), r"\1<names>\2"),
     (re.compile(r"(nodePort\"?: )\d+"), r"\1<node port>"),
     (re.compile(r"\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "<date>"),
-    # What kubectl logs of itself: how often it tried, and when it gave up.
+    # kubectl's own log lines: how often it tried, and when it gave up.
     (re.compile(r"(?m)^[EWI]\d{4} [\d:.]+ +\d+ (?:memcache|reflector)\.go.*\n"), ""),
     (re.compile(r"(?m)^[EWI]\d{4} [\d:.]+ +\d+ "), "<log> "),
     (re.compile(r"/tmp/(LIVE|MERGED)-\d+/(\S+)\s+\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}"), r"\1/\2"),
@@ -48,14 +48,14 @@ BEFORE = [
 AGE = re.compile(rf"(?m)(^|(?<=\S)(?<!cpu:)  +|\t)(?:{DURATION}|<unknown>|<invalid>)(?=  |\t| \(|$)")
 # Between columns, not after the sign of a line in a diff.
 GAP = re.compile(r"(?<=.\S)  +(?=\S)")
-# What follows comes in the order of times of one second, or of whoever was first.
+# The lines below these headings have an arbitrary order, or an order by seconds.
 UNORDERED = ("Events:", "Conditions:")
-# Of `explain`: what a kind or field is for, and the space around it; not the fields themselves.
+# Lines of `explain` with the description of a kind or field, or with blanks; not the fields themselves.
 DESCRIPTION = re.compile(r"\s*$|    [^\t]+$|DESCRIPTION:$")
 
 
 def without_descriptions(lines: list[str]) -> list[str]:
-    """What `explain` prints without the prose, and without the fields below one that were below another."""
+    """Remove the descriptions and the repeated nested fields from the output of `explain`."""
     return _without_repetition([line for line in lines if not DESCRIPTION.match(line)], {})
 
 
@@ -82,7 +82,7 @@ def _depth(line: str) -> int:
 
 
 def shown(text: str, mask: Mask, *, unordered: bool = False) -> list[str]:
-    """The lines of a text, masked; columns are as wide as they need to be no more."""
+    """Return the masked lines of a text; columns shrink to the width of their contents."""
     for pattern, instead in BEFORE:
         text = pattern.sub(instead, text)
     # Tables are laid out by what stands in them.
@@ -93,7 +93,7 @@ def shown(text: str, mask: Mask, *, unordered: bool = False) -> list[str]:
 
 
 def _sort_sections(lines: list[str]) -> list[str]:
-    """Events and conditions of `describe`, and causes, in an order of their own; of equal events one."""
+    """Sort the Events, conditions and causes in the output of `describe`; drop duplicate Events."""
     kept: list[str] = []
     section: set[str] | None = None
     for line in [*lines, ""]:
@@ -126,7 +126,7 @@ Output = dict[str, Any]
 
 @functools.cache
 def version_of(program: Path) -> str:
-    """`1.36`, of a kubectl."""
+    """Return a kubectl's version, `1.36`."""
     done = subprocess.run(
         [program, "version", "--client", "-o", "json"], capture_output=True, check=True, timeout=TIMEOUT
     )
@@ -144,7 +144,7 @@ def play(scene: Scene, plane: ControlPlane, program: Path, folder: Path) -> dict
 
 
 def with_older(newest: dict[str, Output], older: dict[str, Output], version: str) -> dict[str, Output]:
-    """As it is kept: what the newest kubectl prints, and beside it what the older one prints otherwise."""
+    """Return the newest kubectl's output, with the older one's differences beside it."""
     kept = {}
     for label, output in newest.items():
         other = {
@@ -155,7 +155,7 @@ def with_older(newest: dict[str, Output], older: dict[str, Output], version: str
 
 
 def printed(kept: dict[str, Output], version: str) -> dict[str, Output]:
-    """What a kubectl printed, of what `with_older` made."""
+    """Return one kubectl's output from the result of `with_older`."""
     outputs = {}
     for label, each in kept.items():
         output = {**each, **each.get(f"kubectl {version}", {})}
@@ -193,7 +193,7 @@ class _Stage:
             self._plane.api.delete(f"/api/v1/namespaces/{self._id}")
 
     def _build(self) -> None:
-        """The namespace, and the folder that kubectl runs in."""
+        """Create the namespace, and the folder that kubectl runs in."""
         create_namespace(self._plane, self._id)
         self._folder.mkdir(parents=True, exist_ok=True)
         for name, content in self._scene.files.items():
@@ -258,7 +258,7 @@ class _Stage:
         )
 
     def _interrupted(self, command: Command) -> Output:
-        """For a command that would go on: until it has printed what is waited for."""
+        """Run a command until it prints the expected text, then interrupt it."""
         process = subprocess.Popen(
             self._arguments(command.run),
             cwd=self._folder,

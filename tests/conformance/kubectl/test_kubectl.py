@@ -32,7 +32,7 @@ def _name(play: Play) -> str:
 
 # One scene is enough for `make test`.
 QUICK = "deleting"
-# What kubectl makes of the server's answers is recorded; that recordings are the real server's, some show.
+# The recordings test kubectl's output; a few plays against the real server check the recordings.
 PLAYS = [
     pytest.param(
         (scene, program),
@@ -52,7 +52,7 @@ PLAYS = [
 def playing(
     request: pytest.FixtureRequest, control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Playing]:
-    """All the scenes that were asked for, some at a time: kubectl mostly waits, or starts."""
+    """Play all selected scenes, several at a time, because kubectl mostly waits."""
     wanted = [
         item.callspec.params["case"]
         for item in request.session.items
@@ -92,7 +92,7 @@ def test_scene(case: Play, control_plane: ControlPlane, playing: Playing):
 
 
 def _differences(label: str, expected: dict[str, Any], actual: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Where the outputs of one command differ (`label.stream`), and how."""
+    """Return where the outputs of one command differ (`label.stream`), and how."""
     for stream in ("stdout", "stderr", "exit"):
         left, right = expected.get(stream), actual.get(stream)
         if left != right:

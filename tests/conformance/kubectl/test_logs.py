@@ -14,7 +14,7 @@ TIMEOUT = 90.0
 
 @pytest.fixture
 def plane(control_plane: ControlPlane, namespace: str) -> Iterator[ControlPlane]:
-    """With a pod `one` that runs in the namespace."""
+    """Return a control plane with a running pod `one` in the namespace."""
     control_plane.require(Feature.POD_LOGS)
     control_plane.kubectl("run", "one", "--image=nginx", f"--namespace={namespace}")
     control_plane.kubectl("wait", "--for=condition=Ready", "pod/one", f"--namespace={namespace}")

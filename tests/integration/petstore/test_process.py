@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> Iterator[PetStoreProcess]:
 
 @pytest.fixture(scope="session")
 def grpcurl() -> str:
-    """The program; skips where there is none."""
+    """Return the path of grpcurl; skip the test without one."""
     found = shutil.which("grpcurl")
     if found is None and TOOLS.exists():
         folder = subprocess.run(

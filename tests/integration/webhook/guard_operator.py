@@ -1,4 +1,4 @@
-"""A program with one operator, which has a say in what belongs to others.
+"""Program with one operator, which has webhooks for foreign kinds.
 
 python -m tests.integration.webhook.guard_operator run ...
 """
@@ -21,11 +21,11 @@ WATCHED = {"matchLabels": {"guarded": "yes"}}
 
 @crd(status=False)
 class Guard(Resource, group="test.example.com", version="v1", plural="guards"):
-    """What the operator is about, which nothing here needs."""
+    """Primary kind of the operator, which no test needs."""
 
 
 class GuardOperator(Operator[Guard]):
-    """Judges Pods, what is done to them, and how far a Deployment is scaled."""
+    """Operator that judges Pods, operations on them, and the scale of Deployments."""
 
     pods = webhook.Admission(
         Pod,
@@ -43,12 +43,12 @@ class GuardOperator(Operator[Guard]):
 
     @pods.default
     async def note(self, pod: JsonObject, request: AdmissionRequest) -> None:
-        """Note who has made it."""
+        """Note the creator of the pod in an annotation."""
         pod["metadata"]["annotations"] = {"made-by": request.user.name}
 
     @pods.validate_create
     async def check(self, pod: Pod, request: AdmissionRequest) -> None:
-        """Each has a team."""
+        """Require a team."""
         if "team" not in pod.metadata.labels:
             raise Refused(required("metadata.labels[team]"))
 
@@ -59,24 +59,24 @@ class GuardOperator(Operator[Guard]):
 
     @parts.validate_connect
     async def enter(self, options: Unstructured, request: AdmissionRequest) -> None:
-        """Nobody may run a shell."""
+        """Refuse to run a shell."""
         if options.content.get("command") == ["sh"]:
             raise Refused(f"no shell in {request.name}")
 
     @parts.validate_create
     async def evict(self, eviction: Unstructured, request: AdmissionRequest) -> None:
-        """Nobody evicts."""
+        """Refuse every eviction."""
         raise Refused(f"{eviction.gvk.kind} of {eviction.metadata.name}: not now")
 
     @scales.validate_update
     async def scale(self, old: Unstructured, new: Unstructured, request: AdmissionRequest) -> None:
-        """Not beyond three."""
+        """Refuse more than three replicas."""
         if new.content["spec"].get("replicas", 0) > 3:
             raise Refused(forbidden("spec.replicas", f"{old.content['spec'].get('replicas', 0)} are enough"))
 
     @states.validate_update
     async def judge_state(self, old: Pod, new: Pod, request: AdmissionRequest) -> None:
-        """Nobody says that it has failed."""
+        """Refuse the phase Failed in a status."""
         if request.object is not None and request.object["status"].get("phase") == "Failed":
             raise Refused(forbidden("status.phase", "is not to fail"))
 

@@ -28,7 +28,7 @@ __all__ = ["Judged", "JudgedOperator", "OldJudged"]
 
 
 class JudgedSpec(ApiModel):
-    """What is to become of the object."""
+    """Verdict that the object requests from its webhook."""
 
     ask: str = ""
     """"refuse", "forbid", "warn", "fail" or "dawdle"; anything else is accepted."""
@@ -44,10 +44,10 @@ class Judged(Resource, group="test.example.com", version="v1", plural="judgeds")
 
 @crd(storage=False, status=False)
 class OldJudged(Resource, group="test.example.com", version="v1alpha1", kind="Judged", plural="judgeds"):
-    """The same, with another name for what it asks for."""
+    """Old version, with another name for the requested verdict."""
 
     class Spec(ApiModel):
-        """What is to become of the object."""
+        """Verdict that the object requests from its webhook."""
 
         wish: str = ""
         notes: dict[str, str] = Field(default_factory=dict)
@@ -56,7 +56,7 @@ class OldJudged(Resource, group="test.example.com", version="v1alpha1", kind="Ju
 
 
 class JudgedOperator(Operator[Judged]):
-    """Judges each object as it asks to be, and reconciles nothing."""
+    """Operator that judges each object as its spec requests, and reconciles nothing."""
 
     versions = (OldJudged,)
     admission = webhook.AdmissionOptions(timeout_seconds=2)
@@ -100,12 +100,12 @@ class JudgedOperator(Operator[Judged]):
 
     @webhook.to_hub(OldJudged)
     async def from_v1alpha1(self, judged: JsonObject) -> None:
-        """`wish` is `ask`."""
+        """Rename `wish` to `ask`."""
         _rename(judged, "wish", "ask")
 
     @webhook.from_hub(OldJudged)
     async def to_v1alpha1(self, judged: JsonObject) -> None:
-        """`ask` is `wish`."""
+        """Rename `ask` to `wish`."""
         _rename(judged, "ask", "wish")
 
 

@@ -13,7 +13,7 @@ from tests.support.eventually import eventually
 
 
 class Load:
-    """So many users for the length of a `with` block; of what they create nothing is kept."""
+    """Load of several users for the length of a `with` block; the server stores none of their objects."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class Load:
         callers: int = 4,
         every: float = 0.08,
     ) -> None:
-        """Each of `callers` creates `body` at `path` every so many seconds: 50 times a second together."""
+        """Let each of `callers` create `body` at `path`, 50 times a second together."""
         self._plane, self._path, self._body = plane, path, body
         self._callers, self._every = callers, every
         self._ended = threading.Event()

@@ -1,8 +1,8 @@
-"""`operator-manager` whose webhook certificates last for seconds: a renewal a test can wait for.
+"""`operator-manager` whose webhook certificates last for seconds: a renewal that a test can wait for.
 
     run_manager(kubeconfig, *flags, program=(sys.executable, "-m", "tests.integration.webhook.short_lived"))
 
-Everything else is the program as it is. What takes seconds in it where a month has time for them takes less.
+The program is otherwise unchanged, but its delays of seconds are shorter, in proportion to the lifetimes.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ WEBHOOKS = Webhooks([each for operator in OPERATORS for each in registrations(op
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
-    """A control plane of our own: our configurations would be in the way of others' tests."""
+    """Start a control plane for this module, because our configurations would disturb other tests."""
     return module_control_plane(parts=BARE, crds=True)
 
 
@@ -121,7 +121,7 @@ async def write_urls(plane: ControlPlane) -> None:
 
 
 def manifests(plane: ControlPlane) -> list[dict[str, Any]]:
-    """The two configurations and a definition, as an installation has them."""
+    """Return the two configurations and a definition, as an installation applies them."""
     definition = plane.api.get(PETS)
     return [
         *webhook_configurations(WEBHOOKS, AT_SERVICE, PROGRAM, prefix="test-"),

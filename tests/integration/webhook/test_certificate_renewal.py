@@ -1,4 +1,4 @@
-"""Certificates are renewed while the API server calls the webhooks, and nobody who uses it notices."""
+"""Renewal of certificates while the API server calls the webhooks, without a failed call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VALIDATING = (
 
 @pytest.fixture
 def plane(own_control_plane: StartControlPlane) -> ControlPlane:
-    """Of our own: its API server calls our webhooks."""
+    """Start a control plane for each test, because its API server calls our webhooks."""
     return own_control_plane(parts=BARE, crds=True)
 
 
@@ -40,7 +40,7 @@ def ports() -> Iterator[PortBlock]:
 
 
 def flags(port: int, reached_at: int) -> tuple[str, ...]:
-    """A replica that serves at one port, while the API server is told of another one, or the same."""
+    """Return the flags of a replica that serves at one port; the API server calls `reached_at`."""
     return (
         "--controllers=memcached",
         "--webhook-certificates=secret",
@@ -55,12 +55,12 @@ def flags(port: int, reached_at: int) -> tuple[str, ...]:
 
 
 def secret(plane: ControlPlane, name: str) -> tuple[Certificate, ...]:
-    """The certificates that the Secret has under this name."""
+    """Return the certificates in the Secret under this name."""
     return certificates_in(base64.b64decode(plane.api.get(SECRET)["data"][name]))
 
 
 def answered(replica: ManagerProcess) -> float:
-    """How many reviews it has answered."""
+    """Return how many reviews it has answered."""
     return replica.metrics().value(
         "controller_runtime_webhook_requests_total",
         webhook="/validate-petstore-example-com-v1beta1-pet",

@@ -53,13 +53,13 @@ WEBHOOKS = Webhooks([each for operator in OPERATORS for each in registrations(op
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replica looks every few seconds for what may be there once in a month."""
+    """Shorten a replica's poll interval for monthly changes to half a second."""
     monkeypatch.setattr("manager.certificates.secret._LATER", 0.5)
 
 
 @pytest.fixture(scope="module")
 def plane(module_control_plane: StartControlPlane) -> ControlPlane:
-    """A control plane of our own: our configurations would be in the way of others' tests."""
+    """Start a control plane for this module, because our configurations would disturb other tests."""
     return module_control_plane(parts=BARE, crds=True)
 
 
@@ -86,13 +86,13 @@ def set_bundle(plane: ControlPlane, path: str, bundle: str | None) -> None:
 
 
 def secret(plane: ControlPlane) -> dict[str, bytes]:
-    """What the Secret has."""
+    """Return the decoded data of the Secret."""
     data = plane.api.get(SECRET)["data"]
     return {name: base64.b64decode(text) for name, text in data.items()}
 
 
 def all_trust(plane: ControlPlane, certificates: Certificates) -> None:
-    """Assert that everybody trusts what is served."""
+    """Assert that every client configuration trusts the served certificate."""
     pair = certificates.source.pair(datetime.now(UTC))
     [serving] = certificates_in(pair.certificates)
     assert serving.names >= {"test-webhook-service.default.svc"}
@@ -114,7 +114,7 @@ async def transport_of(kubeconfig: Path) -> AsyncIterator[Transport]:
 
 @asynccontextmanager
 async def running(kubeconfig: Path) -> AsyncIterator[Certificates]:
-    """A replica that leads, but for its server."""
+    """Run the certificates of a leading replica, without its server."""
     async with transport_of(kubeconfig) as transport:
         kept = kept_in_secret(
             transport,
@@ -178,7 +178,7 @@ async def test_certificates_first_start_succeeds_with_documented_rights_only(ins
     assert kept["type"] == "kubernetes.io/tls"
     assert set(secret(installed)) == {"tls.crt", "tls.key", "ca.crt", "ca.key"}
 
-    # Another replica, or the same one after a restart, goes on with what there is.
+    # Another replica, or the same one after a restart, reuses the existing certificates.
     with capture_logs() as lines:
         async with running(installed.user_kubeconfig(user)) as certificates:
             await eventually_async(lambda: asyncio.to_thread(all_trust, installed, certificates))
@@ -212,7 +212,7 @@ async def test_certificates_restore_ca_bundles_that_an_installer_reset(installed
 async def test_certificates_report_missing_configurations_once_and_find_them_later(plane: ControlPlane):
     with capture_logs() as lines:
         async with running(plane.kubeconfig) as certificates:
-            # The configurations are missing, and whoever waits for readiness does not wait for them.
+            # The configurations are missing, and readiness does not depend on them.
             await eventually_async(lambda: asyncio.to_thread(certificates.source.pair, datetime.now(UTC)))
             await asyncio.sleep(1.5)
             missing = [line["reason"] for line in lines if "is not installed" in line.get("reason", "")]

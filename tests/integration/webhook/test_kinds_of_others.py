@@ -1,4 +1,4 @@
-"""An operator that has a say in Pods and Deployments: what it is asked about, and what not."""
+"""Webhooks for Pods and Deployments: the requests that the API server sends, and those that it does not."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def is_asked(plane: ControlPlane) -> None:
 
 
 def namespace(plane: ControlPlane, **labels: str) -> str:
-    """The path of a new one, in which pods can be created."""
+    """Create a namespace that accepts pods; return its path."""
     name = f"test-{secrets.token_hex(4)}"
     plane.api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
     plane.api.create(f"/api/v1/namespaces/{name}/serviceaccounts", {"metadata": {"name": "default"}})
@@ -64,7 +64,7 @@ def pod(name: str, **labels: str) -> dict[str, Any]:
 
 
 def refusal(plane: ControlPlane, path: str, body: dict[str, Any] | None = None, method: str = "POST") -> str:
-    """What the server says in place of doing it."""
+    """Return the server's message for a request that it refuses."""
     with pytest.raises(ApiFailure) as caught:
         plane.api.request(
             method, path, body=body, content_type=MERGE_PATCH if method == "PATCH" else "application/json"
@@ -74,7 +74,7 @@ def refusal(plane: ControlPlane, path: str, body: dict[str, Any] | None = None, 
 
 @pytest.fixture
 def here(guarded: ControlPlane) -> str:
-    """The path of a namespace of which the operator is asked."""
+    """Create a namespace whose objects the webhooks select; return its path."""
     return namespace(guarded, guarded="yes")
 
 
@@ -95,7 +95,7 @@ def test_webhook_is_called_only_for_objects_that_match_its_selectors(guarded: Co
     robot = Credentials.read(guarded.user_kubeconfig("robot-1", "system:masters"))
     with contextlib.closing(ApiAccess(robot, scratch=guarded.folder)) as api:
         assert "annotations" not in api.create(f"{here}/pods", pod("b"))["metadata"]
-    # An object that would be selected no more is judged as what it was.
+    # The webhook also sees an update after which its selector no longer matches the object.
     guarded.api.create(f"{here}/pods", pod("c", team="blue"))
     assert "annotations" in guarded.api.get(f"{here}/pods/c")["metadata"]
 

@@ -46,7 +46,7 @@ class Service(LoopThread):
         await self._forwarder.__aexit__()
 
     def add(self, port: int, pod: ManagerProcess) -> None:
-        """One pod more, which listens there."""
+        """Add a pod that listens at the port."""
         self._pods[port] = pod
 
     def leads_to(self, *ports: int) -> None:
@@ -71,7 +71,7 @@ def _is_ready(pod: ManagerProcess) -> bool:
 
 
 def create(plane: ControlPlane) -> None:
-    """Which fails where no webhook answers."""
+    """Dry-run a creation, which fails if no webhook answers."""
     plane.api.request("POST", pet_path("default"), query={"dryRun": "All"}, body=pet("first"))
 
 

@@ -56,7 +56,7 @@ class Served(NamedTuple):
 
 
 class Certificates:
-    """A folder with a certificate and its key, as somebody else keeps it."""
+    """Folder with a certificate and its key, as an external issuer maintains it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -111,7 +111,7 @@ def served(
 
 
 def _is_asked(served: Served) -> None:
-    """The API server has heard of its webhooks: not at once."""
+    """Assert that the API server calls the webhooks, which takes a moment after their registration."""
     stored = served.judged("first", dryRun="All")
     assert stored["spec"]["notes"]
     with pytest.raises(ApiFailure):

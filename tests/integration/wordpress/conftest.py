@@ -1,4 +1,4 @@
-"""What the tests of the Wordpress operator start from."""
+"""Fixtures for the tests of the Wordpress operator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.wordpresses import WordpressWalk
 def walk(
     crds: ControlPlane, storage: None, namespace: str, run_manager: RunManager
 ) -> Iterator[WordpressWalk]:
-    """A namespace with a manager that runs the operator, and has logged no error in the end."""
+    """Run the operator in a namespace; assert at the end that it logged no error."""
     flags = (f"--namespaces={namespace}", "--controllers=wordpress", "--log-level=debug")
     walk = WordpressWalk(crds, namespace, run_manager(crds.kubeconfig, *flags).wait_ready())
     yield walk

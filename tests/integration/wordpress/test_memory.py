@@ -1,4 +1,4 @@
-"""What of Secrets is in the manager's memory, and what does not stay there."""
+"""Secrets in the manager's memory: the values that it keeps, and those that it drops."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WIPED = {
 
 
 def words_in_memory(pid: int, words: Iterable[str]) -> set[str]:
-    """Which of `words` stand anywhere in a process's memory."""
+    """Return those of `words` that occur in a process's memory."""
     wanted = {word: word.encode() for word in words}
     return {word for block in _blocks(pid) for word, text in wanted.items() if text in block}
 
@@ -90,7 +90,7 @@ def test_manager_keeps_no_secret_value_in_memory(
 
     # The server does not send them, so that they cannot be there, not even for a moment.
     never = ["word-of-created-data", "word-of-created-string"]
-    # They pass through: read, or created, or as kubectl's copy of what was applied.
+    # These values pass through: in reads, creates, and kubectl's last-applied annotation.
     passing = ["word-of-applied-data", "word-of-applied-string", "word-of-root", generated]
     gone = [*never, *passing] if wiped else never
     words = [*gone, *map(encoded, gone), *(["word-of-large-annotation"] if wiped else [])]

@@ -1,4 +1,4 @@
-"""What the definition refuses, in words that help, and without showing a password."""
+"""Refusals by the definition's validation: helpful messages that do not show a password."""
 
 from __future__ import annotations
 

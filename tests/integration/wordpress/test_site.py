@@ -112,7 +112,7 @@ def test_wordpress_reconcile_of_settled_site_sends_no_requests(
         eventually(lambda name=name: walk.events(name).get("Available") == 1)
 
     def requests_of_a_reconcile() -> list[str]:
-        """What is asked for because a child of each site has changed in a way that matters to nobody."""
+        """Return the requests that follow an irrelevant change to one child of each site."""
         since, before = len(proxy.exchanges()), walk.reconciles("wordpress")
         for name in names:
             walk.kubectl("annotate", "--overwrite", "service", name, f"at={time.monotonic()}")
@@ -130,7 +130,7 @@ def test_wordpress_reconcile_of_settled_site_sends_no_requests(
     # A new process has to look into each site's Secret once, and does nothing else.
     restarted = [each for each in proxy.exchanges()[since:] if re.search("/secrets/", each.path)]
     written = [each for each in proxy.exchanges()[since:] if each.method != "GET"]
-    # To ask what one may do writes nothing.
+    # Access reviews write nothing.
     assert not [each for each in written if not each.path.endswith("/selfsubjectaccessreviews")]
     assert sorted((each.method, each.path) for each in restarted) == [
         ("GET", object_path("v1", namespace, "secrets", f"{name}-mysql")) for name in names
@@ -168,7 +168,7 @@ def test_wordpress_adopts_retained_children_of_deleted_site_of_same_name(walk: W
     eventually(lambda: walk.is_available("site"))
     assert walk.passwords("site") == passwords
     assert retained_uids(walk) == uids
-    # Nor does it shrink, or change its class.
+    # A volume neither shrinks nor changes its class.
     assert [requested(walk.claim(name)) for name in CLAIMS] == ["20Gi", "20Gi"]
     degraded = walk.condition("site", "Degraded")
     assert degraded["status"] == "True"

@@ -127,7 +127,7 @@ async def test_access_adds_system_authenticated_to_the_groups_of_a_user(wire: Sc
 
 
 async def reviews_needed(wire: ScriptedWire, access: Access, *, after: float) -> tuple[int, int]:
-    """How many questions, of either kind, a second request costs so many seconds after the first."""
+    """Return the number of reviews, of either kind, for a second request `seconds` after the first."""
     await ask(access)
     before = len(wire.sent("POST", TOKENS)), len(wire.sent("POST", RIGHTS))
     await asyncio.sleep(after)
@@ -184,7 +184,7 @@ async def test_access_right_is_for_one_path(wire: ScriptedWire, access: Access):
 
 
 async def flood(access: Access, *, client: str, number: int) -> list[Verdict | BaseException]:
-    """Ask for so many tokens at once that nobody knows."""
+    """Ask for verdicts about `number` unknown tokens at once."""
     asking = (access.verdict(f"{client}-{each}", "get", "/metrics", client=client) for each in range(number))
     return await asyncio.gather(*asking, return_exceptions=True)
 

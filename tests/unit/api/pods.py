@@ -13,7 +13,7 @@ from manager.cache.record import Parts
 def pod(
     *containers: Mapping[str, Any], name: str = "web-1", phase: str = "Running", **status: Any
 ) -> dict[str, Any]:
-    """A pod; `metadata` goes into its metadata."""
+    """Return a pod; `metadata` goes into its metadata."""
     metadata = {"name": name, "namespace": "default", "uid": f"{name}-uid", **status.pop("metadata", {})}
     ready = bool(containers) and all(each["ready"] for each in containers)
     status.setdefault("conditions", [{"type": "Ready", "status": "True" if ready else "False"}])
@@ -29,7 +29,7 @@ def pod(
 def container(
     state: Mapping[str, Any], *, name: str = "memcached", ready: bool = False, **more: Any
 ) -> dict[str, Any]:
-    """The status of a container."""
+    """Return the status of a container."""
     known = {"name": name, "image": "memcached:1.6", "imageID": "sha256:1", "ready": ready, "restartCount": 0}
     return {**known, "state": state, "lastState": {}, **more}
 
@@ -37,7 +37,7 @@ def container(
 def terminated(
     code: int, reason: str, message: str = "", *, since: str = "2026-05-01T11:00:00Z", until: str = ""
 ) -> dict[str, Any]:
-    """The state of a container that has ended."""
+    """Return the state of a terminated container."""
     ended = {"exitCode": code, "reason": reason, "startedAt": since, "finishedAt": until or since}
     return {
         "terminated": {**ended, "containerID": "containerd://1", **({"message": message} if message else {})}

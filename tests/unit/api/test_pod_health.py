@@ -22,7 +22,7 @@ BACK_OFF = {
 
 
 def at(seconds: float) -> str:
-    """A time relative to now, as the API has it."""
+    """Return a time relative to now, in the API's format."""
     return (NOW + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -1,4 +1,4 @@
-"""What the models of the kinds take, and what they write."""
+"""Models of the kinds: accepted input, and output."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_wordpress_spec_has_the_defaults_of_its_definition():
 
 
 def told_as_it_stands(schema: Any, path: str = "") -> Iterator[str]:
-    """Where a message quotes a pattern, or a rule that has no message of its own."""
+    """Return where a message quotes a pattern, or a rule that has no message of its own."""
     if isinstance(schema, list):
         schema = dict(enumerate(schema))
     if not isinstance(schema, dict):

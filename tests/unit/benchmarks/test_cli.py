@@ -15,7 +15,7 @@ from tests.support.fork_server import run
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The last line of what is said to wrong arguments."""
+    """Return the last line of the output for wrong arguments."""
     with pytest.raises(SystemExit) as ended:
         cli.main(arguments, "what it does")
     assert ended.value.code == 2
@@ -90,7 +90,7 @@ def test_cli_names_setup_envtest_when_no_control_plane_is_configured(
 
 @pytest.fixture
 def house(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A folder for the page, next to a document that quotes it."""
+    """Create a folder for the page, and a document that quotes it."""
     monkeypatch.setattr(cli, "PAGE", tmp_path)
     monkeypatch.setattr(cli, "QUOTING", (tmp_path / "quoting.md",))
     quoting = "It takes <!-- benchmarks:own-idle-memory -->42 MB<!-- /benchmarks -->.\n"

@@ -1,4 +1,4 @@
-"""How a program under measurement is started."""
+"""Start of a program under measurement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured is kept in a file, and a partial run does not lose the rest."""
+"""File of measured results: a partial run keeps the rest."""
 
 from __future__ import annotations
 

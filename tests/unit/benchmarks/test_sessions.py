@@ -1,4 +1,4 @@
-"""What the sessions make of counters: requests, buckets of a histogram, the time of processors."""
+"""Figures of the sessions from counters: requests, histogram buckets, CPU time."""
 
 from __future__ import annotations
 

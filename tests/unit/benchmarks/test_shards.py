@@ -22,7 +22,7 @@ MACHINE = {
 
 
 def use(share: float) -> Use:
-    """That of a replica which has so much of everything."""
+    """Return the use of a replica with this share of everything."""
     return Use(
         objects=round(3000 * share),
         start_mb=90 * share,
@@ -34,7 +34,7 @@ def use(share: float) -> Use:
 
 
 def figures(*, share: float = 0.34, unowned: float = 0.4, moved: int = 1000) -> Figures:
-    """Those of a run in which each of three has that share, and so many objects move."""
+    """Return figures of a run with three equal replicas, in which `moved` objects change their owner."""
     return Figures(
         date="2026-11-23 14:50",
         minutes=4.2,

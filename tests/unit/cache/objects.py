@@ -33,7 +33,7 @@ class Widget(Resource, group="example.com", version="v1", plural="widgets"):
 def pod(
     name: str, version: int, *, namespace: str = "ns", uid: str | None = None, **more: Any
 ) -> dict[str, Any]:
-    """A pod; `more` goes into the metadata, by its names on the wire, but for `spec`."""
+    """Return a pod; `more` goes into its metadata by wire names, except `spec`."""
     spec = more.pop("spec", {"nodeName": "n1"})
     metadata = {"name": name, "namespace": namespace, "uid": uid or f"{name}-1"}
     metadata |= {"resourceVersion": str(version), "generation": 1, **more}
@@ -48,7 +48,7 @@ _decoder = RecordDecoder(Pod.gvk, field_manager="operator-manager")
 
 
 def taken(value: Mapping[str, Any]) -> tuple[Record, Meta]:
-    """What the cache makes of an object."""
+    """Decode an object as the cache does."""
     return _decoder(encoded(value))
 
 
@@ -57,7 +57,7 @@ def record(name: str, version: int, **more: Any) -> Record:
 
 
 def told(events: Iterable[CacheEvent]) -> list[str]:
-    """Events in short: `ADDED ns/a@5`, where the version is that of the state told of."""
+    """Return events in short form, `ADDED ns/a@5`, with the version of the delivered state."""
     return [f"{event.type.value} {event.key}@{event.record.version}" for event in events]
 
 
@@ -71,7 +71,7 @@ class Told:
         self.events.append(event)
 
     def take(self) -> list[str]:
-        """What was told since the last call, in short."""
+        """Return the events since the last call, in short form."""
         taken, self.events = self.events, []
         return told(taken)
 

@@ -1,4 +1,4 @@
-"""A scripted API server that tells lists, streaming lists and watches of one kind apart."""
+"""Scripted API server that distinguishes lists, streaming lists and watches of one kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OF_NAMESPACE = "/api/v1/namespaces/ns/pods"
 
 
 class PodServer:
-    """Answers each sort of request with its own steps in turn; the last stays. Unscripted sorts stall."""
+    """Scripted server: each sort of request has its own steps; the last stays. Unscripted sorts stall."""
 
     def __init__(self, wire: ScriptedWire, path: str = "/api/v1/pods") -> None:
         self._wire = wire
@@ -48,11 +48,11 @@ class PodServer:
         return steps.popleft() if len(steps) > 1 else steps[0]
 
     def sent(self, sort: str) -> list[Sent]:
-        """Requests of a sort so far."""
+        """Return the requests of a sort so far."""
         return [sent for sent in self._wire.sent("GET", self._path) if sort_of(sent) == sort]
 
     def sorts(self) -> list[str]:
-        """What was asked for, in order."""
+        """Return the sorts of all requests, in order."""
         return [sort_of(sent) for sent in self._wire.sent("GET", self._path)]
 
 
@@ -65,11 +65,11 @@ def sort_of(sent: Sent) -> str:
 
 
 def page(version: int, *names_and_versions: tuple[str, int], resume: str = "") -> Reply:
-    """An answer to a list."""
+    """Return an answer to a list."""
     items = []
     for name, of_object in names_and_versions:
         item = pod(name, of_object)
-        # As the server does it in lists.
+        # Lists of the server do the same.
         del item["kind"], item["apiVersion"]
         items.append(item)
     metadata = {"resourceVersion": str(version)} | ({"continue": resume} if resume else {})
@@ -77,7 +77,7 @@ def page(version: int, *names_and_versions: tuple[str, int], resume: str = "") -
 
 
 def longer_than_any_object(reply: Reply) -> Reply:
-    """The same, as if there were very much in it."""
+    """Pad the reply beyond the largest object."""
     return replace(reply, body=reply.body + b" " * LONGEST)
 
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 def owned(name: str, version: int) -> dict[str, Any]:
-    """A Pod of a Widget."""
+    """Return a Pod owned by a Widget."""
     owner = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "w", "controller": True}
     return pod(name, version, ownerReferences=[owner])
 
@@ -54,10 +54,10 @@ class TestSharing:
 
 
 class TestOthersObjects:
-    """Of a kind of which somebody needs only children."""
+    """Foreign objects of a kind with owned children only."""
 
     def held(self, informer: Informer) -> dict[str, bool]:
-        """The names of what it holds, and whether that is whole."""
+        """Return the names of held objects, each with whether the object is complete."""
         return {record.key.name: not record.is_cut for record in informer.list()}
 
     async def test_foreign_objects_are_held_as_metadata_until_they_become_ours(

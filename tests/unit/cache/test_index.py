@@ -105,7 +105,7 @@ def values(path: str, value: dict[str, Any]) -> list[str]:
         ("spec.null.deeper", []),
         ("spec.null[*]", []),
         ("spec.missing.deeper", []),
-        # Of another shape than the path says.
+        # Objects of another shape than the path's.
         ("spec.nodeName.deeper", []),
         ("spec.nodeName[*]", []),
         ("spec.hosts", []),

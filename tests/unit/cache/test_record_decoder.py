@@ -110,7 +110,7 @@ def test_metadata_keeps_no_copy_of_what_was_applied_and_no_large_annotation(
     record, meta = metadata_decoder(json.dumps(value, indent=1, ensure_ascii=False).encode())
     kept = {name: annotations[name] for name in ("small", "")}
     assert json.loads(record.raw)["metadata"] == pod("a", 1, annotations=kept, labels={"a": "b"})["metadata"]
-    # What events are judged by is what a later look at the cache will say.
+    # Predicates see the same values in events and in the cache.
     assert meta.annotations == record.meta().annotations == kept
 
 
@@ -140,10 +140,10 @@ def test_metadata_decoder_bounds_each_field_of_the_metadata(metadata_decoder: Re
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": pod("a", 1, **kept)["metadata"],
-        # Whoever writes one of these lists has to know all of it.
+        # A writer of one of these lists needs the whole list.
         "cut": ["finalizers", "ownerReferences"],
     }
-    # What events are judged by is what a later look at the cache will say.
+    # Predicates see the same values in events and in the cache.
     assert msgspec.structs.asdict(record.meta()).items() <= msgspec.structs.asdict(meta).items()
 
 

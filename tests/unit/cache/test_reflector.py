@@ -539,7 +539,7 @@ class TestAWatch:
     async def test_watch_is_retried_soon_when_the_server_refuses_it_after_an_outage(
         self, following: Following, server: PodServer, refused: int | None
     ):
-        # What it says of a kind whose storage it is about to open.
+        # The server's answer while it opens the storage of a kind.
         refusal = Reply.status(429, "TooManyRequests", "storage is (re)initializing", retry_after=refused)
         stream, again = Listed(10, ("a", 1)), Stream()
         server.on("stream", stream)
@@ -629,7 +629,7 @@ class TestAWatch:
     @pytest.mark.parametrize(
         ("now", "events"),
         [
-            # Others have written since the restore, so the version is as high as before.
+            # Other clients have written since the restore, so the version is as high as before.
             pytest.param([("a", 30), ("b", 20)], ["MODIFIED ns/b@20"], id="newest is older"),
             pytest.param([("a", 30), ("b", 48)], ["MODIFIED ns/b@48"], id="newest changed before"),
             pytest.param([("a", 30)], ["DELETED ns/b@45"], id="newest is gone"),
@@ -793,7 +793,7 @@ class TestAnObjectThatWasDeletedHereAndSeemsToBeThere:
 
 
 class TestAListThatIsBehind:
-    """It comes from a server that does not know yet what another one has told of."""
+    """List from a server that lags behind the one that sent the watch events."""
 
     async def test_older_list_is_ignored_and_requested_again(self, following: Following, server: PodServer):
         first = Listed(10, ("a", 3), ("gone", 4))
@@ -1034,7 +1034,7 @@ class TestAProblem:
 
 
 class TestRequests:
-    """Whatever a server does, it is not asked more often than is reasonable."""
+    """Request rates: they stay reasonable whatever a server does."""
 
     async def test_watch_requests_are_one_a_second_when_each_ends_after_an_event(
         self, following: Following, server: PodServer

@@ -1,4 +1,4 @@
-"""What the store promises beside what random interleavings show (`test_store_converges`)."""
+"""Promises of the store beyond the random interleavings of `test_store_converges`."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class TestAList:
         ]
 
     def test_list_replaces_an_own_write_that_its_version_would_contain(self, store: Store):
-        """What a write of ours led to before the restore, and no watch ever told."""
+        """Check our own write from before a restore, without a watch event."""
         store.put(record("a", 10))
         store.advance("", 20)
         store.observe_write(*taken(pod("a", 30)))

@@ -1,4 +1,4 @@
-"""Random interleavings of what others write, what we write, watch events, lists and late answers."""
+"""Random interleavings of foreign writes, our own writes, watch events, lists and late answers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Server:
 
 @dataclass
 class Listing:
-    """A list that was answered as of a version, and what of it has not arrived yet."""
+    """List as of a version, with the items that have not arrived yet."""
 
     version: int
     items: list[Meta]
@@ -107,7 +107,7 @@ class Following(RuleBasedStateMachine):
     def selects(self, meta: Meta | None) -> bool:
         return meta is not None and (meta.labels == SELECTED or not (self.selector or self.filtered))
 
-    # What is told must add up to what the store holds.
+    # The sum of the events must equal the store's contents.
 
     def publish(self, events: Sequence[CacheEvent]) -> None:
         for event in events:
@@ -141,7 +141,7 @@ class Following(RuleBasedStateMachine):
                 ]
                 assert any(not self.selects(state) for state in states), f"{name} is missing"
 
-    # What happens on the server.
+    # Changes on the server.
 
     @rule(name=st.sampled_from(NAMES), selected=st.booleans())
     def somebody_writes(self, name: str, selected: bool) -> None:
@@ -161,7 +161,7 @@ class Following(RuleBasedStateMachine):
         if name in self.server.live:
             self.answers.append(self.server.delete(name))
 
-    # What arrives.
+    # Arrivals at the store.
 
     @precondition(lambda self: self.answers)
     @rule(data=st.data())
@@ -178,7 +178,7 @@ class Following(RuleBasedStateMachine):
             self.publish(self.store.observe_write(as_record(change.after), change.after))
         else:
             assert change.before is not None
-            # The answer does not tell the version of the deletion; who deletes knows one that the object had.
+            # The answer has no version of the deletion; the deleting client knows an earlier one.
             known = int(change.before.resource_version)
             key = ObjectKey("ns", change.name)
             self.publish(self.store.observe_deletion(key, change.before.uid, known))
@@ -201,12 +201,12 @@ class Following(RuleBasedStateMachine):
             self.told_gone(change.before.uid, change.version)
 
     def told_gone(self, uid: str, version: int) -> None:
-        """The server said that an object was not there at a version: no state up to it may be told again."""
+        """Record that the object was absent at a version; the store must not deliver earlier states of it."""
         if not self.filtered:
             self.last_version[uid] = max(version, self.last_version.get(uid, 0))
 
     def told_by_a_watch(self, change: Change) -> tuple[str | None, msgspec.Raw]:
-        """The type of the event, None where the change was out of the selection, and the last state."""
+        """Return the event's type, None for a change outside of the selection, and the last state."""
         selected = (self.selects(change.before), self.selects(change.after))
         kinds = {(False, True): "ADDED", (True, True): "MODIFIED", (True, False): "DELETED"}
         last = change.after or change.before
@@ -235,7 +235,7 @@ class Following(RuleBasedStateMachine):
     @precondition(lambda self: self.listing and not self.listing.items)
     @rule()
     def a_change_arrives_before_the_end_of_the_list(self) -> None:
-        """As in a streaming list, whose first part may be older than what was asked for."""
+        """Deliver a change during a streaming list, whose first part may be older than requested."""
         assert self.listing is not None
         change = next((change for change in self.server.log if change.version > self.listing.version), None)
         if change is None:
@@ -292,7 +292,7 @@ class Following(RuleBasedStateMachine):
 
 
 class FollowingLabels(Following):
-    """A store for what has a label; the server tells when an object comes to have it, or has it no more."""
+    """Store with a label selector; the server sends events when an object enters or leaves the selection."""
 
     selector = "app=web"
 

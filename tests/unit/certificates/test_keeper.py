@@ -1,4 +1,4 @@
-"""What the keeper writes, and when; what may go wrong meanwhile is the simulation's."""
+"""Writes of the certificate rotator and their times; the simulation covers failures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIFETIMES = Lifetimes(
 
 
 class Target:
-    """One that is written as it is told, or forgets it at once, or fails in these ways first."""
+    """Target that stores its value, forgets it at once, or fails first."""
 
     def __init__(
         self, name: str, written: Callable[[str], None], *fails: Exception, forgets: bool = False
@@ -82,7 +82,7 @@ class Scene:
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
-        """A minute of a leader, and whatever time the test takes."""
+        """Run the rotator as leader for a minute, and for the length of the test."""
         keeper = Keeper(self, self.targets, names=["svc.ns.svc"], authority="test", lifetimes=LIFETIMES)
         keeping = asyncio.create_task(keeper.run())
         await asyncio.sleep(60)
@@ -93,7 +93,7 @@ class Scene:
 
     @property
     def served(self) -> Certificate:
-        """What is served now, which everybody trusts, and no other."""
+        """Return the served certificate; assert that every target trusts its authority alone."""
         [served] = certificates_in(self.material.certificate)
         for target in self.targets:
             [authority] = certificates_in(target.bundle)
@@ -121,7 +121,7 @@ async def test_keeper_renews_certificate_when_service_name_changes():
         await asyncio.sleep(30)
         assert scene.served != first
         assert scene.served.names >= {"svc.ns.svc", "other.ns.svc"}
-        # What is not there says nothing about names.
+        # A missing certificate says nothing about names.
         before = len(scene.writes)
         for target in scene.targets:
             target.installed = False

@@ -1,4 +1,4 @@
-"""What is kept survives its processes, is never half there, and never shown."""
+"""Stores of certificates: they outlive the process, write atomically, and hide the keys."""
 
 from __future__ import annotations
 

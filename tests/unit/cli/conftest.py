@@ -41,7 +41,7 @@ class Plain(Operator[Memcached]):
 
 
 def operator(name: str, *settings: Setting[Any]) -> AnyOperator:
-    """An operator of this name that declares these."""
+    """Return an operator of this name that declares these settings."""
     keys = {f"setting_{number}": setting for number, setting in enumerate(settings)}
     return type("Named", (Plain,), {"name": name, "kind": Memcached, **keys})
 
@@ -56,7 +56,7 @@ class Outcome:
     err: str
 
     def refusal(self, code: int = 2) -> str:
-        """The one line that it says on stderr, after its name, where it ends with this code."""
+        """Assert the exit code; return the single line on stderr without the program's name."""
         assert (self.code, self.out) == (code, "")
         name, _, told = self.err.partition(": ")
         assert (name, told.count("\n")) == ("operator-manager", 1)
@@ -98,12 +98,12 @@ def install_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 @pytest.fixture(autouse=True)
 def garbage_collector_as_it_was(gc_thresholds: None) -> None:
-    """As `run` tunes it."""
+    """Restore the garbage collector's thresholds, which `run` changes."""
 
 
 @pytest.fixture
 def command(capfd: pytest.CaptureFixture[str]) -> Command:
-    """Runs `operator-manager` in this process."""
+    """Return a function that runs `operator-manager` in this process."""
 
     def call(*argv: str, operators: Sequence[AnyOperator] = OPERATORS) -> Outcome:
         code = main(argv, operators, name="operator-manager", version=VERSION)
@@ -114,7 +114,7 @@ def command(capfd: pytest.CaptureFixture[str]) -> Command:
 
 
 class Asked(NamedTuple):
-    """What a manager was to be made from."""
+    """Arguments with which the command assembles a manager."""
 
     settings: Settings
     operators: list[str]
@@ -130,7 +130,7 @@ async def end(stop: asyncio.Event) -> None:
 
 @pytest.fixture
 def assemble(monkeypatch: pytest.MonkeyPatch) -> Assemble:
-    """Puts something that runs like this in the place of the manager; answers what it was to be made from."""
+    """Return a function that replaces the manager; it records the arguments of each assembly."""
 
     def use(run: Callable[[asyncio.Event], Any] = end) -> list[Asked]:
         asked: list[Asked] = []
@@ -156,7 +156,7 @@ def assemble(monkeypatch: pytest.MonkeyPatch) -> Assemble:
 
 
 class Config:
-    """As much of a configuration as is asked for."""
+    """Minimal stand-in for a client configuration."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -166,7 +166,7 @@ class Config:
 
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> ScriptedWire:
-    """Connect managers to a server that tells its version; metrics and health checks are off."""
+    """Connect managers to a server that reports its version; metrics and health checks are off."""
     wire = ScriptedWire()
     wire.on("GET", "/version", VERSION_ANSWER)
 

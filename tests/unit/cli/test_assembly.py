@@ -43,7 +43,7 @@ PAGES = {
 
 @pytest.fixture(autouse=True)
 def set_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the operators that were set up."""
+    """Return the names of the operators that were set up."""
     seen: list[str] = []
     monkeypatch.setattr(Plain, "set_up", seen)
     return seen
@@ -136,7 +136,7 @@ async def metrics_answer(
     path: str = "/metrics",
     operators: Sequence[AnyOperator] = OPERATORS,
 ) -> tuple[str, int]:
-    """With which scheme /metrics, or another page, is served, and how it answers who has no token."""
+    """Return the scheme of /metrics or another page, and its answer to a client without a token."""
     flags = {"console_bind_address": "0", f"{server}_bind_address": "127.0.0.1:0", **flags}
     with capture_logs() as lines:
         started = assembled(PROGRAM, load_settings(flags), operators, SettingValues())
@@ -246,7 +246,7 @@ async def test_manager_waits_for_the_api_server_and_is_alive_but_not_ready(
         assembling = asyncio.create_task(
             assemble(flags, lambda manager: manager.health.readiness.problem("start"))
         )
-        # As soon as a person expects a word, and no more of them for a while.
+        # One log line as soon as a user expects it, and no further ones for a while.
         await asyncio.sleep(6)
         [line] = lines
         assert line["log_level"] == "warning"

@@ -60,7 +60,7 @@ COMMANDS = ("run", "crds", "generate", "simulate", "plan")
 
 
 class Idle(Operator[Memcached]):
-    """Does nothing."""
+    """Operator that does nothing."""
 
 
 @crd()
@@ -241,7 +241,7 @@ def test_settings_of_an_operator_that_does_not_run_are_accepted_and_left_unread(
         (["--namespaces=a", "--namespaces=b"], {"namespaces": "a,b"}),
         (["--kubeconfig="], {"kubeconfig": ""}),
         (["--metrics-bind-address=[::]:8080"], {"metrics-bind-address": "[::]:8080"}),
-        # Those of operators are no others.
+        # The operators' flags parse alike.
         (["--store-label=a", "--log-level=debug"], {"store-label": "a", "log-level": "debug"}),
         (["--store-label", "a", "--store-label=b,c"], {"store-label": "b,c"}),
         (["--greeting="], {"greeting": ""}),

@@ -69,7 +69,7 @@ async def asked(manager: str, **flags: str) -> tuple[list[ControllerReport], str
 async def answering(
     *pieces: bytes, ends: bool = True, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[str]:
-    """Whoever connects gets these, and then the end or a byte now and then."""
+    """Serve these pieces to each client, then the end or a byte now and then."""
 
     serving = set[asyncio.Task[None]]()
 
@@ -94,7 +94,7 @@ async def answering(
         host, port = server.sockets[0].getsockname()
         yield f"http{'s' if tls else ''}://{host}:{port}"
         if serving:
-            await asyncio.wait(serving)  # until they see that whoever has connected is gone
+            await asyncio.wait(serving)  # until they see that the client is gone
 
 
 def page(body: bytes) -> bytes:
@@ -206,6 +206,6 @@ async def test_explain_reads_the_replica_from_leases_without_a_manager(program: 
     assert owner == ShardOwner("pet", 0, COUNT, "a", owner.renewed)
     [owner] = await explain._owners(leases, [MemcachedOperator], "a-uid")
     assert owner.shard == Ranges.of(COUNT, ()).number_of("a-uid")
-    # Who may not read them is told all the rest.
+    # A user without the right to read Leases gets all other information.
     wire.on("GET", LEASES, Reply.status(403, "Forbidden", "no right to leases"))
     assert await explain._owners(leases, [PetOperator], "a-uid") == []

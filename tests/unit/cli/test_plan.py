@@ -1,4 +1,4 @@
-"""Wrong arguments of `plan`; what it does, tests/integration/test_plan.py tries."""
+"""Wrong arguments of `plan`; tests/integration/test_plan.py tests its work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only a process of its own can show: exit codes, and what is not imported."""
+"""Behaviour that needs a new process: exit codes, and modules that must not be imported."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_program_reports_bad_input_in_one_line_with_its_exit_code(
 
 @functools.cache
 def loaded() -> tuple[set[str], list[str]]:
-    """What loads a manager, imported as `run` does it: its modules, and the files whose source is read."""
+    """Return the modules that `run` imports, and the files whose source it reads."""
     done = interpreted(
         "import sys, linecache; import controllers.main;"
         "import manager.cli.run, manager.cli.assembly, manager.cli.signals;"

@@ -1,4 +1,4 @@
-"""Whether the API server reaches this machine is tried before it is told of webhooks here."""
+"""Reachability of this machine: the command tests it before it registers webhooks with the API server."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def tried(server: Server, flags: dict[str, str], at: str = "https://127.0.
 
 
 def left(server: Server) -> int:
-    """How many configurations stay with the server."""
+    """Return how many configurations stay with the server."""
     return len(server.wire.sent("POST", CONFIGURATIONS)) - len(server.wire.sent("DELETE"))
 
 

@@ -199,7 +199,7 @@ MODULE = "hello_from_outside"
 
 @pytest.fixture
 def install(install_package: Install) -> Install:
-    """A function of an entry point's line: installs a package with the operators above."""
+    """Return a function that installs a package with the operators above, given an entry point's line."""
 
     def put(value: str, package: str = "hello-operators", group: str = "operator_manager.operators") -> None:
         install_package(MODULE, GREETER, value, group=group, package=package)

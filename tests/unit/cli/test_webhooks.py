@@ -1,4 +1,4 @@
-"""Whether a manager serves webhooks, and what it says about it."""
+"""Webhook server of a manager: the conditions on which it runs, and the log lines about it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class With(Plain):
-    """One with a webhook."""
+    """Operator with a webhook."""
 
     @webhook.validate_create
     async def accept(self, obj: Memcached, request: AdmissionRequest) -> None: ...
@@ -44,7 +44,7 @@ FILES = {"webhook_cert_path": "/certificates", "webhook_bind_address": ":9443"}
 
 
 async def assemble(flags: dict[str, str], *, known: AnyOperator = With) -> tuple[bool, list[str]]:
-    """Whether webhooks are to be served, and what the log says of them."""
+    """Return whether the manager serves webhooks, and its log lines about them."""
     with capture_logs() as lines:
         async with assembled(
             PROGRAM, load_settings(flags), (), SettingValues(), (known, *OPERATORS)

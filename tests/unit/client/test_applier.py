@@ -1,4 +1,4 @@
-"""What an apply does and answers, also of a server that is garbled and of others who are always quicker."""
+"""Results of an apply, also with a server's malformed records and with faster concurrent writers."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ async def wire(wire: ScriptedWire) -> ScriptedWire:
 def applied(
     spec: dict[str, Any], record: dict[str, Any], *, version: int = 1, manager: str = "test"
 ) -> Reply:
-    """The Deployment, with what `manager` has applied by that record."""
+    """Return the Deployment, with a managed-fields record of an apply by `manager`."""
     entry = {"manager": manager, "operation": "Apply", "fieldsV1": record}
     metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": str(version)}
     return Reply.json({"metadata": {**metadata, "managedFields": [entry]}, "spec": spec})
 
 
 def stored(replicas: int, manager: str = "test") -> Reply:
-    """The Deployment, with all that was applied by `manager`."""
+    """Return the Deployment with all fields applied by `manager`."""
     return applied({"replicas": replicas}, {"f:spec": {"f:replicas": {}}}, version=replicas, manager=manager)
 
 
@@ -119,7 +119,7 @@ async def test_apply_skips_an_object_as_we_wrote_it_until_spec_or_manager_change
 
 
 class Sort(Enum):
-    """One of an operator's own words."""
+    """Enum of an operator's own values."""
 
     PLAIN = "plain"
 
@@ -148,7 +148,7 @@ async def test_apply_sends_and_compares_any_value_of_a_model_as_json(client: Cli
 
 
 def created_by_us(version: int) -> dict[str, Any]:
-    """A Deployment that this client has created as something else."""
+    """Return a Deployment that this client has created with other content."""
     entry = {"manager": "test+1", "operation": "Update", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
     metadata = {"name": "cache", "namespace": "team", "uid": "u", "resourceVersion": str(version)}
     return {"metadata": {**metadata, "managedFields": [entry]}, "spec": {"replicas": 5}}
@@ -308,7 +308,7 @@ async def test_apply_raises_protocol_error_when_the_answer_of_a_write_is_malform
         await client.apply(WANTED)
 
 
-# Of which server-side apply makes no record; ours, in an object that has all that is wanted.
+# Records that server-side apply never writes; ours, in an object with all wanted fields.
 ODD_RECORDS: list[dict[str, Any]] = [
     {"fieldsV1": None},
     {"fieldsV1": ["f:spec"]},
@@ -343,7 +343,7 @@ async def test_apply_rewrites_managed_fields_that_cannot_be_read(
     assert (await client.apply(wanted)).outcome is Outcome.UNCHANGED
     written = len(wire.sent("PATCH"))
     assert written in {1, 3}  # the entry of a create is renamed first, once a dry run was accepted
-    # What the server answers is no better, and is not written again and again.
+    # The server's answer is no better, and the client does not write it again and again.
     assert (await client.apply(wanted)).outcome is Outcome.UNCHANGED
     assert len(wire.sent("PATCH")) == written
 
@@ -404,7 +404,7 @@ async def test_apply_is_invalid_when_what_would_take_over_our_create_is_refused(
 
 
 class TestAChildWhoseNameSomebodyHas:
-    """Of a kind that is only owned, of which the cache has others' objects as metadata."""
+    """Child of an owned-only kind whose name is taken; the cache has foreign objects as metadata."""
 
     OWNER = Widget.decode(
         b'{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","namespace":"team","uid":"w"}}'

@@ -1,4 +1,4 @@
-"""What the client sends, what it makes of the answers, and which of them the caches learn of."""
+"""Requests of the client, its results, and the answers that the caches receive."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class TestDeletingACollection:
         [sent] = wire.sent("DELETE")
         assert sent.query == {"labelSelector": "app=web", "fieldSelector": "x=y"}
         assert sent.json() == {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Orphan"}
-        # It may have a finalizer.
+        # The object may have a finalizer.
         assert await client.find(Pod, KEY) is not None
 
     async def test_delete_collection_needs_a_namespace_for_a_namespaced_kind(

@@ -1,4 +1,4 @@
-"""Which writes are known to have changed nothing but what the writer has seen."""
+"""Writes that are known to change only what the writer has seen."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def followed(cache: Cache) -> None:
 
 @pytest.fixture
 def read() -> Pod:
-    """A pod as it was read, at version 5; writes lead to version 7."""
+    """Return a pod as read at version 5; writes lead to version 7."""
     return Pod.decode(Reply.json(pod("a", 5)).body)
 
 
@@ -51,7 +51,7 @@ async def test_own_writes_record_the_version_that_an_update_demanded(client: Cli
 
 
 async def test_update_sends_no_managed_fields(client: Client, wire: ScriptedWire):
-    # Of which the cache keeps our own entries only; left out, all stay as they are.
+    # The cache keeps only our own entries; an update without them leaves all unchanged.
     own = [{"manager": "test", "operation": "Apply", "fieldsV1": {}}]
     held = Pod.decode(Reply.json(pod("a", 5, managedFields=own)).body)
     assert held.to_wire()["metadata"]["managedFields"] == own
@@ -60,7 +60,7 @@ async def test_update_sends_no_managed_fields(client: Client, wire: ScriptedWire
     assert "managedFields" not in sent.json()["metadata"]
 
 
-@pytest.mark.parametrize("version", ["", "0"])  # of which the server takes the one for the other
+@pytest.mark.parametrize("version", ["", "0"])  # the server treats both alike
 async def test_own_writes_leave_out_an_update_that_demands_no_version(
     client: Client, read: Pod, version: str
 ):

@@ -1,4 +1,4 @@
-"""What belongs to somebody else is left alone, and nothing gets an owner that it cannot have."""
+"""Owner references: the client leaves foreign objects alone, and adds no invalid owner."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ WANTED: dict[str, Any] = {
     },
 }
 
-# What the API server records for an apply of the above, defaults being nobody's.
+# The API server's record of that apply; defaults have no owner.
 OWNED: dict[str, Any] = {
     "f:metadata": {"f:labels": {"f:app": {}}},
     "f:spec": {
@@ -75,7 +75,7 @@ OWNED: dict[str, Any] = {
 
 
 def live() -> dict[str, Any]:
-    """The object as the server stores it: with defaults, and with what others added."""
+    """Return the object as the server stores it: with defaults, and with fields of others."""
     stored = copy.deepcopy(WANTED)
     stored["metadata"]["labels"]["team"] = "blue"
     stored["spec"]["revisionHistoryLimit"] = 10
@@ -317,7 +317,7 @@ def entry(manager: str, operation: str, *fields: str, **more: Any) -> dict[str, 
 
 
 def patched(entries: list[dict[str, Any]], *former: str, released: tuple[str, ...] = ()) -> Any:
-    """The entries after the patch; None without one."""
+    """Return the entries after the patch; None without one."""
     patch = takeover_patch(entries, "memcached", former, tuple(map(field_path, released)))
     return None if patch is None else changed(entries, patch)
 

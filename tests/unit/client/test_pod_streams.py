@@ -51,7 +51,7 @@ class Scene:
         self.ended = asyncio.Event()
 
     async def hang(self, _: Process) -> int:
-        """A process that ends only by cancellation."""
+        """Run a process that ends only by cancellation."""
         self.begun.set()
         try:
             await asyncio.Event().wait()

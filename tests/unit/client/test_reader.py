@@ -1,4 +1,4 @@
-"""What reads answer that is not just the object asked for."""
+"""Reads with answers beyond the requested object."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ async def test_apply_never_compares_with_cached_metadata():
 
 
 async def test_client_refuses_to_write_partial_metadata_back_without_a_kind(world: World):
-    # What its cache has left out would be lost.
+    # The write would lose the fields that the cache has left out.
     world.wire.on("GET", "/apis/meta.k8s.io/v1", Reply.status(404, "NotFound"))
     partial = await world.client.metadata.find(Pod, ObjectKey("ns", "a"))
     assert isinstance(partial, PartialObjectMetadata)
@@ -283,7 +283,7 @@ async def test_patch_refuses_a_metadata_list_that_the_cache_has_truncated(world:
 
 
 class TestWhatIsLargeOrMany:
-    """Whoever may fill objects, or make many, must not have everybody wait for a read of them."""
+    """Large objects and many objects: a read of them must not block other tasks."""
 
     COUNT = 20
     LARGE: ClassVar = {"annotations": {f"a{number}": "x" * 4000 for number in range(20)}}
@@ -412,7 +412,7 @@ class TestWhatIsLargeOrMany:
 
 
 class TestAKindThatIsOnlyOwned:
-    """Of others' objects the cache has metadata: what is asked for nevertheless is read from the server."""
+    """Owned-only kind: the cache has foreign objects as metadata, so reads of them go to the server."""
 
     @pytest.fixture
     async def world(self) -> World:
@@ -424,7 +424,7 @@ class TestAKindThatIsOnlyOwned:
         return world
 
     def others(self, world: World, *numbers: int, label: str = "a") -> list[dict[str, Any]]:
-        """Pods of somebody else, which the cache has heard of."""
+        """Create foreign pods, which the cache knows."""
         found = [pod(f"p{each:02}", 10 + each, labels={"app": label}) for each in numbers]
         for each in found:
             world.cache.observe_write(Pod, encoded(each))

@@ -1,4 +1,4 @@
-"""Several writers of one status: what each of them changes is there in the end, and nothing is undone."""
+"""Several writers of one status: every writer's changes survive."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Counted(Thing):
 
 
 class Server:
-    """Holds one object, which somebody else may change right before each of our writes arrives."""
+    """Server with one object, which another writer may change right before each of our writes."""
 
     def __init__(self, status: Status | None, *, before: Callable[[Server], None] = lambda _: None) -> None:
         self.version = 1
@@ -74,14 +74,14 @@ class Server:
 
     @property
     def writes(self) -> int:
-        """How many patches asked for more than what is there."""
+        """Return how many patches asked for more than what is there."""
         return sum(len(sent.json()) > 1 for sent in self.wire.sent("PATCH"))
 
     def read(self) -> Thing:
         return Thing.decode(orjson.dumps(self.object))
 
     async def report(self, thing: Thing) -> bool:
-        """As a reconcile ends: with a cache that has what the server has."""
+        """Report the status as at the end of a reconcile, with an up-to-date cache."""
         return await self.client.status.report(thing, cached=lambda: orjson.dumps(self.object))
 
     def _patch(self, sent: Sent) -> Step:
@@ -109,7 +109,7 @@ def conditions(kinds: str) -> st.SearchStrategy[list[Status]]:
 
 @st.composite
 def statuses(draw: st.DrawFn, kinds: str, fields: str) -> Status:
-    """Some conditions and some fields, any of which may be missing."""
+    """Draw some conditions and some fields, any of which may be missing."""
     status: Status = draw(st.dictionaries(st.sampled_from(fields), st.integers(0, 2)))
     return status | draw(st.one_of(st.just({}), conditions(kinds).map(lambda found: {"conditions": found})))
 
@@ -120,7 +120,7 @@ def joined(ours: Status, theirs: Status) -> Status:
 
 
 def parts(status: Status | None) -> dict[str, Any]:
-    """A status as it is compared: the order of conditions, and that there are none, mean nothing."""
+    """Return a status for comparison, without the order of conditions and without an empty list of them."""
     found = dict(status or {})
     return {**found, "conditions": {each["type"]: each for each in found.pop("conditions", ())}}
 
@@ -140,7 +140,7 @@ async def test_status_report_keeps_the_changes_of_two_concurrent_writers(
     server = Server(None if ours is None else joined(ours, theirs), before=interfere)
     thing = server.read()
     read = copy.deepcopy(thing.status)
-    # What is theirs stays in what we want as it was read: by now that is out of date.
+    # Our status still has the others' part as we read it, which is out of date now.
     thing.status = joined(wanted, {} if ours is None else theirs)
     await server.report(thing)
     if server.writes:
@@ -185,7 +185,7 @@ async def test_status_report_is_true_when_the_server_differs_in_an_unwritten_fie
 
 
 async def test_status_report_is_false_when_another_writer_has_overwritten_it_since():
-    """That is an event of its own."""
+    """Check that the overwriting write causes its own event."""
     server = Server({"a": 1})
     thing = server.read()
     thing.status = {"a": 2}
@@ -281,7 +281,7 @@ async def test_status_report_repairs_a_write_whose_answer_was_lost(lost: Callabl
         await server.report(worse)
     server.status["conditions"] = [condition("Ready", "bad"), condition("Theirs", "y")]
     server.lost = None
-    # What is wanted now is what the cache still shows.
+    # The wanted status equals the stale one in the cache.
     assert await server.report(cached)
     assert server.status == {
         "text": "good",

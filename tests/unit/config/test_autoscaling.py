@@ -1,4 +1,4 @@
-"""As many managers as their queues need: the autoscaler's parts fit each other and the program."""
+"""Autoscaling of managers by queue length: its parts match each other and the program."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_metric_is_made_of_one_that_the_program_has_for_the_namespace_of_the
     assert metric["external"]["metric"] == {"name": rule["name"]["as"]}
     series, _, selector = rule["seriesQuery"].partition("{")
     assert series in Metrics().registry._names_to_collectors
-    # The job's name is that of the monitors, and the label that of the pod's namespace.
+    # The monitors define the job's name, and the label has the pod's namespace.
     assert selector == 'job="operator-manager",namespace!=""}'
     assert rule["resources"] == {"overrides": {"namespace": {"resource": "namespace"}}}
 
@@ -106,7 +106,7 @@ REFERRED = re.compile(rf'{REFERENCE.pattern}([^"]+)')
 
 
 def schemas(folder: Path, found: list[dict[str, Any]]) -> None:
-    """What Kubernetes publishes of these objects' kinds, for kubeconform: nothing else may be in them."""
+    """Write Kubernetes' published schemas of these kinds for kubeconform, without unknown fields."""
     definitions = {
         name: closed(entry["schema"]) for name, entry in table.entries().items() if "schema" in entry
     }

@@ -179,7 +179,7 @@ E2E = WORKFLOWS["e2e"]["jobs"]["kind"]["steps"]
 
 
 def supported() -> list[str]:
-    """The versions of Python that pyproject.toml names."""
+    """Return the versions of Python that pyproject.toml names."""
     classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
     return [each.rpartition(" ")[2] for each in classifiers if ":: Python :: 3." in each]
 

@@ -23,7 +23,7 @@ NOBODY = "65532:65532"
 
 
 def sources(stage: Stage) -> list[str]:
-    """What a stage copies out of the repository."""
+    """Return the paths that a stage copies out of the repository."""
     return [name for copy in stage.of("COPY") if "from" not in copy.flags for name in copy.arguments[:-1]]
 
 
@@ -131,7 +131,7 @@ def test_copied_sources_suffice_for_a_program_to_start(
 ):
     for name in sources(DOCKERFILE.stages["build"]):
         if (ROOT / name).is_dir():
-            # With what is compiled, but for what somebody is just compiling.
+            # Copy bytecode too, except files that another process is just writing.
             shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("*.pyc.*"))
     # Without what leads from the environment to the sources of the checkout.
     done = subprocess.run(

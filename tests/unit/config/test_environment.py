@@ -1,4 +1,4 @@
-"""What `make venv` and `make tools` install, and how; scripts stand in for pip and uv."""
+"""Installations by `make venv` and `make tools`; scripts replace pip and uv."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Checkout:
         self.uv.chmod(0o755)
 
     def pip_is_configured(self, listed: str) -> None:
-        """What `pip config list` prints."""
+        """Set the output of `pip config list`."""
         (self.folder / "pip.conf").write_text(listed)
 
     def fails(self, program: str, package: str) -> None:
@@ -73,7 +73,7 @@ class Checkout:
         (self.folder / f"fails.{program}").write_text(f"{program} {package}")
 
     def mend(self) -> None:
-        """Nothing fails any more."""
+        """Remove all failures."""
         for each in self.folder.glob("fails.*"):
             each.unlink()
 
@@ -83,7 +83,7 @@ class Checkout:
         return subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
 
     def calls(self, what: str = "demo", **environ: str) -> list[dict[str, Any]]:
-        """What it has pip and uv do."""
+        """Run make; return the calls of pip and uv."""
         calls = self.folder / "calls"
         calls.unlink(missing_ok=True)
         done = self.fill(what, **environ)

@@ -65,7 +65,7 @@ def test_benchmarks_run_on_the_python_of_the_images(tmp_path: Path):
 
 @pytest.fixture
 def bare(tmp_path: Path) -> dict[str, Any]:
-    """For `make`: a PATH with what every machine has, and none of the programs that targets need."""
+    """Return options for `make`: a PATH with basic programs, and without those that targets need."""
     for name in ("sh", "awk", "sed", "echo", "touch", "mkdir", "printf", "rm"):
         found = shutil.which(name)
         if found is not None:
@@ -91,7 +91,7 @@ def test_a_missing_program_is_named_in_one_line(target: str, missing: str, bare:
 
 
 def program(folder: Path, name: str, *lines: str) -> None:
-    """A shell script in the place of a program; it may call what every machine has."""
+    """Write a shell script in place of a program; it may call basic programs."""
     (folder / name).write_text("\n".join(["#!/bin/sh", *lines, ""]))
     (folder / name).chmod(0o755)
 
@@ -128,7 +128,7 @@ def test_a_cluster_that_does_not_answer_is_told_of_in_one_line(
 
 
 def lines_of(errors: str) -> list[str]:
-    """What was written besides the line with which make itself ends."""
+    """Return the lines on stderr except make's own last line."""
     return [line for line in errors.splitlines() if not line.startswith("make: ***")]
 
 
@@ -141,7 +141,7 @@ def test_docker_without_buildx_is_told_of_in_one_line(bare: dict[str, Any], tmp_
 
 
 def recorded(bare: dict[str, Any], folder: Path, tool: str, *arguments: str, fails: str = "-") -> list[str]:
-    """What make calls the tool with, which fails where its words begin with `fails`."""
+    """Return make's calls of the tool, which fails if its words begin with `fails`."""
     calls = folder / "calls"
     program(folder, tool, f'echo "$*" >>{calls}', f'case "$*" in "{fails}"*) exit 1;; esac')
     done = make("--silent", *arguments, **bare)

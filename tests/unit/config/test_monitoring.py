@@ -30,9 +30,9 @@ QUERIES = [
     *(rule["expr"] for rule in ALERTS),
     *(query for _, panels in ROWS for panel in panels for query, _ in panel.queries),
 ]
-# What stands before a selector, or before the bracket of a range, is a metric.
+# A name before a selector, or before the bracket of a range, is a metric.
 METRIC = re.compile(r"([a-z_:][a-z0-9_:]*)\{")
-# Made by Prometheus for every target; and what only Linux has.
+# Metrics that Prometheus makes for every target, or that only Linux has.
 ELSEWHERE = {"up", "process_cpu_seconds_total", "process_resident_memory_bytes"}
 
 
@@ -100,7 +100,7 @@ def test_every_alert_has_severity_description_and_runbook(rule: dict[str, Any]):
 
 @pytest.fixture
 def rules(tmp_path: Path) -> Path:
-    """The rules as a file of Prometheus's own, in a folder that holds nothing else."""
+    """Write the rules to a file in Prometheus' format, in an otherwise empty folder."""
     if shutil.which("promtool") is None:
         pytest.skip("no promtool on the PATH (Debian: apt install prometheus)")
     write_rules(tmp_path / "rules.yml")

@@ -1,4 +1,4 @@
-"""What the folders of config/ make, and that it fits the program."""
+"""Overlays of config/: their contents, and that these match the program."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WEBHOOK_SERVICE = "operator-manager-webhook-service"
 
 
 def settings_of(deployment: Manifest) -> Settings:
-    """What the flags of a manager say."""
+    """Return the settings that a manager's flags select."""
     return load_settings(parse_flags(flags_of(deployment)))
 
 
@@ -49,7 +49,7 @@ def of_kind(kind: str, overlay: str = "default") -> list[Manifest]:
 
 
 def labels_of(deployment: Manifest) -> dict[str, str]:
-    """Those of its pods."""
+    """Return the labels of the Deployment's pods."""
     labels: dict[str, str] = deployment["spec"]["template"]["metadata"]["labels"]
     return labels
 
@@ -207,7 +207,7 @@ def test_every_operator_alone_has_no_more_rights_than_all_together():
 
 
 def named_in(role: dict[str, Any], resource: str) -> set[str]:
-    """The objects that the rules for a resource name."""
+    """Return the object names in a role's rules for a resource."""
     rules = [each for each in role["rules"] if resource in each["resources"]]
     return {name for each in rules for name in each.get("resourceNames", ())}
 
@@ -226,7 +226,7 @@ def test_the_manager_may_put_its_authority_wherever_webhooks_are_called_and_nowh
 
 
 def client_configs(overlay: str) -> list[dict[str, Any]]:
-    """What admission and conversion call."""
+    """Return the client configurations of admission and conversion."""
     made = manifests(overlay)
     conversions = [each["spec"]["conversion"] for each in made if "conversion" in each.get("spec", {})]
     webhooks = [webhook for each in made for webhook in each.get("webhooks", ())]
@@ -263,7 +263,7 @@ def test_manager_reads_the_certificate_of_cert_manager_where_it_is_mounted():
     certificate = the("Certificate", "operator-manager-serving-cert", "cert-manager")
     assert volume["secret"]["secretName"] == certificate["spec"]["secretName"]
     assert mount["readOnly"]
-    # What kubernetes.io/tls calls its two parts.
+    # The two keys of a kubernetes.io/tls Secret.
     assert (settings.webhook_cert_name, settings.webhook_cert_key) == ("tls.crt", "tls.key")
 
 
@@ -426,7 +426,7 @@ def test_namespaced_overlay_equals_limited_to_of_the_default():
     assert {each["metadata"]["namespace"] for each in made if each["kind"] == "Role"} > {"team-a", "team-b"}
 
 
-# What has no namespace, of all that any role is about.
+# Cluster-scoped resources in our roles.
 CLUSTER_SCOPED = {
     "customresourcedefinitions",
     "mutatingwebhookconfigurations",
@@ -449,7 +449,7 @@ def test_manager_of_some_namespaces_has_cluster_rights_to_cluster_resources_only
 
 @pytest.fixture
 def edited(tmp_path: Path) -> Path:
-    """A copy of config/, to do what its comments say."""
+    """Copy config/, for the edits that its comments describe."""
     if shutil.which("kubectl") is None:
         pytest.skip("no kubectl on the PATH")
     return Path(shutil.copytree(ROOT / "config", tmp_path / "config"))

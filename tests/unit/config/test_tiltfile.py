@@ -1,4 +1,4 @@
-"""What `tilt up` would do."""
+"""Actions of `tilt up`."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class ManualSource:
 
 
 class Reconciler:
-    """Does what the test says, and remembers who was asked for and when."""
+    """Stub reconciler that behaves as the test says, and records each request with its time."""
 
     def __init__(self, act: Callable[[Request], Awaitable[Result | None]] | None = None) -> None:
         self.calls: list[tuple[str, float]] = []

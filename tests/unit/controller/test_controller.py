@@ -128,7 +128,7 @@ async def test_reconciles_keep_to_the_rate_limit():
 
 
 class Quota:
-    """A limiter of an author's own: so many at once, and then nothing until noon."""
+    """Custom rate limiter: it allows a number of requests at once, and then none until noon."""
 
     def __init__(self, left: int) -> None:
         self.left = left

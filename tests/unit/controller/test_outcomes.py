@@ -1,4 +1,4 @@
-"""What becomes of a request after its reconcile."""
+"""Fate of a request after its reconcile."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def answering(*answers: Result | BaseException | None) -> Reconciler:
 
 
 async def ran(reconciler: Reconciler, *, seconds: float = 1000) -> Running:
-    """A controller that was asked for "a", after so long."""
+    """Run a controller with a request for "a" for `seconds`."""
     async with Running(reconciler) as running:
         running.add("a")
         await asyncio.sleep(seconds)
@@ -376,7 +376,7 @@ async def test_failure_log_names_all_errors_of_an_exception_group(log_lines: Log
 
 
 def told(log_lines: LogLines) -> LogLines:
-    """What is written at the level that is usual."""
+    """Return the log lines about reconciles above the debug level."""
     return [line for line in log_lines if "reconcile" in line["event"] and line["log_level"] != "debug"]
 
 
@@ -518,7 +518,7 @@ async def test_failure_log_is_bounded_when_every_message_differs(log_lines: LogL
         assert failures > 1_500
         during = told(log_lines)
     assert 64 < len(during) < 64 + 60 + 10
-    assert sum(line.get("times", 1) for line in during) > failures / 2  # what is not told is counted
+    assert sum(line.get("times", 1) for line in during) > failures / 2  # the log counts suppressed lines
     assert any("objects" in line for line in during)
 
 

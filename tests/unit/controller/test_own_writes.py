@@ -1,6 +1,6 @@
-"""A controller that skips its own writes: which events call the reconciler again, and which do not.
+"""Controller that skips its own writes: events that call the reconciler again, and events that do not.
 
-The reconciler of Foos creates a pod for each. The test says what the watch tells the cache, and when.
+The reconciler of Foos creates a pod for each. The test decides which events the cache gets, and when.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class World:
         self.version = 100
 
     def controller(self, act: Act, *, name: str = "foo", skips: bool = True) -> Reconciler:
-        """A controller of Foos, which owns pods and whose reconciler does `act`."""
+        """Create a controller of Foos, which owns pods and whose reconciler calls `act`."""
         reconciler = Reconciler(act)
         sources = [
             KindSource(self.cache.informer(Foo), enqueue_object, predicates=[desired_state_changed]),
@@ -84,16 +84,16 @@ class World:
         await asyncio.wait(tasks)
 
     def stored(self, name: str = "p1", **metadata: object) -> bytes:
-        """A pod of f1 as the server has just stored it, with the next version."""
+        """Return a pod of f1 as the server has just stored it, with the next version."""
         self.version += 1
         return raw(name, version=self.version, kind=Pod, **{**OWNED, **metadata})
 
     def watch(self, pod: bytes, kind: str = "ADDED") -> None:
-        """The watch tells of it."""
+        """Deliver a watch event for the pod."""
         self.pods.informer._sinks[0].event(kind, msgspec.Raw(pod))
 
     def listed_again(self, *pods: bytes) -> None:
-        """The watch had expired, and the kind was listed anew."""
+        """Deliver a new list of the kind, as after an expired watch."""
         sink = self.pods.informer._sinks[0]
         sink.begin_list()
         for pod in pods:
@@ -101,11 +101,11 @@ class World:
         sink.finish_list(self.version)
 
     def answered(self, pod: bytes, *, before: int | None = 0) -> None:
-        """The server's answer to our write arrives, by default to a create."""
+        """Deliver the server's answer to our write, by default to a create."""
         self.cache.observe_write(Pod, pod, before=before)
 
     async def calls(self, act: Act, seconds: float = 0, **options: Any) -> list[str]:
-        """Who is called, in order, by a controller that does this."""
+        """Run a controller with this `act`; return the names of the reconciled objects in order."""
         reconciler = self.controller(act, **options)
         async with self.running():
             await asyncio.sleep(seconds)
@@ -121,7 +121,7 @@ async def world() -> World:
 
 
 def once(act: Callable[[], Awaitable[Result | None] | None]) -> Act:
-    """Does it at the first call, and nothing at later ones."""
+    """Return a reconciler that calls `act` on its first call only."""
     calls: list[Request] = []
 
     async def reconcile(request: Request) -> Result | None:
@@ -136,9 +136,9 @@ def once(act: Callable[[], Awaitable[Result | None] | None]) -> Act:
 
 Scene = tuple[str, str, str, int]
 ONCE, AGAIN = 1, 2
-# What the watch has told before, what happens during a reconcile that writes, and after it, and how often it
-# is called. `answer` is that to our own create, `update` and `patch` that to a write of what was there; what
-# `watch` and `list` tell of is `ours`, or what `others` have made of it since.
+# Earlier watch events, events during a reconcile that writes, events after it, and the number of calls.
+# `answer` belongs to our create, `update` and `patch` to writes of an existing object. `watch` and `list`
+# deliver our own state (`ours`), or a later one by another writer (`others`).
 SCENES: dict[str, Scene] = {
     "its event follows the answer": ("", "answer", "watch ours", ONCE),
     "its event comes before the answer": ("", "watch ours, answer", "", ONCE),
@@ -149,11 +149,11 @@ SCENES: dict[str, Scene] = {
     "it is deleted at once": ("", "answer, delete", "", AGAIN),
     "a patch, which may hide a change of somebody else": ("watch first", "patch", "", AGAIN),
     "an update of what the cache showed": ("watch first", "update", "", ONCE),
-    # Who reads around the cache may write over what the cache has not told of yet.
+    # A reader that bypasses the cache may overwrite changes that the cache has not delivered yet.
     "an update of something newer than the cache showed": ("watch first, change", "update", "", AGAIN),
     "a new list has just what we wrote": ("", "list ours, answer", "list ours", ONCE),
     "a new list has what became of it": ("", "list others, answer", "", AGAIN),
-    # The cache tells of both: that the other went is nobody's own doing here.
+    # The cache delivers both; the deletion of the other object is not our own write here.
     "it takes the place of another": ("watch namesake", "answer", "", AGAIN),
 }
 
@@ -238,7 +238,7 @@ async def test_controller_reconciles_after_a_write_of_another_controller_of_the_
 
 
 async def test_controller_reconciles_an_object_again_after_a_write_for_another_object(world: World):
-    """Two workers: f2 makes a pod for f1, which is being worked on."""
+    """Run two workers: one reconciles f2 and makes a pod for f1 while the other one reconciles f1."""
     began = asyncio.Event()
 
     async def act(request: Request) -> None:

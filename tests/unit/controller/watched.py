@@ -1,4 +1,4 @@
-"""A cache without a server: the test says what the watches tell."""
+"""Cache without a server: the test delivers the watch events."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ class Watched:
         self._sink.begin_list()
 
     def listed(self, *names: str, **metadata: Any) -> None:
-        """These come as part of the first list, which is not complete yet."""
+        """Deliver these objects as part of the first list, which stays incomplete."""
         for name in names:
             self._sink.list_item(msgspec.Raw(self._object(name, metadata)))
 
     def synced(self) -> None:
-        """The first list is complete."""
+        """Complete the first list."""
         self._version += 1
         self._sink.finish_list(self._version)
 
     def put(self, name: str, **metadata: Any) -> None:
-        """The object is created or changed."""
+        """Deliver the creation or change of an object."""
         self._sink.event("MODIFIED", msgspec.Raw(self._object(name, metadata)))
 
     def delete(self, name: str) -> None:
-        """The object is deleted."""
+        """Deliver the deletion of an object."""
         record = self.informer.get(ObjectKey("ns", name))
         assert record is not None
         self.informer.observe_delete(record.key, record.uid, b'{"kind":"Status","apiVersion":"v1"}')

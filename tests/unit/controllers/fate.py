@@ -1,4 +1,4 @@
-"""What befalls a process between a reconciler and the servers that it calls."""
+"""Fault injection between a reconciler and the servers that it calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Died(BaseException):
 
 
 class Hold:
-    """Somebody waits for an answer, although what was asked for is done."""
+    """Point at which a caller waits for an answer after the server has acted."""
 
     def __init__(self) -> None:
         self.reached = asyncio.Event()
@@ -33,10 +33,11 @@ class Hold:
 
 
 class Fate:
-    """What happens at each point, counted from 0.
+    """Script of faults by point, counted from 0.
 
-    An answer is `lost before` or `lost after` what was asked for is done, the process has `died before` or
-    `died after` it, or it is refused with an exception.
+    An answer is `lost before` or `lost after` the server acts, the process has `died before` or `died after`
+    it,
+    or an exception refuses the request.
     """
 
     def __init__(self, script: Mapping[int, str | Exception] | None = None) -> None:
@@ -52,7 +53,7 @@ class Fate:
         return self._holds[what]
 
     async def pass_through(self, what: str, call: Callable[[], Awaitable[Any]], lost: Exception) -> Any:
-        """Do `call`, or not, and tell of it, or not."""
+        """Do `call` or not, and return its answer or lose it, as the script says."""
         blow = self.script.get(len(self.passed), "")
         self.meanwhile.pop(len(self.passed), lambda: None)()
         self.passed.append(what)
@@ -87,11 +88,11 @@ class FatefulWire(LocalWire):
         return answered
 
     async def ask(self, request: WireRequest) -> ApiResponse:
-        """What the server answers to a request that gets there."""
+        """Return the server's answer to a request that reaches it."""
         return await super().answer(request)
 
     def point(self, request: WireRequest) -> str:
-        """What this write is called among the points."""
+        """Return the point's name for this write."""
         return f"{request.method} {unquote(urlsplit(request.path).path)}"
 
 

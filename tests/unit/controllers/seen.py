@@ -17,7 +17,7 @@ NAMESPACE = "default"
 
 
 class Seen:
-    """What is seen of one operator; `api` is somebody else's way to the control plane."""
+    """Observer of one operator; `api` is another client of the control plane."""
 
     def __init__(self, world: World, operator: AnyOperator) -> None:
         self.world, self.api = world, world.cluster.client
@@ -38,13 +38,13 @@ class Seen:
 
     @property
     def reconciles(self) -> int:
-        """How often it was called."""
+        """Return how often it was called."""
         samples = self.world.manager.metrics.reconcile_total.collect()[0].samples
         mine = (each for each in samples if each.labels["controller"] == self._name)
         return int(sum(each.value for each in mine if each.name.endswith("_total")))
 
     async def cost(self, *changes: Awaitable[object]) -> tuple[int, int]:
-        """What some changes cost together: how many reconciles, and how many writes."""
+        """Return the number of reconciles and the number of writes that these changes cause together."""
         reconciles, writes = self.reconciles, self.writes
         for each in changes:
             await each
@@ -61,13 +61,13 @@ class Seen:
         await self.api.patch(self.resource, NAMESPACE, name, changes)
 
     def status(self, name: str) -> Object:
-        """The status as it is stored."""
+        """Return the object's status as stored."""
         found = self.api.peek(self.resource, NAMESPACE, name)
         assert found is not None
         return found.get("status", {})
 
     async def told(self, name: str) -> list[tuple[str, int]]:
-        """The reasons of the Events about an object, and how often each was told."""
+        """Return the reasons of an object's Events, with their counts."""
         await self.world.manager.events.flush(1.0)
         events = self.api.list("events", NAMESPACE)
         about = [each for each in events if each["involvedObject"]["name"] == name]
@@ -77,7 +77,7 @@ class Seen:
 
 @asynccontextmanager
 async def seen(operator: AnyOperator, *more: AnyOperator) -> AsyncIterator[Seen]:
-    """The operator on a control plane of its own."""
+    """Run the operator on its own control plane."""
     async with operated(operator, *more) as world:
         found = Seen(world, operator)
         await asyncio.sleep(1)

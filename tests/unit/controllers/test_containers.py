@@ -1,4 +1,4 @@
-"""What the manager's settings and environment have to do with the containers that its operators run."""
+"""Manager's settings and environment in the containers that its operators run."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ async def test_foo_is_happy_while_a_pod_has_the_name_of_its_friend(foos: Seen):
     assert happy(foos, "foo-01", "foo-02") == [True, False]
     assert await foos.cost(foos.patch("foo-02", spec={"name": "jack"})) == ONE_AND_A_WRITE
     assert happy(foos, "foo-01", "foo-02") == [True, True]
-    # One event, two Foos; that the pod has gone, a moment later, is no news.
+    # One event, two Foos; the pod's deletion a moment later causes no reconcile.
     assert await foos.cost(delete(foos, "jack")) == (2, 2)
     assert happy(foos, "foo-01", "foo-02") == [False, False]
     assert await foos.cost(foos.patch("foo-02", spec={"name": "jim"})) == ONE_AND_A_WRITE
@@ -88,7 +88,7 @@ async def test_foo_is_not_reconciled_for_unrelated_pods_labels_or_finalizers(foo
         [foos.patch("foo-01", metadata={"labels": {"a": "b"}, "finalizers": HELD})],
     ):
         assert await foos.cost(*changes) == NONE
-    # Nor does one who is no friend any more.
+    # Nor does a pod that is no friend any more.
     await foos.patch("foo-01", spec={"name": "joe"})
     assert await foos.cost(delete(foos, "jack")) == ONE_AND_A_WRITE
     assert await foos.cost(pod(foos, "jack")) == NONE
@@ -180,7 +180,7 @@ class Counted:
 
 
 async def cost_of_pod_events(count: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What the events of a pod cost that one of so many Foos waits for, and of one that nobody waits for."""
+    """Return the costs of events of a pod that one of `count` Foos waits for, and of an unrelated pod."""
     costs = []
     async with seen(FooOperator) as foos:
         for number in range(count):
@@ -201,5 +201,5 @@ async def test_a_pod_event_costs_the_same_whatever_the_number_of_foos(monkeypatc
     found, unknown = few[:3], few[3:]
     assert [cost for cost, _ in found] == [ONE_AND_A_WRITE, NONE, ONE_AND_A_WRITE]
     assert [cost for cost, _ in unknown] == [NONE] * 3
-    # Nobody reads a Foo that an event is not about.
+    # The controller reads no Foo that the event does not concern.
     assert [counts["decode"] for _, counts in unknown] == [0] * 3

@@ -1,6 +1,6 @@
-"""All operators of a process share one watch for each kind, projection and selection.
+"""Shared watches: all operators of a process share one watch for each kind, projection and selection.
 
-Whoever adds an operator adds to `WATCHES` what it has to see; the other operators' entries stay as they are.
+For a new operator, add its watches to `WATCHES`; the other operators' entries stay unchanged.
 """
 
 from __future__ import annotations

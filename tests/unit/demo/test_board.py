@@ -43,7 +43,7 @@ def board() -> Board:
 
 
 def seen(shown: Board, plural: str, obj: dict[str, Any], *, gone: bool = False) -> Entry:
-    """What is shown of an object that has changed."""
+    """Return the board's entry for an object that has changed."""
     entry = shown.see(plural, obj, gone=gone)
     assert isinstance(entry, Entry)
     return entry

@@ -10,7 +10,7 @@ from demo.ports import Ports
 
 @pytest.fixture
 def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
-    """One that is free, with no other demo about."""
+    """Return a free port, on a machine without another demo."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -118,7 +118,7 @@ def test_render_with_answers_of_webhooks_fits_any_height(height: int):
 
 @pytest.fixture
 def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """A terminal that is this process's standard input; where its keys are pressed."""
+    """Replace stdin by a terminal; yield the file descriptor that presses its keys."""
     leader, follower = pty.openpty()
     with os.fdopen(follower, "r+b", buffering=0) as file:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))

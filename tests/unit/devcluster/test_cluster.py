@@ -18,7 +18,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 async def get(kubeconfig: dict[str, Any], path: str, directory: Path) -> tuple[int, Any]:
-    """Ask as whoever has the kubeconfig."""
+    """Send a GET request with the kubeconfig's credentials."""
     cluster, user = kubeconfig["clusters"][0]["cluster"], kubeconfig["users"][0]["user"]
     authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
     context = ssl.create_default_context(cadata=authority)

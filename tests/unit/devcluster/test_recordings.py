@@ -1,4 +1,4 @@
-"""The recordings are of today's cases, and what is known to differ is in one of them."""
+"""Recordings: they match today's cases, and contain each known difference."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ CONTROLLER: dict[str, Any] = {
 
 
 def texts_in(value: Any, *path: str | int) -> Iterator[tuple[str | int, ...]]:
-    """Where there are texts."""
+    """Return where there are texts."""
     if isinstance(value, str):
         yield path
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

@@ -1,4 +1,4 @@
-"""Links lead somewhere, examples can be read, and what the prose names in code is there."""
+"""Documentation pages: links resolve, examples parse, and named code exists."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_every_page_is_found_from_the_readme():
 
 
 def test_every_page_is_in_the_menu_of_the_site_once():
-    # `make docs` finds what is not there too, but nobody calls it as often.
+    # `make docs` finds missing pages too, but runs less often.
     menu = re.findall(r"^ *- (?:[^:\n]+: )?(\S+\.md)$", Path("mkdocs.yml").read_text(), re.MULTILINE)
     assert sorted(menu) == sorted(str(page.path) for page in PAGES)
 
@@ -69,7 +69,7 @@ def test_every_example_is_of_the_language_it_says(block: Block):
         compile(block.text, block.where, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)
 
 
-# What was, a changelog may go on naming.
+# A changelog may name removed things.
 PRESENT = [page for page in PAGES if page.path.name != "CHANGELOG.md"]
 FOLDERS = {path.name for path in Path().iterdir() if path.is_dir() and not path.name.startswith(".")}
 MADE = {"bundle", "dist", "build"}
@@ -92,14 +92,14 @@ every_page = pytest.mark.parametrize("page", PRESENT, ids=lambda page: str(page.
 
 @pytest.fixture(scope="module")
 def flags() -> set[str]:
-    """Those of all our programs."""
+    """Return the flags of all our programs."""
     helps = [help_of(*map(str, program)) for program in PROGRAMS_WITH_FLAGS]
     return {flag for text in helps for flag in re.findall(r"--[a-z][a-z-]+", text)} | {"--help"} | EXAMPLE
 
 
 @every_page
 def test_targets_of_make_are_there(page: Page):
-    # Of this repository, or of a project.
+    # Paths of this repository, or of a project.
     makefiles = (Path("Makefile"), Path("manager_tools/scaffold/project/Makefile"))
     text = "".join(each.read_text() for each in makefiles)
     targets = set(re.findall(r"^([a-z0-9-]+):", text, re.MULTILINE))
@@ -135,7 +135,7 @@ def test_tests_are_there(page: Page):
 
 
 def is_test(path: str, *names: str) -> bool:
-    """Whether a file defines what is named of it."""
+    """Return whether a file defines what is named of it."""
     text = Path(path).read_text() if path else ""
     return all(re.search(rf"\b(def|class) {re.escape(name)}\b", text) for name in names)
 
@@ -242,7 +242,7 @@ def ruff(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*command, *NEW], cwd=folder, capture_output=True, text=True, check=False)
 
 
-# That those of the first page pass alone, tests/integration/test_library.py shows.
+# tests/integration/test_library.py runs the tests of the first page alone.
 @pytest.mark.parametrize("example", ["with webhooks"], indirect=True)
 def test_the_tests_of_the_pages_pass(example: ExampleOperator, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # of ours they need but one

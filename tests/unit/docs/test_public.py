@@ -1,4 +1,4 @@
-"""What docs/architecture.md calls public is there, and is enough for what stands on the library."""
+"""Public names in docs/architecture.md: they exist, and suffice for the code on top of the library."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def names_of(module: str) -> set[str]:
 
 
 def public_names(module: str) -> set[str]:
-    """What of a module is public, by itself or as what the package that it is in lists."""
+    """Return a module's public names: its own, or those that its package lists."""
     while module not in PUBLIC:
         module = module.rpartition(".")[0]
         if not module:
@@ -40,7 +40,7 @@ def public_names(module: str) -> set[str]:
 
 
 def private_imports(code: str) -> set[str]:
-    """What it imports of the library that is not public."""
+    """Return the code's imports of non-public names of the library."""
     private = set()
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST
     for node in ast.walk(compile(code, "", "exec", flags=flags)):
@@ -69,7 +69,7 @@ def test_public_modules_have_every_name_that_is_listed(module: str):
 
 @pytest.mark.parametrize("path", SOURCES, ids=str)
 def test_operators_kinds_and_examples_import_only_public_names(path: Path):
-    # What `init` writes is without it.
+    # Generated projects do not have the template's prefix.
     written = path.read_text().replace(f"{TEMPLATE.replace('/', '.')}.", "")
     assert private_imports(written) == set()
 

@@ -1,4 +1,4 @@
-"""The page about 1,000,000 objects computes with what the code does."""
+"""Calculations on the page about 1,000,000 objects: they match the code."""
 
 from __future__ import annotations
 

@@ -76,14 +76,14 @@ class Election:
         return self.candidates[-1]
 
     async def leader(self, identity: str = "first", *, clock: str = "") -> Candidate:
-        """A candidate that has been elected."""
+        """Start a candidate, and wait for its election."""
         candidate = self.candidate(identity, clock=clock)
         candidate.start()
         await candidate.elector.elected.wait()
         return candidate
 
     async def standby(self, identity: str = "second", *, clock: str = "") -> Candidate:
-        """A candidate that waits, and has seen who leads."""
+        """Start a candidate that waits, and knows the leader."""
         candidate = self.candidate(identity, clock=clock)
         candidate.start()
         await asyncio.sleep(0.1)

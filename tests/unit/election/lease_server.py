@@ -1,4 +1,4 @@
-"""Leases on a control plane of the same process, and what others do to them."""
+"""Leases on an in-process control plane, with writes by other clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LeaseServer(ClusterServer):
 
     @staticmethod
     def path(namespace: str, name: str = "") -> str:
-        """The path of a Lease, or of all in the namespace."""
+        """Return the path of a Lease, or of all in the namespace."""
         return f"{PREFIX}{namespace}/leases" + (f"/{name}" if name else "")
 
     @property
@@ -30,7 +30,7 @@ class LeaseServer(ClusterServer):
         return {self.path(each["metadata"]["namespace"], each["metadata"]["name"]): each for each in found}
 
     def put(self, namespace: str, name: str, spec: dict[str, Any], **metadata: Any) -> None:
-        """Store a Lease as somebody else would, whatever is there, and whether or not it is valid."""
+        """Store a Lease as another client would: over any existing one, valid or not."""
         store, key = self.cluster.store, Key(GROUP, PLURAL, namespace, name)
         if (stored := store.get(key)) is not None:
             lease = stored.decode()
@@ -41,17 +41,17 @@ class LeaseServer(ClusterServer):
         store.create(key, lease)
 
     def delete(self, namespace: str, name: str) -> None:
-        """Delete a Lease as somebody else would."""
+        """Delete a Lease as another client would."""
         self.cluster.store.delete(Key(GROUP, PLURAL, namespace, name))
 
     def spec(self, namespace: str, name: str) -> dict[str, Any]:
-        """The spec of a Lease as it is now."""
+        """Return the current spec of a Lease."""
         spec: dict[str, Any] = self.leases[self.path(namespace, name)]["spec"]
         return spec
 
 
 @asynccontextmanager
 async def lease_server() -> AsyncIterator[LeaseServer]:
-    """A control plane in which nothing happens by itself."""
+    """Run a control plane without controllers."""
     async with DevCluster(port=None, controllers=False) as cluster:
         yield LeaseServer(cluster)

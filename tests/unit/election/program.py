@@ -1,4 +1,4 @@
-"""A program whose replicas share the work, or of which one leads, on one server of Leases."""
+"""Simulated program on one Lease server: its replicas share the work, or one of them leads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SEEDS = [
 
 
 class Replica:
-    """One of a program, and its work: it takes a moment to prepare for a range, and to end."""
+    """One replica and its work, which takes a moment to prepare for a shard, and to end."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Replica:
     def begin(self, number: int, leadership: Leadership) -> None:
         leadership.permit()
         for other in self.program.replicas:
-            # Also not for what goes on though its work was told to end.
+            # No overlap with another replica's work, even while that is ending.
             for theirs, last in other.terms.items():
                 if (
                     number * other.count < (theirs + 1) * self.count
@@ -121,7 +121,7 @@ class Replica:
 
     @property
     def permitted(self) -> set[int]:
-        """Whatever it has begun, and may still write for."""
+        """Return the shards that it has begun, and may still write for."""
         return {number for number, leadership in self.working.items() if permits(leadership)}
 
     def measured(self, name: str, **labels: str) -> float:
@@ -135,7 +135,7 @@ class Replica:
         self.gone()
 
     async def stop(self) -> None:
-        """As the manager does it: all work ends, then it leaves."""
+        """Stop as the manager does: end all work, then leave."""
         await asyncio.sleep(self.ends)
         self.working.clear()
         await self.coordinator.release()
@@ -209,7 +209,7 @@ class Leader(Candidate):
 
 
 class Program:
-    """Replicas on one server."""
+    """Program with several replicas on one server."""
 
     def __init__(self, server: LeaseServer) -> None:
         self.server = server
@@ -234,7 +234,7 @@ class Program:
 
     @property
     def shares(self) -> list[int]:
-        """How many ranges each works on, once each is one's."""
+        """Return each replica's number of shards, once each shard has one owner."""
         owners = Counter(number for replica in self.sharing for number in replica.permitted)
         assert owners == Counter(range(self.sharing[0].count)), f"not once each: {owners}"
         return sorted(len(replica.permitted) for replica in self.sharing)
@@ -264,7 +264,7 @@ class Program:
                 self.server.silence()
 
     async def unowned(self, seconds: float) -> float:
-        """How long within the next seconds any one range was nobody's, at most."""
+        """Return the longest time without an owner for any shard within the next `seconds`."""
         longest, since = 0.0, dict.fromkeys(range(COUNT), now())
         for _ in range(round(seconds / 0.05)):
             await asyncio.sleep(0.05)

@@ -133,7 +133,7 @@ async def test_a_lease_taken_or_released_by_another_ends_the_leadership_as_soon_
     taken = now()
     assert await lost(first) == f"lease default/election is now {now_is}"
     assert now() - taken <= 2.5
-    # It has but a moment to end.
+    # The work has only a moment to end.
     assert first.watchdog.due() == pytest.approx(now() + 4.0, abs=0.001)
     assert election.spec["holderIdentity"] == by
 
@@ -169,7 +169,7 @@ async def test_a_leader_that_was_held_up_past_the_deadline_writes_nothing_when_i
     first = await election.leader()
     first.wire.on("POST", DATA, Reply())
     await asyncio.sleep(60)
-    freeze(20.0)  # what runs next is this very task, before any timer of the elector
+    freeze(20.0)  # this task runs next, before any timer of the elector
     assert not first.elector.leading
     with pytest.raises(Fenced, match="not renewed in time"):
         first.elector.leadership.permit()

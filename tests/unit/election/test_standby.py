@@ -14,7 +14,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 async def taken_over(first: Candidate, second: Candidate) -> float:
-    """The seconds from when the first gives the lease back until the second leads."""
+    """Return the seconds from the first replica's release until the second one leads."""
     await first.elector.release()
     released = now()
     await second.elector.elected.wait()

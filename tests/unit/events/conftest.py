@@ -54,14 +54,14 @@ class EventServer(ClusterServer):
         return stored
 
     def forget(self) -> None:
-        """As after an hour."""
+        """Delete all Events, as the server does after an hour."""
         for key in self._created:
             self.cluster.store.delete(key)
         self._created.clear()
 
 
 class Bench:
-    """What a test has at hand; the recorder's `run` runs."""
+    """Test bench with a running recorder, its wire and its server."""
 
     def __init__(self, server: EventServer, **options: Any) -> None:
         self.wire = ScriptedWire()
@@ -95,7 +95,7 @@ class Bench:
         return value
 
     async def settled(self) -> list[dict[str, Any]]:
-        """The Events on the server once everything had time to be sent."""
+        """Return the Events on the server after time to send them all."""
         await asyncio.sleep(60)
         return self.server.listed
 

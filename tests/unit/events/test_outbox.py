@@ -87,7 +87,7 @@ async def test_a_namespace_with_very_many_keeps_no_other_waiting_and_pushes_none
     server: EventServer,
 ):
     bench = Bench(server, capacity=20)
-    bench.wire.on("POST", EVENTS, Delayed(5, bench.server.answer))  # as those that somebody has filled are
+    bench.wire.on("POST", EVENTS, Delayed(5, bench.server.answer))  # as slow as Events with huge contents
     bench.start()
     bench.recorder.event(widget(namespace="other"), "Normal", "Created", "x")
     for number in range(100):
@@ -252,7 +252,7 @@ TOO_LARGE = Reply.status(500, "", "etcdserver: request is too large")
 
 
 async def spoilt(bench: Bench, name: str, answer: Reply) -> None:
-    """Have an Event about that object on the server, which answers so to whoever changes it."""
+    """Put an Event about that object on the server, with this answer to every change."""
     bench.recorder.event(widget(name), "Normal", "Created", "x")
     await bench.settled()
     stored = bench.server.listed[-1]["metadata"]["name"]
@@ -260,7 +260,7 @@ async def spoilt(bench: Bench, name: str, answer: Reply) -> None:
 
 
 class TestAnEventThatSomebodyHasSpoilt:
-    """Whoever may write Events can fill one, or change it so that nobody else can."""
+    """Events that other clients have filled or changed so that nothing else can update them."""
 
     async def test_spoilt_event_delays_no_other_event(self, bench: Bench):
         for number in range(20):

@@ -26,13 +26,13 @@ class Followed:
         self.follower = LogFollower(client, pod, "web", show=self._lines.put)
 
     async def lines(self, count: int) -> list[str]:
-        """The next lines, once they are there."""
+        """Wait for the next lines, and return them."""
         async with asyncio.timeout(1000):
             return [await self._lines.get() for _ in range(count)]
 
     @property
     def done(self) -> bool:
-        """Whether every line was asked for."""
+        """Return whether every line was asked for."""
         return self._lines.empty()
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""A log is read again from a second on, as servers do it; what is shown has to be each line once."""
+"""Position in a log that servers resume at a whole second: the follower shows each line once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def stamped(second: int, fraction: int, text: str) -> str:
 
 
 def served(log: list[str], since: datetime | None) -> list[str]:
-    """What a server answers: it knows whole seconds only."""
+    """Return a server's answer, which is accurate to whole seconds."""
     first = "" if since is None else since.strftime("%Y-%m-%dT%H:%M:%S")
     return [line for line in log if line[:19] >= first]
 

@@ -28,7 +28,7 @@ async def server(wire: ScriptedWire) -> AsyncIterator[ClusterServer]:
 
 
 async def made(server: ClusterServer, **labels: str) -> Namespace:
-    """A namespace as an earlier run has made it, or somebody else."""
+    """Create a namespace as an earlier run, or another client, has made it."""
     metadata = {"name": "n", "labels": labels or dict([OURS])}
     return Namespace.model_validate(await server.api.create("namespaces", "", {"metadata": metadata}))
 

@@ -1,4 +1,4 @@
-"""How long a connection may take for what it does, in virtual time."""
+"""Time limits of a connection, in virtual time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIMITS = Limits()
 
 
 class Transport(asyncio.Transport):
-    """One whose other end is as slow as the test is."""
+    """Transport whose other end is as slow as the test."""
 
     def __init__(self, connection: ClientConnection) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ async def test_http_protocol_logs_nothing_when_a_new_connection_is_lost_at_once(
     async def never(request: web.BaseRequest) -> web.StreamResponse:
         raise AssertionError(f"{request} has not been sent")
 
-    gc.collect()  # what other tests have left is told now
+    gc.collect()  # report the leaks of other tests now
     caplog.clear()
     server = web.Server(never, handler_cancellation=True)
     connection, _ = connected(web.RequestHandler(server, loop=asyncio.get_running_loop()))

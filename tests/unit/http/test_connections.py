@@ -40,7 +40,7 @@ PATIENT = Limits(handshake=LONG, head=LONG, exchange=LONG)
 
 
 class Client:
-    """A connection that sends just what it is told."""
+    """Connection that sends literal bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -49,18 +49,18 @@ class Client:
         self._writer.write(data)
 
     async def send_without_end(self) -> None:
-        """Send nothing that means anything until nobody takes it any more."""
+        """Send meaningless bytes until the server stops reading."""
         while True:
             self._writer.write(bytes(65536))
             await self._writer.drain()
 
     async def ask(self) -> bytes:
-        """The body of the answer to a request."""
+        """Send a request; return the body of its answer."""
         self.send(REQUEST)
         return await self.answer()
 
     async def answer(self) -> bytes:
-        """The body of the next answer."""
+        """Return the body of the next answer."""
         async with asyncio.timeout(10):
             head = await self._reader.readuntil(b"\r\n\r\n")
             length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
@@ -85,7 +85,7 @@ class Client:
         self._writer.write_eof()
 
     def end_sending(self) -> None:
-        """The same below TLS, if there is any."""
+        """Shut down the sending side of the socket, below TLS if there is any."""
         with socket.socket(fileno=os.dup(self._writer.get_extra_info("socket").fileno())) as same:
             same.shutdown(socket.SHUT_WR)
 
@@ -325,7 +325,7 @@ JUNK = {
 async def test_server_logs_no_warning_when_clients_send_garbage(
     tls: bool, method: Literal["GET", "POST"], caplog: pytest.LogCaptureFixture
 ):
-    # As the ports for metrics and health are, and the one for webhooks.
+    # The limits of the ports for metrics and health, and of the port for webhooks.
     certificate = ServedCertificate(SelfSigned()) if tls else None
     anywhere = BindAddress("127.0.0.1", 0)
     limits = replace(PATIENT, head=0.2, exchange=0.5, linger=0.2)
@@ -542,7 +542,7 @@ async def test_server_drops_a_silent_connection_when_no_descriptor_is_left(monke
             async with client(address) as first:
                 assert await first.ask() == b"hello"
                 await silent.ended()
-                left.append(1)  # what the silent one had
+                left.append(1)  # the slot of the silent client
                 async with client(address) as second:
                     assert await second.ask() == b"hello"
 

@@ -95,7 +95,7 @@ async def get(site: Site, path: str = PAGE, **headers: str) -> tuple[int, str]:
 
 @asynccontextmanager
 async def lonely() -> AsyncIterator[World]:
-    """A manager with a Foo whose friend is not there."""
+    """Run a manager with a Foo whose friend does not exist."""
     foo = Foo(metadata=ObjectMeta(name="lonely", namespace="default"), spec=FooSpec(name="jack"))
     async with operated(FooOperator, objects=[foo]) as world:
         await world.until(foo, lambda it: it.status.conditions)

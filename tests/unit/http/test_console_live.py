@@ -45,7 +45,7 @@ FOO, WEB = (
 
 @asynccontextmanager
 async def shop() -> AsyncIterator[World]:
-    """A Foo that waits for jack, and a Memcached that is ready."""
+    """Run a manager with a Foo that waits for jack, and a Memcached that is ready."""
     foo = Foo(metadata=ObjectMeta(name="lonely", namespace="default"), spec=FooSpec(name="jack"))
     memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
     async with operated(FooOperator, MemcachedOperator, objects=[foo, memcached]) as world:

@@ -43,7 +43,7 @@ def always(token: str) -> Callable[[str | None], object]:
 
 @asynccontextmanager
 async def visited(serve_pages: ServePages, proxy: Proxy) -> AsyncIterator[tuple[Site, dict[str, str]]]:
-    """The proxy, and the headers of the browser that has opened the address with the key."""
+    """Serve the proxy; yield it with the headers of a browser that has opened the address with the key."""
     site = await serve_pages(proxy.pages(), proxy.pages())
     async with opened(site, proxy) as mine:
         yield site, mine
@@ -51,7 +51,7 @@ async def visited(serve_pages: ServePages, proxy: Proxy) -> AsyncIterator[tuple[
 
 @asynccontextmanager
 async def opened(site: Site, proxy: Proxy) -> AsyncIterator[dict[str, str]]:
-    """The headers of the browser that has opened the address with the key."""
+    """Open the address with the key; yield the browser's headers."""
     address = URL(proxy.address(f"{site.address}"))
     host = f"{address.host}:{site.address.port}"
     assert host.endswith(f".localhost:{site.address.port}")
@@ -73,7 +73,7 @@ async def opened(site: Site, proxy: Proxy) -> AsyncIterator[dict[str, str]]:
 async def proxied(
     serve_pages: ServePages, asks: Callable[..., object]
 ) -> AsyncIterator[tuple[World, Site, dict[str, str]]]:
-    """A manager whose console is visited through the proxy."""
+    """Run a manager with a console behind the proxy."""
     async with lonely() as world:
         manager = await serving(serve_pages, console_of(world, access_by(api_server())))
         async with visited(serve_pages, Proxy(URL(f"http://{manager.address}"), asks)) as (site, mine):

@@ -43,7 +43,7 @@ OTHER = "pod-b_0123456789"
 
 
 class Part:
-    """The console of a replica with some of the ranges; another one has all the others."""
+    """Console of a replica with some of the shards; another replica has the rest."""
 
     def __init__(self, world: World, access: Access | None = None, *, shared_out: bool = True) -> None:
         wire = LocalWire(world.cluster)

@@ -75,7 +75,7 @@ def site(secret: Secret) -> AbstractAsyncContextManager[BindAddress]:
 
 
 async def presented(address: BindAddress, context: ssl.SSLContext, name: str | None) -> bytes:
-    """The certificate that a new connection is shown."""
+    """Return the server's certificate on a new connection."""
     _, writer = await asyncio.open_connection("127.0.0.1", address.port, ssl=context, server_hostname=name)
     certificate: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
     writer.close()

@@ -60,7 +60,7 @@ async def test_request_decodes_path_parameters_and_query_values_separately(
 async def test_server_answers_400_at_once_when_bytes_cannot_begin_a_request(
     serve_pages: ServePages, first: bytes
 ):
-    """TLS, say: who asks a plain port for https does not wait."""
+    """Check bytes like those of TLS: an https client of a plain port must not wait."""
     pages = await serve_pages({"/": echo})
     async with client(pages.address) as one:
         one.send(first)

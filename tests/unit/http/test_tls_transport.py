@@ -48,7 +48,7 @@ class Heard(asyncio.Protocol):
             self.there.set()
 
     async def until(self, size: int) -> None:
-        """Return when so many bytes are there."""
+        """Return when `size` bytes are there."""
         self.awaited, self.there = size, asyncio.Event()
         if len(self.received) >= size:
             return
@@ -95,7 +95,7 @@ class Client:
                 return
 
     def records(self, data: bytes, *, of: int) -> bytes:
-        """`data` in records of so many bytes."""
+        """Encrypt `data` in records of `of` bytes each."""
         for start in range(0, len(data), of):
             self.session.write(data[start : start + of])
         return self._outgoing.read()

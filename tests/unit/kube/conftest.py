@@ -12,7 +12,7 @@ from tests.unit.kube.servers import LocalServer, ScriptedServer, wire_to
 
 @pytest.fixture(scope="session")
 def authority() -> trustme.CA:
-    """A certificate authority; making one costs more than most tests."""
+    """Return a certificate authority, shared because its creation is slow."""
     return trustme.CA()
 
 
@@ -29,8 +29,8 @@ async def server(authority: trustme.CA) -> AsyncIterator[LocalServer]:
 
 @pytest.fixture
 def closing() -> Iterator[None]:
-    """What is left open fails the test that has opened it."""
-    gc.freeze()  # what other tests have left is not looked through each time
+    """Fail the test that leaves a resource open."""
+    gc.freeze()  # exclude the objects of other tests from collection
     yield
     gc.collect()
 
@@ -43,7 +43,7 @@ async def script() -> AsyncIterator[ScriptedServer]:
 
 @pytest.fixture
 async def wire(script: ScriptedServer) -> AsyncIterator[HttpWire]:
-    """Leads to `script`."""
+    """Return a wire to `script`."""
     async with wire_to(script.url) as wire:
         yield wire
     await script.all_closed()

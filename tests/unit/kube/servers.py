@@ -62,7 +62,7 @@ class LocalServer:
     """See the top of this file."""
 
     def __init__(self, authority: trustme.CA | None = None, *, identity: str = "127.0.0.1") -> None:
-        """A server with a certificate for `identity` by `authority`; plain HTTP without one."""
+        """Create a server with a certificate for `identity`; plain HTTP without an authority."""
         self.requests: list[Request] = []
         self.connections = 0
         self.errors: list[Exception] = []
@@ -194,7 +194,7 @@ def config_for(url: str, authority: trustme.CA | None = None, **further: Any) ->
 async def wire_to(
     url: str, authority: trustme.CA | None = None, *, connections: int = CONNECTIONS, **further: Any
 ) -> AsyncIterator[HttpWire]:
-    """A wire with the `config_for` these."""
+    """Open a wire with the `config_for` these arguments."""
     wire = HttpWire(config_for(url, authority, **further), connections=connections)
     try:
         yield wire

@@ -38,7 +38,7 @@ def write(path: Path, server: str = "https://a:6443", *, user: Any = None, **clu
 
 @pytest.fixture
 def pod(tmp_path: Path, authority: trustme.CA, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder as a pod has it."""
+    """Create the service account's folder of a pod."""
     folder = tmp_path / "serviceaccount"
     folder.mkdir()
     (folder / "token").write_text("pod-token\n")

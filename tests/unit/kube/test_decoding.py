@@ -87,7 +87,7 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
 
 @st.composite
 def garbled(draw: st.DrawFn) -> bytes:
-    """A Secret that something on its way has spoilt."""
+    """Draw a corrupted Secret."""
     secret: Any = orjson.loads(orjson.dumps(SECRET))
     for _ in range(draw(st.integers(0, 2))):
         part = secret

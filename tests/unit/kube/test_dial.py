@@ -26,7 +26,7 @@ BASIC = "Basic amFuZTpzOmNyZXQ="  # jane, s:cret
 
 
 class Proxy(Forwarder):
-    """Connects whoever asks by CONNECT to one server, and keeps what it was asked."""
+    """Proxy that forwards CONNECT requests to one server, and records them."""
 
     def __init__(self, to: int, *, context: ssl.SSLContext | None = None) -> None:
         super().__init__(lambda: to, greet=self._answer, context=context)

@@ -186,7 +186,7 @@ async def test_a_program_that_leaves_its_output_to_another_one_leaves_no_open_fi
 
     before = await tried()
     assert await tried() == before
-    # Its reader ends, now that somebody has written.
+    # A writer lets the reader of the pipe end.
     plugin.folder.joinpath("other").write_text("")
 
 

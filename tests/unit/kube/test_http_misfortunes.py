@@ -1,4 +1,4 @@
-"""What befalls a connection at an unlucky moment, and that the next request does not suffer from it."""
+"""Connections that fail at an unlucky moment, without harm to the next request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def fetch(wire: HttpWire, request: WireRequest = GET) -> tuple[int, bytes]
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait for what no event tells of."""
+    """Poll for a condition without an event."""
     for _ in range(1000):
         if condition():
             return
@@ -169,7 +169,7 @@ async def test_closing_can_be_given_up(wire: HttpWire, script: ScriptedServer):
 def test_wire_keeps_nothing_of_a_request_that_is_cancelled_at_any_turn(
     loop_factory: Callable[[], asyncio.AbstractEventLoop], authority: trustme.CA
 ):
-    """It is cancelled after each number of turns of the event loop, until it is over before that."""
+    """Cancel the request after each number of turns of the event loop, until it ends before that."""
 
     async def scenario() -> None:
         async with LocalServer(authority) as server:

@@ -25,7 +25,7 @@ def chunked(parts: list[bytes], extension: bytes, trailer: bytes) -> bytes:
 
 @st.composite
 def answers(draw: st.DrawFn) -> bytes:
-    """One answer, not always a good one, as the bytes of it."""
+    """Draw the bytes of one answer, which may be malformed."""
     parts = draw(bodies)
     whole = b"".join(parts)
     framings = [
@@ -52,7 +52,7 @@ class Line(asyncio.Transport):
         self._closing = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """It goes nowhere."""
+        """Discard the data."""
 
     def is_closing(self) -> bool:
         return self._closing

@@ -1,4 +1,4 @@
-"""What `abort` promises, on both event loops: nothing that is still on its way arrives."""
+"""`abort` on both event loops: no data in flight arrives after it."""
 
 from __future__ import annotations
 

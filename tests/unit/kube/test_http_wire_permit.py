@@ -92,7 +92,7 @@ async def test_wire_sends_no_byte_of_a_write_that_is_not_permitted(body: bytes):
         listener.setblocking(False)
         async with wire_to(f"http://127.0.0.1:{listener.getsockname()[1]}", connections=1) as wire:
             with pytest.raises(NotPermittedError):
-                async with asyncio.timeout(10):  # nobody answers what is sent after all
+                async with asyncio.timeout(10):  # the server does not answer a request that arrives after all
                     await put(wire, body, permit(0))
         accepted, _ = await loop.sock_accept(listener)
         with accepted, contextlib.suppress(ConnectionResetError):

@@ -92,7 +92,7 @@ def test_a_kubeconfig_with_anything_in_any_place_is_read_or_refused_in_one_line(
     path.touch()
     with asyncio.Runner() as runner:
         for each in documents():
-            # What no YAML spells is here too.
+            # Values that YAML cannot express are among them.
             monkeypatch.setattr("manager.util.yaml_text.load", lambda _, each=each: each)
             try:
                 found = config._find(str(path), None, {"HOME": "/none", "PATH": "/none"})

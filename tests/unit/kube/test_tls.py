@@ -31,7 +31,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def replace(path: Path, other: Path, *, size: int = 0) -> None:
-    """Put a file of the same size and time in its place, that trusts somebody else."""
+    """Replace the file by one of the same size and time, with another authority."""
     size, at = size or path.stat().st_size, path.stat().st_mtime_ns
     other.write_bytes(trustme.CA().cert_pem.bytes().ljust(size, b"\n"))
     assert other.stat().st_size == size

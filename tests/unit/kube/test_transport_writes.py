@@ -130,7 +130,7 @@ async def _fails(transport: Transport) -> None:
 
 
 class Term:
-    """A right of its own to write, as the holder of a range has it."""
+    """Write permit of its own, as the holder of a shard has it."""
 
     def __init__(self) -> None:
         self.over = False

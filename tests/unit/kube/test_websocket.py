@@ -97,7 +97,7 @@ def opening(
 
 
 async def said(wire: HttpWire, **further: Any) -> bytes | None:
-    """The echo of a message."""
+    """Send a message; return its echo."""
     async with opening(wire, **further) as opened:
         await opened.send_bytes(b"hello")
         found: bytes | None = await opened.receive_message()

@@ -1,4 +1,4 @@
-"""Conditions of kinds of others, whose models `model` writes, and of kinds that have none."""
+"""Conditions of foreign kinds, whose models `model` writes, and of kinds without conditions."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class StrictStatus(ApiModel):
 
 
 def kind_with(status: Any, default: Any = None) -> type[Resource]:
-    """A kind with that type of status."""
+    """Return a kind with that type of status."""
     body = {
         "__module__": __name__,
         "__annotations__": {"status": status, "spec": dict[str, str] | None},
@@ -89,12 +89,12 @@ Act = Callable[["Doing", Any, Context], Awaitable[None]]
 
 
 def doing(kind: type[Resource], act: Act, **attributes: Any) -> type[Doing]:
-    """An operator of that kind."""
+    """Return an operator of that kind whose reconcile calls `act`."""
     return type("Does", (Doing,), {"kind": kind, "name": "thing", "act": staticmethod(act), **attributes})
 
 
 class Doing(Operator[Any]):
-    """Does what the test says."""
+    """Operator whose reconcile calls the test's function."""
 
     owns = (ConfigMap,)
     act: ClassVar[Any] = None

@@ -1,4 +1,4 @@
-"""What cannot be so is refused where it is declared, in one line that says what to do."""
+"""Invalid declarations: Python raises an error at the declaration, with a remedy in one line."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_index_is_refused_when_its_field_does_not_exist(kind: type[Resource], pa
 
 def test_operator_is_refused_when_it_has_no_kind():
     class Lost(Operator[Any]):
-        """Of nothing."""
+        """Operator without a kind."""
 
     with pytest.raises(TypeError, match=r"^Lost has no kind: class Lost\(Operator\[Kind\]\)$"):
         without_manager(Lost)
@@ -245,7 +245,7 @@ def test_operator_with_finalizers_and_without_reconcile_is_refused():
 
 def test_versions_are_refused_when_no_method_converts_them():
     class Lossy(Operator[Gadget]):
-        """Its second version would lose what the first one does not have."""
+        """Operator whose second version would lose fields of the first one."""
 
         versions = (OldGadget,)
 
@@ -281,7 +281,7 @@ async def test_kinds_of_others_are_judged_by_methods_that_know_the_operator():
         async def look(self, options: Unstructured, request: AdmissionRequest) -> None: ...
 
     class Other(Guard):
-        """The same in other words, and without a say in shells."""
+        """Variant with another word, and without the webhook for shells."""
 
         word = "free"
 
@@ -306,7 +306,7 @@ def test_webhook_method_is_refused_when_its_admission_is_no_class_attribute():
     pods = webhook.Admission(Pod)
 
     class Lost:
-        """Its webhook would not be found where nothing runs."""
+        """Class with a webhook that no operator would serve."""
 
         kind, versions, admission, finalizer = Gadget, (), webhook.AdmissionOptions(), ""
 

@@ -69,7 +69,7 @@ class OldBox(Resource, group="test.example.com", version="v1beta1", plural="boxe
 
 
 def installed() -> dict[str, Any]:
-    """The definition as the program declares it."""
+    """Return the definition as the program declares it."""
     return copy.deepcopy(INSTALLED)
 
 
@@ -160,7 +160,7 @@ def test_rights_are_for_the_own_definitions_alone():
 
 @asynccontextmanager
 async def cluster_alone() -> AsyncIterator[DevCluster]:
-    """A control plane without controllers, which reads files when it is made."""
+    """Run a control plane without controllers; a thread creates it, because that reads files."""
     async with await asyncio.to_thread(DevCluster, port=None, controllers=False) as cluster:
         yield cluster
 

@@ -67,7 +67,7 @@ Act = Callable[["Doing", Any, Context], Awaitable[Result | None]]
 
 
 class Doing(Operator[Any]):
-    """Does what the test says."""
+    """Operator whose reconcile calls the test's function."""
 
     owns = (Secret,)
     act: ClassVar[Any] = None
@@ -131,7 +131,7 @@ def _count(event: Mapping[str, Any]) -> int:
 
 
 async def settled(world: World, seconds: float = 1.0) -> int:
-    """The version of the store, once nothing is written for so long."""
+    """Return the store's version once nothing is written for `seconds`."""
     version = -1
     while version != world.cluster.store.version:
         version = world.cluster.store.version
@@ -236,7 +236,7 @@ async def test_failed_reconcile_sets_the_condition_that_speaks_of_failure(
 
 
 def recorded_events(world: World) -> list[str]:
-    """The reasons of all Events that are recorded from now on, also of those that are sent as one."""
+    """Record the reasons of all future Events, also of those that the recorder merges."""
     recorded: list[str] = []
 
     def record(obj: Resource, sort: str, reason: str, message: str) -> None:

@@ -42,7 +42,7 @@ class Check(Resource, group="test.example.com", version="v1", plural="checks"):
 
 
 def checking(look: Any, **attributes: Any) -> type[Operator[Check]]:
-    """An operator whose status says what `look` finds."""
+    """Return an operator that writes the result of `look` into the status."""
 
     async def reconcile(self: Any, check: Check, ctx: Context) -> None:
         check.status.found = await look(check, ctx)
@@ -52,7 +52,7 @@ def checking(look: Any, **attributes: Any) -> type[Operator[Check]]:
 
 
 async def found(operator: type[Operator[Check]], script: Any = None, attribute: str = "exec") -> str:
-    """The finding of the operator in a pod that runs this script."""
+    """Return the operator's finding in a pod that runs this script."""
     async with operated(operator) as world:
         await create_running_pod(world.cluster)
         setattr(world.cluster.sessions, attribute, script)
@@ -140,7 +140,7 @@ async def test_reconcile_applies_models_as_its_children(models: Any):
         child = await world.get(ConfigMap, "child")
         assert child.metadata.owner_references[0].uid == check.metadata.uid
         assert await world.find(Secret, "old") is None
-        # It was applied in the reconcile, so it is not pruned; and it is put back.
+        # The reconcile applied the child, so it is not pruned but restored.
         child.data = {"a": "c"}
         await world.update(child, lambda it: setattr(it, "data", {"a": "c"}))
         await world.until(child, lambda it: it.data == {"a": "b"})

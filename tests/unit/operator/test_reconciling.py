@@ -1,4 +1,4 @@
-"""What surrounds a reconcile: the object, its status, conditions, children, finalizer and end."""
+"""Reconciliation as a whole: the object, its status, conditions, children, finalizer and deletion."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class GreetingStatus(ApiModel):
-    """What became of it."""
+    """Status of a greeting."""
 
     text: str = ""
     observed_generation: int | None = None
@@ -56,7 +56,7 @@ class GreetingStatus(ApiModel):
 
 
 class GreetingSpec(ApiModel):
-    """Who is greeted."""
+    """Spec of a greeting."""
 
     name: str = "you"
 
@@ -83,7 +83,7 @@ Act = Callable[["GreetingOperator", Greeting, Context], Awaitable[Result | None]
 
 
 class GreetingOperator(Operator[Greeting]):
-    """Does what the test says."""
+    """Operator whose reconcile calls the test's function."""
 
     owns = (Secret,)
     conditions = ("Available", "Progressing", "Degraded")
@@ -106,7 +106,7 @@ LAST: list[GreetingOperator] = []
 
 
 def doing(act: Act, **attributes: Any) -> type[GreetingOperator]:
-    """An operator that does this."""
+    """Return an operator whose reconcile calls `act`."""
     kept = {"act": staticmethod(act), "kind": Greeting, "name": "greeting", **attributes}
     return type("Doing", (GreetingOperator,), kept)
 
@@ -128,7 +128,7 @@ def writes(world: World) -> int:
 
 
 async def recorded(world: World, enough: Callable[[list[ReconcileRecord]], bool]) -> list[ReconcileRecord]:
-    """The runs of the greeting, once there are enough."""
+    """Wait for enough reconcile records of the greeting, and return them."""
     runs: list[ReconcileRecord] = []
     while not runs or not enough(runs):
         await asyncio.sleep(0.02)
@@ -137,7 +137,7 @@ async def recorded(world: World, enough: Callable[[list[ReconcileRecord]], bool]
 
 
 async def settled(world: World) -> int:
-    """The version at which nothing more is written."""
+    """Wait until no more writes arrive; return the number of writes."""
     version = -1
     while version != writes(world):
         version = writes(world)
@@ -162,7 +162,7 @@ async def test_status_is_written_once_with_the_generation_of_its_reconcile():
         LAST[-1].enqueue(found.key)
         await asyncio.sleep(0.05)
         assert len(LAST[-1].seen) == 2
-        assert writes(world) == before  # what is said again is not written again
+        assert writes(world) == before  # an unchanged status causes no write
 
 
 async def test_condition_of_another_writer_stays_when_it_comes_during_a_reconcile():
@@ -439,7 +439,7 @@ async def test_taken_name_is_reported_and_used_when_it_becomes_free():
 
 
 async def test_taken_name_outside_the_cache_is_used_when_it_becomes_free():
-    """Its end is no event."""
+    """Assert a retry without an event for the name's release."""
 
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         child = secret("child")
@@ -554,7 +554,7 @@ async def test_context_apply_reports_restored_only_if_another_client_changed_the
 
 
 def deployment(**changed: Any) -> Deployment:
-    """A child with lists and an immutable selector."""
+    """Return a child with lists and an immutable selector."""
     labels = {"app": "hello", **({} if changed.get("fewer") else {"old": "1"})}
     port = {"name": "web", "containerPort": changed.get("port", 80)}
     container = {"name": "main", "image": changed.get("image", "image:1"), "ports": [port]}
@@ -748,7 +748,7 @@ class TestAChildThatIsChangedTooOften:
         return sum(each.value for each in family.samples if each.labels["reason"] == reason)
 
     async def changes(self, world: World, seconds: float) -> int:
-        """How often the child is changed in so many seconds."""
+        """Return the number of changes of the child within `seconds`."""
         before = await world.get(Secret, "child")
         await asyncio.sleep(seconds)
         after = await world.get(Secret, "child")
@@ -917,7 +917,7 @@ async def test_rollouts_wait_for_each_other_when_another_version_changes_the_chi
         obj.status.text = image
 
     async def rolling(world: World) -> list[str]:
-        """The children that have the new image, and are not rolled out."""
+        """Return the names of children with the new image whose rollout is incomplete."""
         children = await world.client.uncached.list(Deployment, namespace="default")
         new = [each for each in children if image == each.spec["template"]["spec"]["containers"][0]["image"]]
         return [each.metadata.name for each in new if not is_rolled_out(each)]

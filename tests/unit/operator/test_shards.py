@@ -165,7 +165,7 @@ async def peers(
         "name": "copying",
         **attributes,
     }
-    # Of UIDs left to chance, some range would have none of so few objects in one run of a hundred.
+    # With random UIDs, some shard would have none of so few objects in one run of a hundred.
     made = partial(DevCluster, port=None, feature_gates=gates, rng=random.Random(1))
     async with await asyncio.to_thread(made) as cluster:
         scene = Peers(cluster, type("Acting", (Copying,), kept))
@@ -439,7 +439,7 @@ LABEL = "test/shard"
 
 
 def children_held(peer: Peer) -> set[str]:
-    """The ConfigMaps that are in its cache."""
+    """Return the names of the ConfigMaps in the peer's cache."""
     informer = peer.manager.cache.lookup(ConfigMap)
     assert informer is not None
     return {record.key.name for record in informer.list()}

@@ -1,4 +1,4 @@
-"""Which changes ask for which objects: what an operator declares, on a cache that the test fills."""
+"""Reconcile requests by watch events, as an operator declares them, on a cache that the test fills."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Host:
         self.controllers: list[Controller] = []
 
     def synced(self, *kinds: type[Resource]) -> list[Watched]:
-        """What their watches tell, now that the first lists are there: empty ones."""
+        """Return the kinds' watches after their first lists, which are empty."""
         watched = [Watched(self.cache, kind) for kind in kinds]
         for each in watched:
             each.synced()
@@ -70,7 +70,7 @@ class Host:
     def runs(
         self, operator: type[Operator[Any]], options: ControllerOptions | None = None
     ) -> tuple[Controller, Reconciler]:
-        """The controller of an operator that is only asked, and what it is asked for."""
+        """Return an operator's controller, and the stub reconciler that records its requests."""
         made = operator(cast("Any", self))
         reconciler = Reconciler()
         made.reconcile_key = reconciler.reconcile  # type: ignore[method-assign]
@@ -80,7 +80,7 @@ class Host:
 
 
 class ByKey(Operator[Foo]):
-    """What the test declares, by `declaring`."""
+    """Base operator without a declaration; `declaring` adds the test's own."""
 
     async def reconcile_key(self, key: ObjectKey) -> Result | None:
         raise NotImplementedError

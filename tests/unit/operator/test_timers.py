@@ -1,4 +1,4 @@
-"""Timers: methods that are called every so many seconds."""
+"""Timers: methods that the operator calls periodically."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Ticking(Operator[Greeting]):
             raise LookupError("nothing to see")
 
     async def at_work(self, name: str, what: str) -> None:
-        """Takes long enough to meet others."""
+        """Record the start, and run long enough to overlap with other calls."""
         assert name not in self.busy
         self.busy.add(name)
         self.times.setdefault(f"{what} {name}", []).append(asyncio.get_running_loop().time())
@@ -76,7 +76,7 @@ async def test_timer_runs_periodically_and_never_beside_the_reconcile_of_its_obj
             assert min(found) > 23
             assert max(found) < 38
             assert len({round(each, 1) for each in found}) > 10
-        # Whoever is called by its timer alone has what that says written, too.
+        # The manager also writes the status after a call by a timer alone.
         written = await world.get(Greeting, "b")
         assert written.status.text == str(len(Ticking.times["refresh b"]))
 

@@ -22,12 +22,12 @@ async def grpc_stays() -> AsyncIterator[None]:
 
 @pytest.fixture(autouse=True)
 def environment_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the command line sets for its process is not set for what later tests start."""
+    """Restore the environment variables that the command line sets, for later child processes."""
     monkeypatch.setenv("GRPC_VERBOSITY", "NONE")
 
 
 @pytest.fixture
 async def store() -> AsyncIterator[LocalStore]:
-    """A store in memory."""
+    """Run a store in memory."""
     async with local_store() as running:
         yield running

@@ -1,4 +1,4 @@
-"""What the client makes of answers, and of their absence."""
+"""The client's treatment of answers, and of missing ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ODD_IDS = {"Nameless": "", "Endless": "1" * 254, "Forged": "1\x1b[2J"}
 
 # ruff: noqa: N802 -- the calls have the names of the wire contract
 class OtherStore(PetStoreServicer):
-    """One that never answers, adds nothing, finds what cannot be, and knows no more."""
+    """Store that never answers, adds nothing, returns impossible results, and has no other calls."""
 
     async def AddPets(self, request: pb.AddPetsReq, context: Any) -> pb.AddPetsResp:
         if request.pets and request.pets[0].name == "Late":

@@ -1,4 +1,4 @@
-"""What the published contract means, call by call; by bare messages where the client would not send them."""
+"""Semantics of the published contract, call by call; bare messages where the client would not send them."""
 
 from __future__ import annotations
 
@@ -236,6 +236,6 @@ async def test_store_of_the_published_contract_ignores_idempotency_keys():
         assert [found async for found in store.client.search(keys=["uid-1"])] == []
         await store.client.update([pet("Tron", id=first[0], idempotency_key="uid-2")])
         assert [found.name for found in await store.pets()] == ["Tron", "Thor"]
-        # It leaves out the filter that it does not know, as any proto3 server would.
+        # The server ignores an unknown filter, as any proto3 server would.
         request = pb.SearchPetsReq(idempotency_keys=["uid-1"])
         assert len([found async for found in store.stub.SearchPets(request)]) == 2

@@ -119,7 +119,7 @@ async def test_health_service_reports_serving_until_the_server_stops():
                 assert answer.status == SERVING
             watch = health.Watch(health_pb2.HealthCheckRequest())
             assert (await watch.read()).status == SERVING
-            # Read from now on: the end of the stream may overtake what nobody reads.
+            # Read from now on: the stream's end may overtake unread changes.
             change = asyncio.create_task(watch.read())
         assert (await change).status == NOT_SERVING
 

@@ -34,7 +34,7 @@ LONG = "x" * 1024
 
 
 async def found(storage: Storage, query: Query | None = None) -> list[str]:
-    """The names."""
+    """Return the names of the pets that the query finds."""
     return [one.name async for page in storage.search(query or Query()) for one in page]
 
 
@@ -91,7 +91,7 @@ async def fill(path: Path, count: int = 3000) -> None:
 
 
 def refused(path: Path, match: str) -> None:
-    """It is refused with that text, and left as it was."""
+    """Assert that the database is refused with that text, and stays unchanged."""
     before = path.read_bytes()
     with pytest.raises(DataUnusable, match=match):
         open_database(path)
@@ -219,7 +219,7 @@ async def test_write_to_a_full_disk_is_refused_as_such_and_keeps_nothing(tmp_pat
         storage._database.writer.execute("PRAGMA max_page_count=1000000")
         await storage.write(Add([pet("after")]))
         assert await found(storage) == ["before", "after"]
-        # As many as the limit allows beside these two: the refused ones do not count.
+        # The limit's number of pets without these two: refused pets do not count.
         await storage.write(Add([pet(str(number)) for number in range(200)]))
 
 
@@ -228,7 +228,7 @@ MANY = 50_000
 
 @pytest.fixture
 def many(tmp_path: Path) -> Path:
-    """A file with many dogs, and a cat behind them."""
+    """Create a file with many dogs, and a cat behind them."""
     path = tmp_path / "many.db"
     database = open_database(path)
     kinds = [*["dog"] * MANY, "cat"]

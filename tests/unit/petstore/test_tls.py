@@ -1,4 +1,4 @@
-"""Over TLS: who is let in, who is trusted, and certificates that are renewed or wrong."""
+"""TLS of the store: client authentication, trust, and renewed or invalid certificates."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def serving(files: TlsFiles) -> AsyncIterator[str]:
 
 
 async def ask(address: str, files: TlsFiles, server_name: str | None = None) -> None:
-    """One call of a new client. Raises PetStoreError."""
+    """Make one call with a new client; raise PetStoreError when it fails."""
     tls = await asyncio.to_thread(Tls.of_client, files)
     async with PetStoreClient(address, timeout=20, tls=tls, server_name=server_name) as client:
         assert await client.add([pet()])
@@ -122,7 +122,7 @@ async def test_renewed_certificates_are_used_and_wrong_ones_are_not(
             assert len(client._channels) == 2
 
             def spoil_both() -> None:
-                """As a half-written renewal is, and one with a key of which gRPC's clients know nothing."""
+                """Break both keys: a half-written renewal, and a key that gRPC's clients do not support."""
                 world.server.key.write_bytes(private_pem(ec.generate_private_key(ec.SECP256K1())))
                 world.client.key.write_bytes(b"")
 

@@ -27,7 +27,7 @@ from tests.support.markdown import Page
 from tests.support.settings import load_declared, load_settings, parse_flags
 from tests.unit.cli.conftest import operator
 
-# What a bundle may hold, besides the definitions and the one ClusterServiceVersion.
+# Kinds that a bundle may contain besides the definitions and the one ClusterServiceVersion.
 SUPPORTED = {
     *("ClusterRole", "ClusterRoleBinding", "ConfigMap", "Role", "RoleBinding", "Secret", "Service"),
     *("PodDisruptionBudget", "PriorityClass", "PrometheusRule", "ServiceMonitor"),
@@ -128,7 +128,7 @@ def test_service_version_has_an_example_of_every_owned_kind(csv: Manifest):
     examples: list[dict[str, Any]] = json.loads(csv["metadata"]["annotations"]["alm-examples"])
     kinds = {each["kind"] for each in csv["spec"]["customresourcedefinitions"]["owned"]}
     assert {each["kind"] for each in examples} == kinds
-    # What a sample needs besides, such as a Secret, is no example of ours.
+    # Further objects of a sample, such as a Secret, are no examples of our kinds.
     assert examples == [each for each in manifests("samples") if each["kind"] in kinds]
 
 
@@ -174,7 +174,7 @@ def test_conversion_is_defined_for_the_definitions_that_ask_for_it(folder: Path,
     for each in converted.values():
         service = each["spec"]["conversion"]["webhook"]["clientConfig"]["service"]
         assert service["path"] == conversion["webhookPath"]
-        # Where OLM will say it is, and nobody is before.
+        # OLM fills in the Service's address later.
         assert service["name"] == f"{MANAGER}-service"
 
 
@@ -193,7 +193,7 @@ def test_permissions_are_those_that_the_bindings_give(csv: Manifest):
         (granted,) = install[field]
         assert granted["serviceAccountName"] == account
         bindings = [each for each in manifests() if each["kind"] == kind]
-        # What looks after the certificate is OLM.
+        # OLM manages the certificate.
         theirs = "operator-manager-webhook-"
         bindings = [each for each in bindings if not each["metadata"]["name"].startswith(theirs)]
         wanted = [

@@ -167,7 +167,7 @@ def test_the_namespace_that_webhooks_for_others_leave_out_is_that_of_the_release
 
 
 def services_called(made: Objects) -> Iterator[Manifest]:
-    """What admission and conversion ask."""
+    """Yield the Services that admission and conversion call."""
     for each in made.values():
         if "webhooks" in each:
             yield from (webhook["clientConfig"]["service"] for webhook in each["webhooks"])

@@ -21,7 +21,7 @@ DIGEST = "sha256:" + "0" * 64
 
 @pytest.fixture(scope="module", autouse=True)
 def built_once() -> Iterator[None]:
-    """A folder of config/ stays as it is, and kubectl takes longer than all that is shown of its output."""
+    """Cache the output of kubectl, because the folders of config/ do not change and kubectl is slow."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kustomize, "_run", functools.cache(kustomize._run))
         yield
@@ -34,7 +34,7 @@ def kubectl() -> None:
 
 @pytest.fixture
 def printed(kubectl: None, capsys: pytest.CaptureFixture[str]) -> Printed:
-    """What `manifests` prints with some flags."""
+    """Return a function that returns the output of `manifests` with some flags."""
 
     def call(*flags: str) -> list[dict[str, Any]]:
         assert main(["manifests", *flags]) == 0

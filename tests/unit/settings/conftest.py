@@ -20,7 +20,7 @@ def no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def write_file(tmp_path: Path) -> WriteFile:
-    """Writes a settings file and answers its path."""
+    """Return a function that writes a settings file and returns its path."""
 
     def write(text: str) -> str:
         path = tmp_path / "settings.yaml"

@@ -1,4 +1,4 @@
-"""Who is to hold which range: fair, complete, and with as few moves as there can be."""
+"""Assignment of shards to replicas: fair, complete, and with as few moves as possible."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def moved(before: dict[int, str], after: dict[int, str]) -> set[int]:
 
 @st.composite
 def scenes(draw: st.DrawFn) -> tuple[int, set[str], dict[int, str]]:
-    """A number of ranges, who is there, and who holds what, others among them."""
+    """Draw a number of shards, the present replicas, and the holders, absent ones among them."""
     count, members = draw(COUNTS), draw(MEMBERS)
     anybody = st.sampled_from([*sorted(members), "gone", "gone too"])
     return count, members, draw(st.dictionaries(st.integers(0, count - 1), anybody))

@@ -63,7 +63,7 @@ RANGES = 4
 
 
 def uid_in(number: int, but: str = "") -> str:
-    """Return a UID of that range, one among four."""
+    """Return a UID of that shard, one among four."""
     return next(
         uid
         for uid in (f"{count}-is-the-uid-of-{but}" for count in range(1000))
@@ -84,7 +84,7 @@ def listed(version: int, *pods: dict[str, Any]) -> Reply:
 
 
 class TestRanges:
-    """Informers of some ranges, with a server that sends objects of others, too."""
+    """Informers of some shards, with a server that sends objects of other shards, too."""
 
     @pytest.fixture
     async def restricted(self, make: Make) -> Informer:
@@ -92,7 +92,7 @@ class TestRanges:
 
     @pytest.fixture
     def server(self, wire: ScriptedWire) -> PodServer:
-        """Make a server that heeds no shardSelector, and has an object of each range."""
+        """Make a server that ignores shardSelector, and has an object of each shard."""
         server, self.stream = PodServer(wire), Stream()
         for number in range(RANGES):
             self.stream.event("ADDED", in_range(number, number + 1))
@@ -251,7 +251,7 @@ LABEL = "m/shard"
 
 
 def child(name: str, version: int, *, label: str | None = None, **owner: Any) -> dict[str, Any]:
-    """A Pod with that label; its controller, if there is an `owner`, is a Foo but for what is given."""
+    """Return a Pod with that label; with an `owner`, its controller is a Foo with these fields."""
     controller = {"apiVersion": "example.com/v1", "kind": "Foo", "name": "foo", "controller": True, **owner}
     labels = {} if label is None else {LABEL: label}
     return pod(name, version, ownerReferences=[controller] if owner else [], labels=labels)
@@ -262,7 +262,7 @@ def label_in(number: int) -> str:
 
 
 class TestChildren:
-    """Informers of the children of some ranges, by their label, or else by their owner."""
+    """Informers of the children of some shards, by their label, or else by their owner."""
 
     @pytest.fixture
     async def division(self) -> ByOwner:

@@ -1,4 +1,4 @@
-"""Replicas that share ranges: each range is one's at a time, all are somebody's, and few of them move."""
+"""Replicas that share shards: each shard has one owner at a time, and few shards move."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ async def test_a_claim_that_was_lost_is_made_again_however_much_there_is_to_hear
 async def test_a_range_that_nobody_renews_is_taken_though_who_had_it_is_there(program: Program):
     labels = {f"{NAME}/lease": "range"}
     for number in range(4):
-        # As b has left them: it gave them up, and the server was not there to be told.
+        # The state that b has left: it gave the Leases up while the server was unreachable.
         name = f"{NAME}-{number}" if number else NAME
         notes = {f"{NAME}/shards": f"{COUNT}"}
         program.server.put(NAMESPACE, name, {"holderIdentity": "b"}, labels=labels, annotations=notes)
@@ -408,7 +408,7 @@ async def test_watchdog_is_not_put_off_by_another_renewal_when_a_lease_is_lost(p
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_range_never_has_two_owners_and_finally_one_under_random_faults(program: Program, seed: int):
-    """Two owners at a time are found by `Replica.begin`."""
+    """Rely on `Replica.begin` to find two owners at a time."""
     rng = random.Random(seed)
     for number in range(12):
         await asyncio.sleep(rng.uniform(0, 20))

@@ -1,4 +1,4 @@
-"""Which range an object is in: by the hash that the API server uses."""
+"""Shard of an object, by the hash that the API server uses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COUNTS = [2**power for power in range(9)]
 
 @pytest.mark.parametrize(
     ("text", "hashed"),
-    # Of the authors of the hash.
+    # Values by the authors of the hash.
     [("", 0xCBF29CE484222325), ("a", 0xAF63DC4C8601EC8C), ("foobar", 0x85944171F73967E8)],
 )
 def test_the_hash_is_fnv_1a(text: str, hashed: int):

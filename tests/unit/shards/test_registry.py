@@ -1,4 +1,4 @@
-"""Which replicas there are: as each of them sees it, by Leases."""
+"""Registry of replicas: each replica finds the others by their Leases."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EVERYTHING = f"{PREFIX}*"
 
 
 class Replica:
-    """One of a program, on a wire of its own."""
+    """One replica of a program, on its own wire."""
 
     def __init__(self, server: LeaseServer, identity: str, *, cleans: bool = False) -> None:
         self.server = server
@@ -84,7 +84,7 @@ class Replica:
 
 
 class Program:
-    """Replicas on one server."""
+    """Program with several replicas on one server."""
 
     def __init__(self, server: LeaseServer) -> None:
         self.server = server
@@ -174,7 +174,7 @@ async def test_registry_keeps_expired_leases_when_it_does_not_clean_up(program: 
 
 
 async def test_a_lease_that_somebody_has_nested_without_end_hides_none(program: Program):
-    """They are many megabytes, longer than what is cut at once, and no watch tells of those from before."""
+    """Check Leases of many megabytes, beyond the limit of one cut, and without watch events."""
     (a,) = await program.start("a")
     b = Replica(program.server, "b")
     program.replicas.append(b)

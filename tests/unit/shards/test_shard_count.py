@@ -39,7 +39,7 @@ async def test_sharing_begins_after_a_leader_was_killed(program: Program):
 
 
 async def led_after(program: Program, **how: float) -> tuple[Leader, Replica]:
-    """Somebody who is to lead, and has the Lease, and a replica that still has ranges."""
+    """Start a leader that has the Lease, while a replica still holds shards."""
     await program.start("a", "b", **how)
     first = next(each for each in program.sharing if 0 in each.permitted)
     other = next(each for each in program.sharing if each is not first)
@@ -123,7 +123,7 @@ async def test_a_lease_that_has_no_label_is_taken_all_the_same(program: Program)
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_replicas_never_divide_the_work_in_two_ways_under_random_restarts(program: Program, seed: int):
-    """Two at a time are found when either begins."""
+    """Rely on the begin of either mode to find both at a time."""
     rng = random.Random(seed)
     for number in range(15):
         await asyncio.sleep(rng.choice((0.1, 1.0, 5.0, 20.0)) * rng.random())

@@ -119,7 +119,7 @@ def test_forked_program_behaves_as_one_started_from_its_file(
 def test_blocks_of_ports_do_not_overlap():
     sizes = [1 + number % 7 for number in range(140)]
     blocks = [PortBlock(size) for size in sizes]
-    # Nobody listens on them yet: it must not be chance that keeps them apart.
+    # No socket listens on them yet, so only the reservation keeps them apart.
     ports = [block[index] for block, size in zip(blocks, sizes, strict=True) for index in range(size)]
     for block in blocks:
         block.close()

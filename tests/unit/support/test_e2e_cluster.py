@@ -1,4 +1,4 @@
-"""On which clusters `make e2e` runs, and what it says of others."""
+"""Clusters on which `make e2e` runs, and its message for all others."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def test_fault_proxy_closes_a_connection_without_a_hello_when_it_ends(tmp_path: 
         eventually(lambda: bool(proxy.open_transports()), every=0.01)
     with silent:
         assert proxy.open_transports() == []
-        # What is left open is warned of when it is collected.
+        # The collector warns of open transports.
         gc.collect()
 
 

@@ -1,4 +1,4 @@
-"""What a test leaves behind fails that test, and no other."""
+"""Leaks of a test: they fail that test, and no other."""
 
 from __future__ import annotations
 

@@ -89,13 +89,13 @@ def test_fails_by_itself():
 """
 LIMIT = "planted/code.py (module) constant 0: 3 -> 4"
 BELOW = "planted/code.py is_below comparison 0: < -> <="
-# What nobody could tell apart.
+# Mutant that no test can distinguish from the original.
 EQUIVALENT = "planted/code.py total comparison 0: is not -> is"
 
 
 @pytest.fixture
 def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small project, which is the working directory."""
+    """Create a small project, which becomes the working directory."""
     (tmp_path / "planted").mkdir()
     (tmp_path / "planted/__init__.py").touch()
     (tmp_path / "planted/code.py").write_text(CODE)
@@ -106,7 +106,7 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*options: str) -> dict[str, Any]:
-    """Returns what became of each mutant."""
+    """Run the mutants; return the result of each."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.mutants", "--code=planted", "--out=out.json", *options],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -154,7 +154,7 @@ def test_mutant_survives_until_a_test_tells_it_apart(planted: Path):
     assert outcomes["planted/code.py Large.fill statement 0: super().fill(things=things) -> pass"] == "killed"
     assert outcomes["planted/code.py (module) constant 1: 1 -> 2"] == "killed"
     assert (planted / "planted/code.py").read_text() == CODE
-    # What fails without any fault kills none.
+    # A test that fails without a fault kills no mutant.
     (planted / "test_strong.py").write_text(STRONG)
     assert run("--again=out.json", "--tests=test_strong.py") == {
         LIMIT: "killed",

@@ -1,4 +1,4 @@
-"""The judge of who wrote when: it finds what it is there for, and nothing else."""
+"""Ownership check of audit logs: it finds its faults, and no others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.ownership import Ownership
 
 COUNT = 2
 LEASE_SECONDS = 10
-# One object in each range.
+# One object in each shard.
 FIRST, SECOND = (
     next(uid for uid in map("{}-uid".format, range(100)) if uid in Ranges.of(COUNT, {number}))
     for number in range(COUNT)
@@ -26,11 +26,11 @@ class Log:
         self.version = 100
 
     def wait(self, seconds: float) -> None:
-        """Nothing is written meanwhile."""
+        """Advance the time without a write."""
         self.now += seconds
 
     def renews(self, who: str, number: int = 0) -> None:
-        """Claim the Lease of a range, or renew it."""
+        """Claim the Lease of a shard, or renew it."""
         self._lease(who, number, {"holderIdentity": f"host_{who}", "leaseDurationSeconds": LEASE_SECONDS})
 
     def gives_back(self, who: str, number: int = 0) -> None:
@@ -50,7 +50,7 @@ class Log:
         self._event(who, {"resource": "deployments", "name": owner}, {"metadata": metadata})
 
     def ownership(self) -> Ownership:
-        """As a log has them: in the order in which they were answered."""
+        """Return the ownership from the events in the log's order: by the time of the answers."""
         return Ownership.of(reversed(self.events), lease="program", count=COUNT)
 
     def _lease(self, who: str, number: int, spec: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What a run of many tests tells while it goes on."""
+"""Progress report of a run of many tests."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ FAILURE = AssertionError("it never answers")
 
 @pytest.fixture(autouse=True)
 def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of answers: those of BEFORE."""
+    """Create a folder with the answers of BEFORE."""
     folder = tmp_path / "answers"
     monkeypatch.setattr("tests.recordings.ANSWERS", folder)
     for name in ("some/first", "some/second"):
@@ -85,7 +85,7 @@ def test_a_part_of_another_version_is_refused(
 
 
 def program(path: Path, *lines: str) -> None:
-    """A shell script in the place of a program."""
+    """Write a shell script in place of a program."""
     path.parent.mkdir(exist_ok=True)
     path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
     path.chmod(0o755)

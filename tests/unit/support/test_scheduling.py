@@ -1,4 +1,4 @@
-"""Which unit of tests a worker is given next."""
+"""Order in which workers get units of tests."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_unit_is_a_file_on_one_kind_of_control_plane(nodeid: str, unit: str):
 
 
 def given(seconds: dict[str, float], *workers: str) -> list[str]:
-    """The units in the order in which these workers take them, who ask one after the other."""
+    """Return the units in the order in which these workers take them, one worker after the other."""
     plan, left = Plan(seconds), dict.fromkeys(seconds)
     taken = []
     for worker in workers:

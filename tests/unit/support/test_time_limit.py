@@ -1,4 +1,4 @@
-"""A test that hangs fails, with the stacks of its threads and tasks."""
+"""Time limit of a test: a hanging test fails with the stacks of its threads and tasks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_goes_on():
     pass
 """
 
-# As a loop does that is closed in C, no signal is handled.
+# No signal handler runs, as while C code closes a loop.
 UNREACHABLE = """
 import signal, time
 

@@ -50,7 +50,7 @@ def run_of(
     error: str = "",
     gone: bool = False,
 ) -> ReconcileRecord:
-    """A run that has ended, recognised by its id."""
+    """Return a finished reconcile record with a unique id."""
     run = ReconcileRecord(controller, *key, f"{next(_numbers):016x}", at, 0.0, 0, 0, triggers, len(triggers))
     run.outcome, run.error, run.gone = "success", error, gone
     return run

@@ -1,4 +1,4 @@
-"""What is made of reconciles for whoever collects spans."""
+"""Spans of reconciles, as a collector gets them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Traced:
         return list(self._exporter.get_finished_spans())
 
     def roots(self) -> list[ReadableSpan]:
-        """The reconciles, in the order of their ends."""
+        """Return the spans of reconciles, in the order of their ends."""
         return [span for span in self.spans() if span.name == "reconcile greeting"]
 
     def children(self, root: ReadableSpan) -> dict[str, ReadableSpan]:
@@ -61,7 +61,7 @@ class Traced:
 
 @asynccontextmanager
 async def traced(do: Do, monkeypatch: pytest.MonkeyPatch, **members: Any) -> AsyncIterator[Traced]:
-    """An operator with this reconcile, and a Greeting."""
+    """Run an operator with this reconcile, and create a Greeting."""
 
     class Doing(Operator[Greeting]):
         name = "greeting"
@@ -85,12 +85,12 @@ def config(name: str = "one") -> ConfigMap:
 
 
 async def settled(world: Traced, count: int) -> None:
-    """Wait for so many reconciles."""
+    """Wait for `count` reconciles."""
     await until(lambda: len(world.roots()) >= count)
 
 
 async def until(holds: Callable[[], object]) -> None:
-    """Wait for something of which nobody tells."""
+    """Poll until a condition without a notification holds."""
     for _ in range(600):
         if holds():
             return
@@ -137,7 +137,7 @@ async def test_reconcile_trace_contains_queue_wait_and_requests(monkeypatch: pyt
     parent = f"00-{first.context.trace_id:032x}-{post.context.span_id:016x}-01"
     assert [headers["traceparent"] == parent for headers in sent] == [True, False]
     assert first.status.status_code is StatusCode.UNSET
-    # What it wrote asked for the second, which found nothing to write.
+    # Its write triggered the second reconcile, which had nothing to write.
     links = {each.context.span_id for each in second.links}
     assert links & {post.context.span_id, children["patch greetings/status"].context.span_id}
     assert [each.name for each in second.events].count("write spared") >= 1
@@ -373,7 +373,7 @@ async def test_tracing_raises_cannot_trace_for_unsupported_environment(
 
 
 async def test_tracing_logs_repeated_sdk_warnings_once_and_then_with_a_count():
-    """Of a collector that is not there it tells four times for each batch, from a thread of its own."""
+    """Emit the SDK's warnings from another thread, four for each batch, as without a collector."""
     sdk = logging.getLogger("opentelemetry.exporter.anything")
 
     def fails() -> None:
@@ -417,7 +417,7 @@ def test_manager_imports_no_opentelemetry_modules_by_default():
 
 @pytest.mark.parametrize("encoding", ["gzip", "identity"])
 def test_exporter_reads_little_of_an_endless_collector_answer(encoding: str):
-    """It is a bomb here, or has no end."""
+    """Serve a compression bomb, or an answer without end."""
     sent = 0
 
     class Collector(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""Who does not end by himself is ended: in threads and in real time, because that is what it is made of."""
+"""Watchdog for processes that do not end by themselves: tests with its threads and in real time."""
 
 from __future__ import annotations
 

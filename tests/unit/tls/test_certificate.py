@@ -1,4 +1,4 @@
-"""Certificates and keys in texts that somebody else has written."""
+"""Certificates and keys in foreign PEM files."""
 
 from __future__ import annotations
 

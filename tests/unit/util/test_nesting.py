@@ -50,13 +50,13 @@ def nested(levels: int) -> bytes:
 
 
 def pod(levels: int) -> bytes:
-    """A Pod of so many levels, in a field that the model does not have."""
+    """Return a Pod of `levels` levels, in a field that the model does not have."""
     metadata = b'"metadata":{"name":"a","namespace":"ns","uid":"u","resourceVersion":"1"}'
     return b'{"apiVersion":"v1","kind":"Pod",%b,"x":%b}' % (metadata, nested(levels - 1))
 
 
 def levels_of(value: Any) -> int:
-    """How deeply it is nested."""
+    """Return how deeply it is nested."""
     levels, level = 0, [value]
     while level := [each for each in level if isinstance(each, dict | list)]:
         levels += 1

@@ -1,4 +1,4 @@
-"""Reviews as the API server sends them, and what it is told."""
+"""Reviews as the API server sends them, and their answers."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def conversion_review(version: str, *objects: Any) -> bytes:
 
 
 def response(answer: bytes) -> Any:
-    """What the answer to either review says."""
+    """Return the response in the answer to either review."""
     review = orjson.loads(answer)
     assert review.keys() == {"apiVersion", "kind", "response"}
     assert review["response"]["uid"] == "review-1"
@@ -105,6 +105,6 @@ def response(answer: bytes) -> Any:
 
 
 def patch_of(said: Any) -> Any:
-    """The operations in what a mutating webhook said."""
+    """Return the operations in a mutating webhook's response."""
     assert said["patchType"] == "JSONPatch"
     return orjson.loads(base64.b64decode(said["patch"]))

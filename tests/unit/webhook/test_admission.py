@@ -1,4 +1,4 @@
-"""Admission reviews: what the functions get to see, and what the API server is told."""
+"""Admission reviews: the arguments of webhook functions, and the answers for the API server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.unit.webhook.reviews import OldThing, Thing, admission_review, patch_
 
 
 class Functions:
-    """An operator's functions that note what they are given and do as they are told."""
+    """Functions of an operator that record their arguments and behave as configured."""
 
     def __init__(self) -> None:
         self.given: list[tuple[Any, ...]] = []

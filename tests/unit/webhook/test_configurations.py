@@ -1,4 +1,4 @@
-"""What an API server is told, so that it asks."""
+"""Webhook configurations for the API server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def validate(memcached: Memcached, request: AdmissionRequest) -> None:
 
 
 def webhooks_of(admission: Admission[Any]) -> tuple[JsonObject, JsonObject]:
-    """What the API server is told of the one that sets defaults, and of the one that validates."""
+    """Return the configurations of the mutating and of the validating webhook."""
     mutating, validating = webhook_configurations(
         Webhooks([admission]), by_service("here", "svc"), PROGRAM, prefix="my-"
     )

@@ -1,4 +1,4 @@
-"""What a review costs who answers it, whoever has sent it: in time of the loop, and in what is refused."""
+"""Cost of a review for the webhook server: time of the event loop, and refusals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Reviews = Mapping[str, tuple[str, bytes]]
 
 @pytest.fixture(scope="module")
 def reviews() -> Reviews:
-    """A quarter of a gigabyte, so not what every worker makes when it collects tests."""
+    """Return the hostile reviews; a fixture, because a quarter of a gigabyte is too much at collection."""
     return hostile_reviews()
 
 
@@ -66,7 +66,7 @@ async def test_endpoint_never_blocks_the_loop_for_long(name: str, reviews: Revie
     if first.longest < LONGEST / 3 * shortest_unit():
         return  # nearly all end here: to measure the unit around each takes longer than the review
     longest = []
-    for _ in range(3):  # what else the machine does is not the review's fault
+    for _ in range(3):  # a pause by another process must not count
         timed = Timed(_endpoint(path).answer(body))
         with Effort() as spent:
             await timed
@@ -181,7 +181,7 @@ async def test_admitted_object_can_always_be_converted_changed_and_deleted(place
     assert answer["result"] == {"status": "Success"}
     assert answer["convertedObjects"][1]["metadata"]["managedFields"] == BOOKED
 
-    # Whoever has to remove a finalizer can, and nobody can add.
+    # A client may remove a finalizer during deletion, but not add one.
     assert await admits(changed(deleted, metadata={"finalizers": deletion["finalizers"][:-1]}), deleted)
     fuller = held(filled(place, count + 200))
     assert not await admits(fuller, fullest)

@@ -1,4 +1,4 @@
-"""What comes over the wire, sound or not, gets a clear answer and leaves nothing behind."""
+"""Valid and invalid requests to the webhook server: each gets a clear answer, and none leaks resources."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Site:
             return answer.status, orjson.loads(text) if answer.content_type == "application/json" else text
 
     async def asked_by(self, context: ssl.SSLContext, body: bytes, *, path: str = MUTATE) -> int | None:
-        """The status that a client with this context gets on a new connection; None: no connection."""
+        """Send a request on a new connection; return the status, or None without a connection."""
         connector = aiohttp.TCPConnector(ssl=context)
         async with aiohttp.ClientSession(connector=connector) as session:
             try:
@@ -141,7 +141,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def showing(folder: Path, pair: tuple[bytes, bytes]) -> ssl.SSLContext:
-    """A client that shows this certificate, and its key."""
+    """Return the TLS context of a client with this certificate and key."""
     (folder / "client.pem").write_bytes(b"\n".join(pair))
     context = trusting()
     context.load_cert_chain(folder / "client.pem")
@@ -149,7 +149,7 @@ def showing(folder: Path, pair: tuple[bytes, bytes]) -> ssl.SSLContext:
 
 
 class Clients:
-    """Two authorities, of which a file has one, and clients with certificates of either."""
+    """Clients with certificates from two authorities; the server's file has only the first one."""
 
     def __init__(self, folder: Path) -> None:
         self.authority, self.other = Authority("the API server's"), Authority("another")
@@ -189,7 +189,7 @@ async def test_server_answers_only_clients_with_a_certificate_of_the_authority(
 
 
 class Kept:
-    """A connection of a client that asks again and again, and takes up its TLS session on others."""
+    """Connection of a client that sends many requests, and resumes its TLS session on further connections."""
 
     def __init__(self, address: BindAddress, context: ssl.SSLContext, earlier: Kept | None = None) -> None:
         connected = socket.create_connection((address.host, address.port))
@@ -197,7 +197,7 @@ class Kept:
         self.is_resumed = self.socket.session_reused
 
     async def ask(self) -> tuple[int, bool] | None:
-        """The status, and whether no more is answered; None without an answer."""
+        """Return the status, and whether the connection is closed; None without an answer."""
         return await asyncio.to_thread(self._ask, REVIEW)
 
     def close(self) -> None:
@@ -490,7 +490,7 @@ def head(length: int, path: str = MUTATE) -> bytes:
 
 
 def much(size: int) -> bytes:
-    """A review, of ten objects, whose answer is as long as the review."""
+    """Return a review of ten objects whose answer is as long as the review."""
     return conversion_review("v1", *[thing(spec={"text": "x" * (size // 10)})] * 10)
 
 

@@ -1,4 +1,4 @@
-"""What a user reads when a request is refused: the same words as the API server's own."""
+"""Messages of refused requests: the same words as the API server's own."""
 
 from __future__ import annotations
 

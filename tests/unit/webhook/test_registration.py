@@ -1,4 +1,4 @@
-"""What an operator can register, and what it is told when that does not fit."""
+"""Registration of webhooks by an operator, and errors of invalid ones."""
 
 from __future__ import annotations
 

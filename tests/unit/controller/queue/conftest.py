@@ -13,7 +13,7 @@ MakeQueue = Callable[[], WorkQueue[str]]
 
 @pytest.fixture
 def make_queue(metrics: Metrics, rng: random.Random) -> MakeQueue:
-    """A queue belongs to a running loop, so each test makes its own."""
+    """Return a function that makes a queue, because a queue belongs to a running loop."""
 
     def make() -> WorkQueue[str]:
         return WorkQueue("test", metrics=metrics, backoff=KeyBackoff(jitter=0, rng=rng), ageing=10.0)

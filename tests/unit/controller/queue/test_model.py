@@ -31,7 +31,7 @@ ANY_DELAY = st.integers(1, 40).map(lambda quarters: quarters / 4)
 
 @dataclass
 class Wish:
-    """That a key be worked on."""
+    """Request for work on a key."""
 
     priority: Priority
     due: float
@@ -45,7 +45,7 @@ class Wish:
 
 @dataclass
 class Model:
-    """What each key is owed: a run that begins after the wish was made."""
+    """Model of the queue: each request leads to a run that begins after the request."""
 
     wishes: dict[str, Wish] = field(default_factory=dict)
     in_progress: set[str] = field(default_factory=set)

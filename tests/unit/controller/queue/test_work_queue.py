@@ -1,4 +1,4 @@
-"""What the model of the queue does not say: mistakes, back-offs, what is taken back, metrics."""
+"""Properties of the queue outside of its model: misuse, back-off, withdrawn requests, metrics."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_queue_numbers_count_every_key_in_one_place(make_queue: MakeQueue)
 
 
 async def at_work(make_queue: MakeQueue) -> WorkQueue[str]:
-    """A queue whose only key is being worked on."""
+    """Return a queue whose only key is in progress."""
     queue = make_queue()
     queue.add("a")
     await queue.get()

@@ -14,7 +14,7 @@ MakeQueue = Callable[[], WorkQueue[Request]]
 
 @pytest.fixture
 def make_queue(metrics: Metrics, rng: random.Random) -> MakeQueue:
-    """A queue belongs to a running loop, so each test makes its own."""
+    """Return a function that makes a queue, because a queue belongs to a running loop."""
 
     def make() -> WorkQueue[Request]:
         return WorkQueue("test", metrics=metrics, backoff=KeyBackoff(rng=rng))

@@ -248,7 +248,7 @@ async def test_kind_source_merges_changes_while_its_handler_fails(pods: Watched,
         handler.asked.clear()
         pods.put("a", labels={"step": "2"})
         handler.bad.clear()
-        # No label differs, but nobody has heard yet of those that did.
+        # No label differs, but the earlier change of a label has had no event yet.
         pods.put("a", labels={"step": "2"}, annotations={"x": "y"})
         assert await drain(queue) != []
         event = handler.asked[-1]

@@ -1,4 +1,4 @@
-"""What a Memcached's servers are, and what its status tells of them."""
+"""Servers of a Memcached, and their description in its status."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Pods:
         )
 
     def condition(self, kind: str) -> tuple[str, str, str]:
-        """The status, reason and message of a condition of the Memcached."""
+        """Return the status, reason and message of the Memcached's condition."""
         conditions = self._memcacheds.status("m")["conditions"]
         found = next(each for each in conditions if each["type"] == kind)
         return found["status"], found["reason"], found.get("message", "")
@@ -134,7 +134,7 @@ class Pods:
 
 @asynccontextmanager
 async def pods_of(size: int) -> AsyncIterator[tuple[Seen, Pods]]:
-    """The pods of a Memcached called m."""
+    """Run the operator with a Memcached called m; yield its pods."""
     async with seen(MemcachedOperator) as memcacheds:
         await memcacheds.create("m", {"size": size})
         await asyncio.sleep(5)

@@ -20,14 +20,14 @@ async def grpc_stays() -> AsyncIterator[None]:
 
 @pytest.fixture(params=[False, True], ids=["knows keys", "knows no keys"])
 async def store(request: pytest.FixtureRequest) -> AsyncIterator[EmbeddedStore]:
-    """A store in memory of each kind."""
+    """Run a store in memory, once with and once without idempotency keys."""
     async with embedded_store(ignore_idempotency_keys=request.param) as running:
         yield running
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[ApiServer]:
-    """A control plane that serves Pets, and in which nothing happens by itself."""
+    """Run a control plane that serves Pets, without controllers."""
     async with DevCluster(port=None, controllers=False) as cluster:
         await define_pets(cluster)
         yield ApiServer(cluster)

@@ -29,7 +29,7 @@ UPDATE = request(Pet, "UPDATE")
 
 @pytest.fixture(autouse=True)
 async def noon() -> None:
-    """It is noon of the first of March 2026, in UTC."""
+    """Set the clock to noon of the first of March 2026, in UTC."""
     turn_to(NOON)
 
 
@@ -41,7 +41,7 @@ def turn_to(moment: datetime.datetime) -> None:
 def written(
     name: Any = "Thor", species: Any = "dog", birthday: Any = "2021-04-01", **metadata: Any
 ) -> dict[str, Any]:
-    """A Pet as it comes from the API server."""
+    """Return a Pet as the API server sends it."""
     return {
         "apiVersion": Pet.gvk.api_version,
         "kind": "Pet",
@@ -231,7 +231,7 @@ def test_an_operator_that_does_not_run_answers_without_the_values_of_its_setting
 
 
 def annotated(size: int, **fields: Any) -> Pet:
-    """A Pet with an owner, and annotations of that many bytes."""
+    """Return a Pet with an owner, and annotations of `size` bytes."""
     found = pet(annotations={"a": "x" * (size - 1)}, **fields)
     found.spec.owner = PetOwner(name="Ann")
     return found
@@ -264,6 +264,6 @@ async def test_judge_accepts_stored_annotations_without_room_but_no_loss_of_an_o
     await PETS.judge(full, annotated(262_144, **DELETED), UPDATE)
     with pytest.raises(Refused, match="annotations"):
         await PETS.judge(annotated(255_000), full, UPDATE)
-    # As a writer of v1alpha1 does, who was not shown the owner.
+    # A v1alpha1 client does so, because that version does not show the owner.
     with pytest.raises(Refused, match="annotations"):
         await PETS.judge(full, pet(annotations=full.metadata.annotations), UPDATE)

@@ -1,4 +1,4 @@
-"""What the check makes of the records that it reads."""
+"""Requests that the periodic check of the records makes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Scene:
         await StoreCheck(self.store.client, self.process.pets, ask_for, self.process.outlook).check()
 
     async def asked_for(self) -> list[str]:
-        """The names of the Pets that a check asks for."""
+        """Return the names of the Pets that a check requests."""
         sent: list[str] = []
         await self.check(lambda key: sent.append(key.name))
         return sorted(sent)

@@ -55,7 +55,7 @@ def note(**fields: Any) -> str:
 
 
 def same(one: JsonObject, other: JsonObject) -> bool:
-    """As JSON, which tells 1 from 1.0 and from true."""
+    """Compare as JSON, which distinguishes 1 from 1.0 and from true."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
@@ -136,7 +136,7 @@ def test_a_new_text_takes_the_place_of_the_one_noted_before():
     stored = to_beta(alpha(NOON))
     shown = to_alpha(stored)
     shown["spec"]["birthday"] = "2022-02-02T10:00:00Z"
-    # As a client does that writes the annotations of what it has read in the other version.
+    # A client may read in one version and write the annotations in the other one.
     shown["metadata"]["annotations"] = stored["metadata"]["annotations"]
     assert to_beta(shown) == beta("2022-02-02", {FROM_V1ALPHA1: note(birthday="2022-02-02T10:00:00Z")})
     shown["spec"]["birthday"] = "2021-04-01T00:00:00Z"
@@ -257,7 +257,7 @@ others = st.dictionaries(
 
 
 def noted(text: Any) -> bool:
-    """Whether it may be taken for a note."""
+    """Return whether it may be taken for a note."""
     try:
         fields = json.loads(text)
     except (TypeError, ValueError, RecursionError):

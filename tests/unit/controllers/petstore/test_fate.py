@@ -21,7 +21,7 @@ from tests.unit.controllers.petstore.world import ApiServer, Process
 THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
 TRON = {"name": "Tron", "species": "cat", "birthday": "2020-06-25"}
 
-# What users do while the operator is at work; each step is taken after some call of it, or when it is done.
+# Actions of users during a reconcile; each one follows some call of the operator, or its end.
 Step: TypeAlias = Callable[[ApiServer], object]
 
 
@@ -77,7 +77,7 @@ async def live(
             continue
         if not left:
             break
-    # The last word: what came while a reconcile was under way is looked at again, as the queue does it.
+    # Reconcile again after changes during a reconcile, as the queue does.
     while True:
         try:
             return await process.settle_all(list(server.pets))
@@ -119,8 +119,8 @@ async def test_pets_and_records_agree_after_one_failure_at_any_step(
 ):
     fate = await one_life(server, store, story, {}, patient=False)
     for step, what in enumerate(fate.passed):
-        # To die before a step leaves behind what it leaves to die after the one before, as does to die after
-        # what only reads; and of that, nobody can tell whether it was lost before.
+        # A death before a step leaves the same state as a death after the previous step, and as a death after
+        # a read. After a read, a lost answer looks the same as a lost request.
         blows = (
             ("lost before", "lost after", "died after") if what not in {"search", "get"} else ("lost after",)
         )

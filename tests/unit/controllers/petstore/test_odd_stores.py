@@ -22,7 +22,7 @@ THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
 
 # ruff: noqa: N802 -- the calls have the names of the wire contract
 class LaxStore(PetStoreServicer):
-    """Knows the published contract only, and keeps whatever it is told."""
+    """Store that knows only the published contract, and accepts any value."""
 
     def __init__(self) -> None:
         self.pets: dict[str, pb.Pet] = {"0": pb.Pet(id="0", name="Thor", type=pb.PTCanine)}

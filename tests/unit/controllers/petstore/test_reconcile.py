@@ -1,4 +1,4 @@
-"""What one reconcile does, step by step."""
+"""Steps of one reconcile."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ async def test_a_record_with_anothers_key_is_never_touched(keyed: Stage):
     key = keyed.create()
     await keyed.process.settle(key)
     assert keyed.pet(key).status.id != before
-    # Somebody writes its id into the status, and then deletes the Pet.
+    # Another client writes that record's id into the status, and then deletes the Pet.
     keyed.server.edit(key, status={"id": before})
     keyed.server.change(key, name="Thorbert")
     await keyed.process.settle(key)
@@ -228,7 +228,7 @@ async def test_a_record_without_a_key_gets_it_once_the_store_knows_keys(keyed: S
     key = keyed.create()
     await keyed.process.settle(key)
     (record,) = await keyed.store.pets()
-    # As it would be had the store been one that knew none.
+    # The same state as with a store that does not support keys.
     await keyed.store.client.delete([record.id])
     (identity,) = await keyed.store.client.add([pet()])
     keyed.server.edit(key, status={"id": identity})
@@ -240,7 +240,7 @@ async def test_a_record_without_a_key_gets_it_once_the_store_knows_keys(keyed: S
 
 
 async def test_a_pet_that_the_older_operator_added_takes_over_its_record(keyed: Stage):
-    """It left nothing but its finalizer, and its records have no keys."""
+    """Check a Pet with only a finalizer, whose record has no key."""
     await keyed.process.settle(keyed.create("first", name="Loki"))
     assert keyed.store.client.knows_keys
     (identity,) = await keyed.store.client.add([pet()])
@@ -282,7 +282,7 @@ async def test_a_deleted_pet_goes_after_its_record_and_leaves_others_finalizers(
     await stage.process.settle(key)
     assert await stage.store.pets() == []
     assert stage.pet(key).metadata.finalizers == ["example.com/theirs"]
-    # Who looks at what is left of it hears so.
+    # The status of the remaining object says that the record is removed.
     assert stage.pet(key).status.id is None
     assert stage.says(key, "Ready") == ("False", "Removed")
     assert stage.says(key, "StoreReachable") == ("True", "Answered")
@@ -430,7 +430,7 @@ async def test_reconcile_reports_an_unreachable_store_once_and_backs_off(stage: 
     assert stage.says(key, "Ready") == ("Unknown", "StoreUnreachable")
     assert stage.process.events.reasons == [("thor", "StoreUnreachable")]
 
-    # What was never done is not merely unknown.
+    # Ready is False, not Unknown, when a change has not reached the store.
     stage.server.change(key, name="Thorbert")
     stage.fate.script = {len(stage.fate.passed): "lost before"}
     await stage.process.reconcile(key)
@@ -455,7 +455,7 @@ async def test_reconcile_reports_an_unreachable_store_once_and_backs_off(stage: 
 async def test_a_store_that_is_down_is_not_asked(stage: Stage):
     key = stage.create()
     stage.process.outlook.down = True
-    # Nor is there a timer for each of thousands: `Outlook` asks for those that wait.
+    # Thousands of Pets do not need a timer each: `Outlook` requests those that wait.
     assert await stage.process.reconcile(key) is None
     assert stage.says(key, "StoreReachable") == ("False", "NoAnswer")
     assert stage.process.outlook.is_waiting(key)

@@ -51,9 +51,9 @@ async def test_leader_with_a_stale_cache_never_reverts_a_record(
 async def one_that_vanishes(
     server: ApiServer, store: EmbeddedStore, *, before: int, replaced: bool, blow: str, behind: bool
 ) -> bool:
-    """A new Pet goes just before that step of its first reconcile; somebody has taken its finalizer away.
+    """Delete a new Pet without its finalizer just before that step of its first reconcile.
 
-    Returns whether there was such a step.
+    Returns whether the reconcile has such a step.
     """
     fate = Fate()
     server.begin_anew()
@@ -116,7 +116,7 @@ async def test_a_new_pet_costs_no_further_look_and_one_that_is_added_again_costs
 async def test_a_kind_that_is_not_served_for_a_moment_is_no_pet_that_is_gone(
     server: ApiServer, store: EmbeddedStore
 ):
-    """Its definition is replaced; the status of what was just added is not known to be written."""
+    """Replace the definition before the added Pet's status is known to be written."""
     fate = Fate()
     process = Process(server, store.client, fate)
     server.create(KEY.name, THOR)
@@ -163,7 +163,7 @@ async def test_a_pet_whose_name_another_one_has_when_the_status_is_written_is_ta
     server: ApiServer,
     store: EmbeddedStore,
 ):
-    """Whatever the cache shows, and although the process may not live to see it catch up."""
+    """Check any state of the cache, because the process may die before the cache catches up."""
     fate = Fate()
     process = Process(server, store.client, fate)
     server.create(KEY.name, THOR)

@@ -84,7 +84,7 @@ class FatefulStore:
 
 
 class ApiServer:
-    """The Pets of a control plane, and what others do to them: at once, and whether or not it is valid."""
+    """Pets of a control plane, with foreign writes to them: at once, and without validation."""
 
     def __init__(self, cluster: DevCluster) -> None:
         self.cluster = cluster
@@ -102,7 +102,7 @@ class ApiServer:
         return Transport(wire, metrics=self.metrics, rng=random.Random(1), user_agent="test")
 
     def begin_anew(self) -> None:
-        """There are no Pets, and there never were; nor is there a process that would hear of others."""
+        """Remove all Pets and all feeds, so that the next process starts from nothing."""
         for feed in self.feeds:
             feed.hold_back()
         self.feeds.clear()
@@ -112,7 +112,7 @@ class ApiServer:
 
     @property
     def pets(self) -> dict[ObjectKey, dict[str, Any]]:
-        """What is stored now."""
+        """Return the stored Pets."""
         found = self.storage.select(GROUP, PLURAL)
         return {ObjectKey(each.key.namespace, each.key.name): each.decode() for each in found}
 
@@ -161,7 +161,7 @@ class ApiServer:
             self.edit(key, metadata={"deletionTimestamp": "2026-01-02T00:00:00Z"})
 
     def vanish(self, key: ObjectKey) -> None:
-        """Delete it, and have somebody take away what holds it."""
+        """Remove the Pet's finalizers, as another client may, and delete it."""
         self.edit(key, metadata={"finalizers": None})
         self.delete(key)
 
@@ -171,14 +171,14 @@ def _stored(key: ObjectKey) -> Key:
 
 
 async def define_pets(cluster: DevCluster) -> None:
-    """Have it serve Pets; nobody converts them."""
+    """Define Pets in the cluster, without a conversion webhook."""
     (definition,) = yaml_documents(DEFINITION.read_text())
     await cluster.client.create("customresourcedefinitions.apiextensions.k8s.io", "", definition)
     await asyncio.sleep(0)  # then they are served
 
 
 class Feed:
-    """What tells a cache of the Pets: of each change at once, unless it is held back."""
+    """Feed of Pet events to a cache: it delivers each change at once, unless a test holds it back."""
 
     def __init__(self, server: ApiServer, pets: Informer, at: int | None) -> None:
         self._storage = server.storage
@@ -247,7 +247,7 @@ class FatefulClient(Client):
 
 
 class Process:
-    """One life of the manager; with `at`, its cache shows what there was at that version."""
+    """One life of the manager; with `at`, its cache shows the state at that version."""
 
     def __init__(
         self, server: ApiServer, client: PetStoreClient, fate: Fate, *, at: int | None = None
@@ -288,7 +288,7 @@ class Process:
         raise AssertionError(f"{key} does not settle")
 
     async def settle_all(self, keys: list[ObjectKey]) -> None:
-        """All of them side by side; raises Died when the process does, and what was under way is lost."""
+        """Reconcile all keys concurrently; raise Died when the process dies, which cancels the rest."""
         if not keys:
             return
         tasks = [asyncio.ensure_future(self.settle(key)) for key in keys]

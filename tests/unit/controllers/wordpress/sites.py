@@ -13,14 +13,14 @@ NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 
 
 def site(**spec: Any) -> Wordpress:
-    """A site called blog."""
+    """Return a site called blog."""
     metadata = {"name": "blog", "namespace": "default", "uid": "u-1", "generation": 1}
     spec.setdefault("sqlrootpassword", "in-the-open")
     return Wordpress.model_validate({"metadata": metadata, "spec": spec})
 
 
 def deployment(name: str, *, ready: bool) -> Deployment:
-    """A Deployment of one replica."""
+    """Return a Deployment of one replica."""
     counts = {
         "observedGeneration": 1,
         "replicas": 1,

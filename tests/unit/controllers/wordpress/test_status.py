@@ -91,7 +91,7 @@ def test_obstacle_sets_progressing_and_degraded_by_whether_it_will_pass(
     sight.blocked = Blocked("Reason", "because", passing=passing, awaited=awaited)
     assert seen(sight)["Progressing"] == (progressing, "Reason")
     assert seen(sight)["Degraded"][0] is degraded
-    # What is up stays up.
+    # Ready parts stay ready.
     assert seen(sight)["Available"] == (True, "Ready")
     assert next_look(sight, RETRY) is None
     # And what is not there yet says why.

@@ -28,8 +28,8 @@ async def world() -> AsyncIterator[World]:
 
 
 async def test_volumes_that_were_to_stay_get_no_owner_that_is_going(world: World):
-    # `kubectl delete --cascade=orphan` takes the owner off what it leaves. A manager that has not heard of
-    # the deletion yet must not put it back: what has an owner goes with it.
+    # `kubectl delete --cascade=orphan` removes the owner references of the children. A manager with a stale
+    # cache must not restore them, because the garbage collector deletes children with an owner.
     await world.create(reclaimPolicy="Delete")
     await world.settle()
     process = world.process()
@@ -44,7 +44,7 @@ async def test_volumes_that_were_to_stay_get_no_owner_that_is_going(world: World
 
 
 def behind(world: World) -> Process:
-    """A manager whose cache shows the site as it is now, from now on."""
+    """Start a manager whose cache keeps showing the site's current state."""
     process = world.process()
     site = world.site()
     process.client.stale[site.key] = Wordpress.decode(orjson.dumps(site.to_wire()))
@@ -53,8 +53,7 @@ def behind(world: World) -> Process:
 
 @pytest.mark.parametrize("policy", ["Retain", "Delete"])
 async def test_a_site_that_is_gone_gets_no_volume_and_no_password(world: World, policy: str):
-    # A new leader may not have heard of the deletion. What a site retains has no owner, so nobody would
-    # ever remove it.
+    # A new leader's cache may miss the deletion. Retained children have no owner, so nothing deletes them.
     await world.create(reclaimPolicy=policy)
     process = behind(world)
     await world.api.delete(SITES, world.namespace, "site")
@@ -83,7 +82,7 @@ async def test_a_site_of_an_earlier_one_s_name_gets_its_own_volumes(world: World
 
 
 async def test_a_volume_does_not_grow_for_an_earlier_site_of_the_name(world: World):
-    # It cannot shrink.
+    # A volume cannot shrink.
     await world.create(storageSize="10Gi")
     await world.settle()
     await world.change(storageSize="20Gi")
@@ -191,7 +190,7 @@ async def test_orphaned_children_are_adopted_only_by_a_new_site_of_the_name(worl
     await world.api.delete(SITES, world.namespace, "site", propagation="Orphan")
     await take_owners_off(world)
     orphaned = world.children()
-    # To a manager that has not heard of the deletion, somebody took the owners off.
+    # For a manager with a stale cache, another client removed the owner references.
     process.client.stale[stale.key] = stale
     assert await process.reconcile(world.key) is None
     assert world.children() == orphaned != before
@@ -214,7 +213,7 @@ async def test_foreign_child_without_an_owner_is_left_unchanged(world: World, ki
     before: Any = world.api.peek(kind, world.namespace, name)
     await world.settle()
     assert world.conditions()["Degraded"] == ("True", "NameTaken")
-    # Who has a name of the frontend does not stand in the way of the database.
+    # A foreign object with a name of the frontend does not block the database.
     assert world.conditions()["DatabaseReady"] == ("True", "Ready")
     after: Any = world.api.peek(kind, world.namespace, name)
     assert (after["metadata"].get("ownerReferences"), after["spec"]) == (None, before["spec"])
@@ -236,7 +235,7 @@ async def test_names_that_are_taken_are_told_beside_a_secret_that_is_missing(wor
     assert (degraded.reason, degraded.message) == ("SecretNotFound", "; ".join(told))
     assert [message for _, kind, _, message in world.events.told if kind == "Warning"] == told
 
-    # One of them is what stands in the way, and is told once.
+    # One of them blocks the site, and gets one Event.
     given = {"metadata": {"name": "nosuch"}, "data": {"root": "eA=="}}
     await world.api.create("secrets", world.namespace, given)
     await world.settle()
@@ -286,7 +285,7 @@ async def test_a_site_starts_once_its_secret_is_right_and_is_none_the_worse_for_
     await world.api.patch("secrets", world.namespace, "given", {"data": base64_of(root="from-a-file")})
     await live(world, process)
     assert world.conditions()["Available"] == ("True", "Ready")
-    # The database has it now; what becomes of the Secret it came from is only worth telling.
+    # The database has the password now; a change of the source Secret needs only a message.
     await says("RootPasswordDiffers", root="changed")
     await world.api.delete("secrets", world.namespace, "given")
     await live(world, process)
@@ -367,7 +366,7 @@ async def test_a_claim_that_is_deleted_is_told_of_and_made_anew(world: World):
 
 
 async def site_whose_database_has_the_name_of_the_frontend(world: World) -> None:
-    """A neighbour, called so that its database has both names of the frontend of `site-mysql`."""
+    """Create a site whose database takes both names of the frontend of `site-mysql`."""
     await world.create()
     await world.settle()
     world.key = ObjectKey(world.namespace, "site-mysql")
@@ -438,7 +437,7 @@ async def test_a_secret_that_is_refused_is_a_state_to_tell_of(world: World, stat
     assert warning.startswith(f"Secret {SECRET} is refused: {status} {reason}")
     assert quoted not in warning
     assert await process.reconcile(world.key) is not None
-    # Nobody can change the only place where the passwords are.
+    # The Secret is immutable, because it has the only copy of the passwords.
     assert world.api.peek("secrets", world.namespace, SECRET)["immutable"] is True
 
 
@@ -469,7 +468,7 @@ async def test_a_server_that_quotes_the_password_when_its_secret_is_put_right_is
 
 
 class Reads:
-    """What `client.uncached` is, with a list of the Secrets that are read through it."""
+    """Wrapper of `client.uncached` that records the Secrets read through it."""
 
     def __init__(self, reader: Any) -> None:
         self.find = reader.find
@@ -493,7 +492,7 @@ async def test_a_secret_that_it_has_just_made_is_not_read_again(world: World):
     assert world.conditions()["DatabaseReady"] == ("True", "Ready")
     assert reads.got == []
 
-    # What somebody else has done to it is looked at, once.
+    # The operator reads the Secret once after a foreign change.
     await world.api.patch("secrets", world.namespace, SECRET, {"metadata": {"annotations": {"by": "hand"}}})
     for _ in range(2):
         await process.reconcile(world.key)

@@ -53,7 +53,7 @@ R = TypeVar("R", bound=Resource)
 
 
 class LiveClient(Client):
-    """Reads from the server where the manager's client reads from its cache."""
+    """Client that reads from the server where the manager's client reads from its cache."""
 
     def __init__(self, wire: Wire, *, field_manager: str) -> None:
         metrics, rng = Metrics(), random.Random(1)
@@ -80,7 +80,7 @@ class LiveClient(Client):
 
 
 class LiveMetadata:
-    """As `Client.metadata`."""
+    """Stand-in for `Client.metadata`."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -92,7 +92,7 @@ class LiveMetadata:
 
 @asynccontextmanager
 async def in_process_cluster() -> AsyncIterator[DevCluster]:
-    """A devcluster that serves sites, and in which nothing happens by itself."""
+    """Run a devcluster that serves sites, without controllers."""
     async with DevCluster(port=None, controllers=False) as cluster:
         (body,) = yaml_documents(DEFINITION.read_text())
         await cluster.client.create("customresourcedefinitions.apiextensions.k8s.io", "", body)
@@ -123,12 +123,12 @@ class Process:
         self._reconciler = controller._reconciler
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
-        """What comes of it in the controller, whose back-off an error would go to."""
+        """Reconcile once; return the result or raise the error that the controller would get."""
         return await self._reconciler.reconcile(key)
 
 
 class World:
-    """One site called `site`, in a namespace of its own."""
+    """One site called `site`, in its own namespace."""
 
     def __init__(self, cluster: DevCluster, namespace: str) -> None:
         self.cluster = cluster
@@ -140,21 +140,21 @@ class World:
         """Every generated password that there was."""
 
     async def create(self, **spec: Any) -> None:
-        """The site, as a user creates it."""
+        """Create the namespace and the site, as a user does."""
         await self.api.create("namespaces", "", {"metadata": {"name": self.namespace}})
         await self.create_site(**spec)
 
     async def create_site(self, **spec: Any) -> None:
-        """The site alone."""
+        """Create the site without its namespace."""
         spec.setdefault("sqlrootpassword", "in-the-open")
         await self.api.create(SITES, self.namespace, {"metadata": {"name": "site"}, "spec": spec})
 
     async def change(self, **spec: Any) -> None:
-        """As a user changes it."""
+        """Change the site's spec, as a user does."""
         await self.api.patch(SITES, self.namespace, "site", {"spec": spec})
 
     def process(self, fate: Fate | None = None) -> Process:
-        """A manager that has just started."""
+        """Start a manager."""
         return Process(self.cluster, fate or Fate(), self.events)
 
     async def settle(self) -> None:
@@ -175,7 +175,7 @@ class World:
         raise AssertionError("it does not settle")
 
     async def bring_up(self) -> None:
-        """What the cluster's own controllers would do."""
+        """Do the work of the cluster's controllers: make the Deployments ready."""
         for each in self.api.list("deployments.apps", self.namespace):
             status = {**READY, "observedGeneration": each["metadata"]["generation"]}
             if each.get("status", {}).get("observedGeneration") != status["observedGeneration"]:
@@ -197,15 +197,15 @@ class World:
             self.passwords.add(base64.b64decode(secret["data"]["password"]).decode())
 
     def site(self, name: str = "site") -> Wordpress:
-        """As it is stored."""
+        """Return the site as stored."""
         return Wordpress.model_validate(self.api.peek(SITES, self.namespace, name))
 
     def conditions(self, name: str = "site") -> dict[str, tuple[str, str]]:
-        """Status and reason of each."""
+        """Return the status and reason of each condition."""
         return {each.type: (each.status, each.reason) for each in self.site(name).status.conditions}
 
     def children(self) -> dict[str, Object]:
-        """All there is, without what differs from run to run."""
+        """Return all children, without the fields that vary from run to run."""
         found: dict[str, Object] = {}
         for kind in KINDS:
             for each in self.api.list(kind, self.namespace):

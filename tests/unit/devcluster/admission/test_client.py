@@ -77,7 +77,7 @@ REVIEW = {"apiVersion": "v1", "kind": "Review", "request": {"uid": "u"}}
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[WebhookServer]:
-    """To be asked for before `client`: it waits for callers to leave, and the client's loop with it."""
+    """Run a webhook server. Request it before `client`: it waits until the client's event loop has ended."""
     with WebhookServer(tmp_path) as running:
         yield running
 
@@ -89,7 +89,7 @@ async def test_connections_are_kept(served: WebhookServer, client: WebhookClient
 
 
 def come_again(served: WebhookServer) -> None:
-    """Connections that were kept are gone."""
+    """Drop all kept-alive connections."""
     with served.down():
         pass
 

@@ -34,7 +34,7 @@ def with_owners(*owners: Object) -> Object:
 
 
 def refusal(old: Object | None, new: Object, *rules: tuple[str, str]) -> str | None:
-    """What a user hears who may do that, in one namespace: (verb, resource)."""
+    """Return the refusal for a user with these rights, (verb, resource), in one namespace."""
     store = Store()
     role = {"rules": [{"apiGroups": [""], "resources": [what], "verbs": [verb]} for verb, what in rules]}
     bound = {"roleRef": {"kind": "Role", "name": "r"}, "subjects": [{"kind": "User", "name": "u"}]}

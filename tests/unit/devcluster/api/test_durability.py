@@ -28,7 +28,7 @@ class SlowDisk:
         return iter(())
 
     def write(self, change: Change) -> None:
-        """It will be."""
+        """Accept the change; it becomes durable later."""
 
     async def durable(self, version: int) -> None:
         if self.failure is not None:

@@ -1,4 +1,4 @@
-"""Whatever a field is replaced by, each way of writing answers a Status, and nothing fails inside."""
+"""Hostile values in any field: each kind of write answers a Status, without an internal error."""
 
 from __future__ import annotations
 

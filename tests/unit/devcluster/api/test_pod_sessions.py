@@ -47,7 +47,7 @@ class Person:
 
 
 async def everything(socket: aiohttp.ClientWebSocketResponse) -> dict[int, bytes]:
-    """The bytes of each channel, up to the end."""
+    """Read the bytes of each channel, up to the end."""
     found: dict[int, bytes] = {}
     async with asyncio.timeout(10):
         async for message in socket:

@@ -30,15 +30,15 @@ CONFIG_MAPS, PARTS = path_of("configmaps", NAMESPACE), path_of("parts", NAMESPAC
 
 @pytest.fixture(params=[True], ids=["on"])
 async def sharded(request: pytest.FixtureRequest) -> AsyncIterator[Api]:
-    """An API server with 200 ConfigMaps and as many objects of a custom kind."""
+    """Run an API server with 200 ConfigMaps and as many custom objects."""
     gates = ("ShardedListAndWatch",) if request.param else ()
     async with DevCluster(port=None, controllers=False, rng=random.Random(1), feature_gates=gates) as cluster:
-        # Who asks, and whether they may, is not what this is about.
+        # These tests need no authentication and no authorization.
         cluster.server.authenticator = cluster.server.authorizer = None
         api = Api(cluster.server)
         await api.expect(201, "POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         await api.expect(201, "POST", CRDS, definition())
-        while (await api.ask("GET", PARTS)).status != 200:  # noqa: ASYNC110 -- nobody tells
+        while (await api.ask("GET", PARTS)).status != 200:  # noqa: ASYNC110 -- no notification
             await asyncio.sleep(0)
         for number in range(OBJECTS):
             await api.expect(201, "POST", CONFIG_MAPS, new_object("configmaps", number))

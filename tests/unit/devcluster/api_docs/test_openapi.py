@@ -181,7 +181,7 @@ def test_protobuf_alone_is_acceptable_for_the_second_version_only(openapi: OpenA
 
 
 def field(number: int, *parts: bytes) -> bytes:
-    """A message or text of less than 128 bytes on the wire."""
+    """Encode a message or text of less than 128 bytes as a protobuf field."""
     content = b"".join(parts)
     tag = number << 3 | 2
     tags = [tag] if tag < 128 else [tag & 127 | 128, tag >> 7]

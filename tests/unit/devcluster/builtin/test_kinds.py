@@ -1,4 +1,4 @@
-"""What is particular to single kinds, beyond what single answers of the real server tell."""
+"""Peculiarities of single kinds beyond the real server's recorded answers."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def condition(obj: dict, kind: str) -> tuple[str, str, str]:
 
 
 def steps(cluster: Cluster) -> list[tuple]:
-    """The statuses of the Deployment as a watcher sees them."""
+    """Return the statuses of the Deployment that a watcher sees."""
     found = []
     for plural, _, obj in cluster.seen:
         if plural == "deployments" and obj is not None:

@@ -322,7 +322,7 @@ async def test_evicted_pod_stays_failed_and_its_replica_set_makes_another(cluste
     found = cluster.get(WEB, "web")
     assert found is not None
     assert (found["status"]["replicas"], found["status"]["availableReplicas"]) == (2, 2)
-    # It is not taken up again, and stays when there are fewer.
+    # The controller does not adopt the pod again, and keeps it when it scales down.
     await cluster.patch(WEB, "web", {"spec": {"replicas": 0}})
     assert [each["metadata"]["name"] for each in cluster.list("pods")] == [first]
     assert cluster.get(WEB, "web")["status"].get("replicas", 0) == 0

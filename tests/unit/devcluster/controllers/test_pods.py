@@ -140,7 +140,7 @@ async def test_pods_of_before_a_restart_keep_their_addresses(cluster: Cluster):
 
 @pytest.fixture
 def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One on which any work takes so long by the real clock that its key has to pause for half a second."""
+    """Simulate a machine so slow that each key pauses for half a second after its work."""
     monkeypatch.setattr(queue, "LONG", 0.0)
     monkeypatch.setattr(queue, "PAUSE_FACTOR", 1e9)
 

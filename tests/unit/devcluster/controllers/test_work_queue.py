@@ -12,7 +12,7 @@ from tests.unit.devcluster.controllers.conftest import Cluster, pod
 
 
 def test_work_queue_delivers_a_key_whose_time_passes_while_its_timer_is_set(monkeypatch: pytest.MonkeyPatch):
-    """As when the process does not run for a while between its look at the clock and the timer."""
+    """Simulate a process that pauses between its look at the clock and the timer."""
 
     async def main() -> None:
         loop = asyncio.get_running_loop()

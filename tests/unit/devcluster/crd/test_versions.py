@@ -110,7 +110,7 @@ async def test_webhook_conversion_can_change_only_labels_and_annotations_of_meta
 
 
 def answers(**fields: Any) -> Any:
-    """A change of what is in the response."""
+    """Return a change to the fields of the response."""
     return lambda answer: answer["response"].update(fields)
 
 

@@ -38,7 +38,7 @@ async def handle(request: ApiRequest) -> ApiResponse:
 
 
 class Client:
-    """Speaks HTTP by hand: what is sent is what stands in the test."""
+    """Client that sends the literal bytes of a test as HTTP."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader

@@ -1,4 +1,4 @@
-"""Who manages which fields, where one recorded write after another does not show it."""
+"""Field managers in cases that a sequence of recorded writes does not show."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXT = {"type": "string"}
 
 
 def schema(*, granular: bool) -> Schema:
-    """Of a kind whose lists and maps merge, or do not."""
+    """Return the schema of a kind with granular or atomic lists and maps."""
     item = {"type": "object", "properties": {"name": TEXT, "v": TEXT}}
     keyed = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     fields = {

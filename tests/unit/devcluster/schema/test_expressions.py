@@ -1,4 +1,4 @@
-"""Rules in CEL, beyond what the real server's answers to them tell."""
+"""CEL rules beyond the real server's recorded answers."""
 
 from __future__ import annotations
 

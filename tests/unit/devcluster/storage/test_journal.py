@@ -27,7 +27,7 @@ def thing(name: str, **fields: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def opened(path: Path) -> AsyncIterator[Store]:
-    """A store whose journal is this file, until it is closed."""
+    """Open a store with this file as its journal; close it at the end."""
     journal = Journal(path)
     yield Store(journal)
     await journal.aclose()
@@ -81,7 +81,7 @@ async def test_journal_keeps_durable_writes_after_a_kill(tmp_path: Path):
     assert done.stdout.split() == ["99", "199", "299"], done.stderr
     async with opened(tmp_path / "data") as store:
         names = [stored.key.name for stored in store.select("g", "things")]
-        # Somebody may have seen version 302, of which nothing is known now: none of its kind comes again.
+        # A client may have seen version 302, which is lost now: the store must not assign it again.
         assert store.version > 302
     assert [name for name in names if name != "late"] == [f"n{number:03d}" for number in range(300)]
 

@@ -1,4 +1,4 @@
-"""Bodies in JSON, beyond what the real server's answers to them tell."""
+"""JSON bodies beyond the real server's recorded answers."""
 
 from __future__ import annotations
 

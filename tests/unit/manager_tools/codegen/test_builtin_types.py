@@ -73,7 +73,7 @@ def places(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def digest(schema: dict[str, Any]) -> list[Any]:
-    """How many places a schema has, and a digest of all that it says."""
+    """Return how many places a schema has, and a digest of all that it says."""
     schema = copy.deepcopy(schema)
     for place in places(schema):
         if isinstance(place.get("required"), list):

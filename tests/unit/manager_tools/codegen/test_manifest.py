@@ -33,7 +33,7 @@ class OldGadget(Resource, group="test.example.com", version="v1beta1", kind="Gad
 
 
 async def convert(gadget: JsonObject) -> None:
-    """Nothing differs between the versions."""
+    """Leave the object unchanged: the versions are equal."""
 
 
 def conversion(hub: type[Resource], spoke: type[Resource]) -> Conversion:

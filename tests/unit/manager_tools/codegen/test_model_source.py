@@ -1,4 +1,4 @@
-"""Models written from definitions: what comes of them again is what was there."""
+"""Models generated from definitions: their definitions equal the originals."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def definition(path: Path) -> Manifest:
 
 
 def imported(text: str, kind: str, folder: Path) -> type[Resource]:
-    """The model in the source, from a file, as descriptions are read from there."""
+    """Import the model from a file, because the generator reads descriptions from source files."""
     name = f"written_{next(_numbers)}"
     path = folder / f"{name}.py"
     path.write_text(text)
@@ -72,7 +72,7 @@ def made(served: Served, folder: Path) -> type[Resource]:
 
 
 def plain(schema: Any) -> Any:
-    """The schema without what makes no difference: breaks of lines, order, and what another word implies."""
+    """Return the schema without insignificant differences: line breaks, order, implied keywords."""
     if isinstance(schema, list):
         return [plain(each) for each in schema]
     if not isinstance(schema, dict):
@@ -82,7 +82,7 @@ def plain(schema: Any) -> Any:
         words["description"] = " ".join(words["description"].split())
     properties = words.get("properties") or {}
     if isinstance(words.get("required"), list):
-        # What has a default is always there.
+        # A field with a default is always present.
         words["required"] = sorted(
             each for each in words["required"] if "default" not in properties.get(each, ())
         )
@@ -107,7 +107,7 @@ def _says_nothing(word: str, value: Any) -> bool:
 
 
 def schema_of(manifest: Manifest, version: str) -> Any:
-    """What the definition says of its objects, but for the fields that the server knows itself."""
+    """Return the definition's schema of its objects, without the fields that the server defines itself."""
     [found] = [each for each in manifest["spec"]["versions"] if each["name"] == version]
     schema = copy.deepcopy(found["schema"]["openAPIV3Schema"])
     properties = schema.get("properties") or {}
@@ -157,7 +157,7 @@ def test_model_source_keeps_vendor_definition_and_lists_every_loss(tmp_path: Pat
     expected = schema_of(theirs, "v1")
     spec = expected["properties"]["spec"]["properties"]
     del spec["interval"]["format"], spec["mode"]["oneOf"]
-    # What has all to hold is said at once.
+    # The generator merges the members of allOf.
     del spec["scope"]["allOf"], spec["title"]["allOf"]
     spec["scope"]["enum"] = ["All", "Some"]
     spec["title"].update(minLength=1, maxLength=63)
@@ -228,7 +228,7 @@ def test_model_source_definition_validates_like_the_vendor_definition(tmp_path: 
 
 
 async def answers(crd: Manifest) -> dict[str, Any]:
-    """What a server stores of each of the objects, or says of it."""
+    """Return the server's stored form of each object, or its error."""
     found: dict[str, Any] = {}
     async with DevCluster(port=None) as cluster:
         await cluster.client.create("customresourcedefinitions.apiextensions.k8s.io", "", crd)
@@ -258,7 +258,7 @@ DEPLOYMENT = {
 
 
 async def published_and_created() -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the server says of apps/v1, and a Deployment as it has it."""
+    """Return the server's OpenAPI document of apps/v1, and a Deployment as stored."""
     async with DevCluster(port=None) as cluster:
         transport = Transport(LocalWire(cluster), metrics=Metrics(), rng=random.Random(), user_agent="test")
         published = orjson.loads(await transport.request("GET", "/openapi/v3/apis/apps/v1"))
@@ -286,7 +286,7 @@ def test_model_source_keeps_definition_with_embedded_pod_template(tmp_path: Path
 
 
 def structural(document: dict[str, Any], node: Any) -> Any:
-    """A published schema as controller-gen would write it into a definition."""
+    """Return a published schema in the form of controller-gen's definitions."""
     if isinstance(node, list):
         return [structural(document, each) for each in node]
     if not isinstance(node, dict):
@@ -390,7 +390,7 @@ def test_model_source_passes_formatter_and_linter(tmp_path: Path):
 
 
 def model_of(value: Any, **version: Any) -> ModelSource:
-    """The source of a kind whose spec has one field, `value`."""
+    """Return the source of a kind whose spec has one field, `value`."""
     spec = {"type": "object", "properties": {"value": value}}
     [found] = definitions_in(crd({"type": "object", "properties": {"spec": spec}}, version=version))
     return model_source(found.served(None), "a test")

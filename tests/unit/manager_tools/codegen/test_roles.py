@@ -109,7 +109,7 @@ def test_storage_migration_role_writes_only_status_and_definition():
 
 
 def rule(*parts: str) -> RbacRule:
-    """Groups, resources, verbs and names."""
+    """Return a rule of groups, resources, verbs and names."""
     return RbacRule(*(tuple(part.split(";")) for part in parts))
 
 

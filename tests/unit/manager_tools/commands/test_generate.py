@@ -49,7 +49,7 @@ class UnboundedOperator(Operator[Unbounded]):
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty `config/` in the current folder."""
+    """Create an empty `config/` in the current folder."""
     folder = tmp_path / "config"
     samples = folder / "samples"
     samples.mkdir(parents=True)

@@ -54,7 +54,7 @@ def test_model_needs_kind_when_the_file_defines_several(command: Command, tmp_pa
 
 
 async def modelled(command: Command, folder: Path, answer: Handler) -> Outcome:
-    """What `model --from=A` makes of a server that answers so."""
+    """Run `model --from=A` against a server with this answer."""
     async with serve("answers", BindAddress("127.0.0.1", 0), [web.get("/{path:.*}", answer)]) as server:
         config = folder / "config"
         config.write_text(

@@ -1,4 +1,4 @@
-"""`init` and `create`: what they write works, and what cannot be written is told in one line."""
+"""`init` and `create`: the generated files work, and a failure is one line."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OURS = frozenset({"apis", "controllers", "manager"})
 
 @pytest.fixture(scope="session")
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project as `init` makes it; not to be changed."""
+    """Create a project with `init`; tests must not change it."""
     folder = tmp_path_factory.mktemp("scaffold") / "shop"
     argv = ("init", str(folder), "--domain=acme.test")
     assert main(argv, (), name="operator-manager", version="1") == 0
@@ -51,7 +51,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def project(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of it, in which the command runs."""
+    """Copy the project, and enter the copy."""
     folder = tmp_path / "shop"
     shutil.copytree(begun, folder, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.chdir(folder)
@@ -67,7 +67,7 @@ def files(folder: Path) -> dict[str, str]:
 
 
 def done(folder: Path, *command: str) -> str:
-    """What a command in the project prints, with the library of this repository."""
+    """Run a command in the project with this repository's library; return its output."""
     environ = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "NO_COLOR": "1"}
     environ = {name: value for name, value in environ.items() if not name.startswith("PYTEST_")}
     ran = subprocess.run(
@@ -82,14 +82,14 @@ def python(folder: Path, *module: str) -> str:
 
 
 @pytest.mark.whole
-@pytest.mark.timeout(900)  # 30 s of CPU in programs of its own, of which a busy machine has few
+@pytest.mark.timeout(900)  # 30 s of CPU in child processes, which a busy machine slows down
 def test_project_with_added_kinds_passes_its_style_types_tests_and_demo(command: Command, project: Path):
     assert command(*CREATE, "--owns=Deployment", "--cluster-scoped").code == 0
     assert command("create", "api", "--group=hello", "--version=v2", "--kind=Box", "--owns=Secret").code == 0
     tenant = ("--group=store", "--version=v1", "--kind=Tenant", "--owns=Namespace", "--cluster-scoped")
     assert command("create", "api", *tenant).code == 0
     assert command(*WEBHOOK, *EVERY).code == 0
-    # One after the other, and the stored version later than the other one.
+    # Both kinds in turn, the stored version later than the other one.
     for more in ("--validation", "--conversion=v1", "--conversion=v1alpha1"):
         assert command("create", "webhook", "--kind=Company", more).code == 0
     [path] = (project / "config/crd/bases").glob("*_companies.yaml")
@@ -162,7 +162,7 @@ def test_create_lists_every_file_it_writes_and_git_reverts_them(
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of what is ours of this repository, in which the command runs."""
+    """Copy this repository's own files, and enter the copy."""
     for name in ("apis", "controllers", "config", "petstore"):
         shutil.copytree(ROOT / name, tmp_path / name)  # with what is compiled
     shutil.copy(ROOT / "pyproject.toml", tmp_path)

@@ -1,4 +1,4 @@
-"""What `make uninstall` prints of objects that wait; the rest, tests/integration/test_make_run.py tries."""
+"""Output of `make uninstall` about objects that wait; tests/integration/test_make_run.py tests the rest."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.unit.manager_tools.migration.server import NAME, GadgetServer
 
 
 class Heard:
-    """A report that keeps what it is told."""
+    """Report that keeps its messages."""
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
@@ -74,5 +74,5 @@ class Run:
 
 @pytest.fixture
 async def run(wire: ScriptedWire) -> Callable[..., Run]:
-    """Makes a start of the program, with options."""
+    """Return a function that starts the program with options."""
     return lambda **options: Run(wire, **options)

@@ -27,7 +27,7 @@ def gadget_path(name: str, *, version: str = NEW, subresource: str = "/status") 
 
 
 def versions(*, storage: str = NEW, served: tuple[str, ...] = (OLD, NEW), status: bool = True) -> list[Any]:
-    """The versions of the definition."""
+    """Return the versions of the definition."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     more = {"schema": schema, **({"subresources": {"status": {}}} if status else {})}
     return [
@@ -36,7 +36,7 @@ def versions(*, storage: str = NEW, served: tuple[str, ...] = (OLD, NEW), status
 
 
 class GadgetServer(ClusterServer):
-    """The definition, the gadgets, and what others do to them: at once, and past all rules."""
+    """Server with the definition, the gadgets, and foreign writes to them: at once, without validation."""
 
     def __init__(self, cluster: DevCluster, wire: ScriptedWire) -> None:
         super().__init__(cluster)
@@ -119,7 +119,7 @@ class GadgetServer(ClusterServer):
             self.cluster.store.delete(key)
 
     def fill(self, count: int) -> None:
-        """Have so many gadgets, all of the old version."""
+        """Create `count` gadgets, all of the old version."""
         for name in self.names():
             self.remove(name)
         for number in range(count):
@@ -133,9 +133,9 @@ class GadgetServer(ClusterServer):
         return sum(each["apiVersion"] == f"{GROUP}/{version}" for each in stored)
 
     def patches(self) -> list[str]:
-        """The names of the gadgets that were patched, in order."""
+        """Return the names of the patched gadgets, in order."""
         return [each.path.split("/")[7] for each in self.wire.sent("PATCH", f"/apis/{GROUP}/*")]
 
     def lists(self) -> list[str]:
-        """What each list was continued with."""
+        """Return the continue tokens of all lists."""
         return [each.query.get("continue", "") for each in self.wire.sent("GET", GADGETS)]

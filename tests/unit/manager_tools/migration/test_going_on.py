@@ -31,7 +31,7 @@ Start = Callable[..., Run]
 
 
 async def interrupted_at(server: GadgetServer, run: Start, name: str) -> None:
-    """A run that is cancelled while it writes `name`."""
+    """Cancel a run while it writes `name`."""
     reached = asyncio.Event()
 
     def look(sent: Sent) -> Step | None:
@@ -171,7 +171,7 @@ async def test_position_stays_at_refused_object(server: GadgetServer, run: Start
 async def test_migration_restarts_when_definition_changes_during_run(server: GadgetServer, run: Start):
     def change(sent: Sent) -> None:
         if sent.path == gadget_path("g0009") and server.generation == 2:
-            # Back to the old version and forth again: what was written in between is stored in the old one.
+            # Switch to the old version and back; objects written in between are stored in the old one.
             server.store("g0000")
             server.edit_definition(spec={})
 

@@ -27,7 +27,7 @@ Start = Callable[..., Run]
 
 
 def at(path: str, *steps: Step, method: str = "PATCH") -> Callable[[Sent], Step | None]:
-    """The first requests of that path get these answers, all others the server's own."""
+    """Answer the first requests of that path with these steps, all others with the server's own answers."""
     left = list(steps)
 
     def answer(sent: Sent) -> Step | None:

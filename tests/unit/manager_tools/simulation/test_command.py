@@ -1,4 +1,4 @@
-"""What `simulate` says meanwhile, and when it does not come to its end."""
+"""Progress output of `simulate`, and interrupted runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def simulate(arguments: list[str], operators: list[AnyOperator]) -> int:
 
 
 class InterruptingOperator(GreetingOperator):
-    """While it works, somebody ends the program."""
+    """Operator that ends the program while it works."""
 
     kind = Greeting
     name = "greeting"
@@ -53,7 +53,7 @@ class InterruptingOperator(GreetingOperator):
 
 
 class EndingOperator(ForgetfulOperator):
-    """Does wrong, and somebody ends the program meanwhile."""
+    """Faulty operator that ends the program meanwhile."""
 
     kind = Greeting
     name = "greeting"
@@ -66,7 +66,7 @@ class EndingOperator(ForgetfulOperator):
 
 
 class ClockReadingOperator(GreetingOperator):
-    """Its runs differ from each other."""
+    """Operator whose runs differ from each other."""
 
     kind = Greeting
     name = "greeting"

@@ -47,7 +47,7 @@ SEEN = {
 
 
 def with_fault(what: str, *, seed: int, seconds: float = 20.0, operators: tuple = MEMCACHED) -> Plan:
-    """A seed in which that happens again and again, when people do something, and nothing else does."""
+    """Plan a seed in which this fault alone happens again and again during users' actions."""
     keeps = what in OF_CERTIFICATES
     plan = replace(plan_of(seed, operators, minutes=3), replicas=2, keeps_certificates=keeps)
     wrong = tuple(
@@ -61,7 +61,7 @@ def lines(outcome: Outcome) -> list[str]:
     return [f"{who} {what}" for _, who, what in outcome.timeline]
 
 
-# One of the disk, of requests, of rights and of clocks; the seeds of the operators have all of them.
+# One fault each of disk, requests, rights and clocks; the operators' seeds have all faults.
 QUICK = {"power", "twice", "some_rights", "drift"}
 
 
@@ -100,7 +100,7 @@ def test_fault_str_reads_as_words(what: str):
 
 
 def found(what: str) -> bool:
-    """Whether some seed with nothing but that fault tells of a violation."""
+    """Return whether a seed with only that fault finds a violation."""
     plans = (with_fault(what, seed=seed, seconds=3.0) for seed in range(12))
     return any(run(plan, MEMCACHED, compare=False).violations for plan in plans)
 

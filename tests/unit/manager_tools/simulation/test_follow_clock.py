@@ -62,7 +62,7 @@ def child_of(tick: Tick, suffix: str) -> ObjectMeta:
 
 
 class TickOperator(Operator[Tick]):
-    """Keeps the last ConfigMaps of one for each so many minutes."""
+    """Operator that makes a ConfigMap each few minutes, and keeps the last ones."""
 
     owns = (ConfigMap,)
     rights = (rbac(groups="", resources="configmaps", verbs="delete"),)
@@ -115,7 +115,7 @@ class ExpiryOperator(Operator[Tick]):
 
 
 class CronOperator(Operator[Tick]):
-    """Starts a Job each so many minutes, and keeps the last that have ended."""
+    """Operator that starts a Job each few minutes, and keeps the last ended ones."""
 
     owns = (Job,)
     rights = (rbac(groups="batch", resources="jobs", verbs="delete"),)

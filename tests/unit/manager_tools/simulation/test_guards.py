@@ -1,5 +1,5 @@
 # ruff: noqa: PLW0108, DTZ003, DTZ011 - looked up when it is called, and not when it is listed
-"""What would make one run differ from another is named, and not done."""
+"""Guards against nondeterminism: a call that would make runs differ raises an error with its name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.unit.manager_tools.simulation.test_seeds import Greeting, GreetingOpe
 
 
 class Numbered(ApiModel):
-    """Something with a name that nobody gives."""
+    """Model with a random default."""
 
     name: uuid.UUID = Field(default_factory=uuid4)
 

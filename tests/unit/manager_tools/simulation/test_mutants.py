@@ -1,4 +1,4 @@
-"""That a simulation can fail: faults planted into the runtime and operators are found within some seeds."""
+"""Sensitivity of simulations: some seeds find the faults planted into the runtime and operators."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ MUTANTS: dict[str, Mutant] = {}
 
 
 def mutant(operators: str, shows: str, **more: Any) -> Callable[[Plant], Plant]:
-    """Plant it with the others."""
+    """Register a function that plants a fault."""
 
     def register(plant: Plant) -> Plant:
         chosen = tuple(NAMES[each] for each in operators.split(","))

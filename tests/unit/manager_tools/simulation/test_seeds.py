@@ -1,4 +1,4 @@
-"""Simulated worlds: that they are the same each time, find what is wrong, and tell it."""
+"""Simulated worlds: they are deterministic, find faults, and report them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tests.support import ROOT
 
 
 class GreetingSpec(ApiModel):
-    """Who is greeted."""
+    """Spec of a greeting."""
 
     name: Annotated[str, Field(max_length=40)] = "you"
 
 
 class GreetingStatus(ApiModel):
-    """What became of it."""
+    """Status of a greeting."""
 
     text: str = ""
     conditions: Annotated[list[Condition], list_map("type")] = Field(default_factory=list)
@@ -62,7 +62,7 @@ class GreetingOperator(Operator[Greeting]):
 
 
 def operator_of_the_page() -> type[Operator[Any]]:
-    """The planted fault that docs/simulation.md shows."""
+    """Return the operator with a planted fault from docs/simulation.md."""
     page = ROOT / "docs" / "simulation.md"
     [code] = re.findall(r"```python\n(class .*?)```", page.read_text(), re.DOTALL)
     found = dict(globals())
@@ -99,7 +99,7 @@ LEDGER = ObjectKey("default", "ledger")
 
 
 class LedgerOperator(Operator[Greeting]):
-    """Keeps a line for each greeting in one ConfigMap, which belongs to nobody."""
+    """Operator that keeps a line for each greeting in one ConfigMap without an owner."""
 
     rights = (rbac(groups="", resources="configmaps", verbs="get;create;update;delete"),)
 
@@ -113,7 +113,7 @@ class LedgerOperator(Operator[Greeting]):
         return None
 
     async def note(self, greeting: Greeting, text: str | None, ctx: Context) -> None:
-        """What stands there of it; the last one takes the ConfigMap with it."""
+        """Write or remove the greeting's line; delete the ConfigMap with its last line."""
         line = f"{greeting.metadata.namespace}.{greeting.metadata.name}"
         client = ctx.client
         ledger = await client.uncached.find(ConfigMap, LEDGER)
@@ -313,7 +313,7 @@ def test_plan_from_json_names_path_of_invalid_value(place: str, odd: object):
 
 
 class PickySpec(ApiModel):
-    """Nobody guesses it."""
+    """Spec with a pattern that random values do not match."""
 
     word: Annotated[str, Field(pattern="^open sesame$")]
 

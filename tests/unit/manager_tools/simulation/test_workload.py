@@ -1,4 +1,4 @@
-"""What people do: everything that a schema allows, what lies right beyond, and what others do to children."""
+"""Users' actions: all that a schema allows, values just beyond it, and foreign changes to children."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def _families(registry: CollectorRegistry) -> dict[str, Family]:
 
 
 def _of(collector: Collector) -> list[tuple[str, Family]]:
-    """What a collector collects; its labels are in the collector, or else in its samples."""
+    """Return a collector's families, with labels from the collector or else from its samples."""
     found = []
     for family in collector.collect():
         labels = getattr(collector, "_labelnames", ())
