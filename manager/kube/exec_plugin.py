@@ -135,7 +135,7 @@ class ExecCredentials(Credentials):
             spec: how to call it.
             label: what to call it in messages.
             folder: where a command that is a relative path starts from.
-            cluster: what the program is told of the cluster, if it asks to be.
+            cluster: cluster information for the program, if it asks for that.
             environ: the environment it inherits.
         """
         super().__init__()

@@ -46,7 +46,7 @@ _HOOKS = ("reconcile", "reconcile_key", "cleanup", "on_error", "setup")
 
 
 class Operator(Generic[T]):
-    '''Reconciles the objects of a kind: makes the cluster match each spec, and the status match the cluster.
+    '''Operator of a kind: it makes the cluster match each spec, and each status match the cluster.
 
         class MemcachedOperator(Operator[Memcached]):
             """Keeps a Deployment of memcached servers at the wanted size."""
@@ -66,7 +66,7 @@ class Operator(Generic[T]):
     Attributes that may be set:
         name: of the controller, in `--controllers`, metrics and logs; default the kind in lower case.
         versions: other versions of the kind, which are served and converted.
-        on: which events of the objects themselves count; by default all changes of what somebody wants
+        on: which events of the objects themselves count; by default all changes of the desired state
             (`desired_state_changed`), and of a status that another client has written (`status_changed`).
             With a `cleanup`, the beginning of a deletion always counts.
         owns, watches, reads: other kinds; `Kind` alone means the default `Owns(Kind)`, and so on.

@@ -44,7 +44,7 @@ class _Step:
 
 
 class Steps:
-    '''A long operation of an operator: methods that are called one after the other, each until it is done.
+    '''Long operation of an operator: methods that are called one after the other, each until it is done.
 
         class DatabaseOperator(Operator[Database]):
             """Keeps a database, and upgrades it."""
@@ -61,7 +61,7 @@ class Steps:
                 job = await ctx.apply(...)
                 return None if job.status.get("succeeded") else f"waits for Job {job.metadata.name}"
 
-    The operation begins when a field of `of` differs from what the last successful one has achieved, and
+    The operation begins when a field of `of` differs from the result of the last success, and
     again from its first step whenever one changes. It fails when it, or a step, takes longer than its limit,
     and is tried again when the spec changes.
 

@@ -85,7 +85,7 @@ class ByOwner(Division):
         self._owners.add((owner.group, owner.kind))
 
     def part_of(self, meta: Meta) -> int | None:
-        """Return the hash slice that the label names, or that of the owner's UID."""
+        """Return the hash slice that the label names, or the slice of the owner's UID."""
         label = meta.labels.get(self._label)
         if label is not None and (part := part_of(label)) is not None:
             return part

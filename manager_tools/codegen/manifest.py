@@ -56,7 +56,7 @@ def custom_resource_definitions(
 ) -> list[Manifest]:
     """Return one definition for each group and kind, with all versions that `kinds` has of it.
 
-    The order is that of `kinds`. The definition of a kind with a conversion refers to the webhook at
+    The order follows `kinds`. The definition of a kind with a conversion refers to the webhook at
     `client_config`. `max_description` limits the characters of the fields' descriptions, and 0 omits them.
     Raises ModelError when a model has no structural schema, when versions or a conversion of a kind do not
     match, or when the API server would refuse the definition.

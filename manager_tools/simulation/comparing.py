@@ -269,7 +269,7 @@ def made_state(
 
 
 def _with_label_judged(obj: Object, *, shared: bool) -> Object:
-    """Without the label of the owner's range, whose UID is up to chance, if it is as it should be."""
+    """Remove the label of the owner's shard if it is correct, as the owner's UID is random."""
     if (owner := controller_of(obj)) is None:
         return obj
     metadata = obj["metadata"]

@@ -217,7 +217,8 @@ class ControlPlane:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self._plug = _Plug(self.disk)
-        # Each time it may be another server: one that leaves out what is in no range asked for, or not.
+        # Each request may reach another server: one that omits objects outside the requested shards, or
+        # not.
         gates = ["ShardedListAndWatch"] if self._gates.random() < _SHARDED else []
         # The first one of a process reads what kinds there are.
         self.cluster = await asyncio.to_thread(

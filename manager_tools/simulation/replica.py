@@ -1,4 +1,4 @@
-"""One process of a simulation: a manager as a user starts it, with its own clock, network and shutdown."""
+"""Processes of a simulation: a manager as a user starts it, with its own clock, network and shutdown."""
 
 from __future__ import annotations
 

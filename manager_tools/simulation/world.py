@@ -1,4 +1,4 @@
-"""One simulation run: a cluster, its managers, users and faults, all drawn from one seed."""
+"""Simulation run: a cluster, its managers, users and faults, all drawn from one seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Set-up and tear-down of a process's logging, including that of libraries."""
+"""Set-up and tear-down of a process's logging, including the loggers of libraries."""
 
 from __future__ import annotations
 
