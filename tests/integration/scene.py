@@ -123,11 +123,11 @@ class Scene:
     # Costs of the actions.
 
     def tried(self) -> float:
-        """Return how many requests the manager has sent, whether or not there was anybody to answer."""
+        """Return how many requests the manager has sent, answered or not."""
         return self.manager.metrics().value("rest_client_requests_total")
 
     def failed(self) -> float:
-        """Return how many of them did not succeed."""
+        """Return how many requests failed."""
         samples = self.manager.metrics().select("rest_client_requests_total")
         return sum(sample.value for sample in samples if not sample.labels["code"].startswith("2"))
 

@@ -96,7 +96,7 @@ def prometheus(plane: ControlPlane) -> str:
 
 @pytest.fixture
 def webhook_port() -> Iterator[int]:
-    """Return where the manager serves its webhooks: to the API server, at an address of this machine."""
+    """Return the port on which the manager serves its webhooks to the API server."""
     with PortBlock(1) as ports:
         yield ports[0]
 

@@ -110,7 +110,7 @@ class Server:
             time.sleep(0.02)
 
     def collection(self, obj: Mapping[str, Any]) -> str:
-        """Return where objects as this one are."""
+        """Return the path of the object's collection."""
         version, kind = obj["apiVersion"], obj["kind"]
         base = f"/apis/{version}" if "/" in version else f"/api/{version}"
         (found,) = (

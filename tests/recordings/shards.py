@@ -75,7 +75,7 @@ def record_selectors(server: Server) -> Json:
 
 
 def path_of(resource: str, namespace: str) -> str:
-    """Return where a resource of the cases is."""
+    """Return the path of a resource of the cases."""
     base = "/api/v1" if resource == "configmaps" else f"/apis/{definition()['spec']['group']}/v1"
     return f"{base}/namespaces/{namespace}/{resource}"
 

@@ -139,7 +139,7 @@ class ApiAccess:
             connection.close()
 
     def path_of(self, manifest: Mapping[str, Any]) -> str:
-        """Return where the object is, or will be."""
+        """Return the path of the object."""
         version, kind, metadata = manifest["apiVersion"], manifest["kind"], manifest["metadata"]
         served = f"/apis/{version}" if "/" in version else f"/api/{version}"
         plurals = [

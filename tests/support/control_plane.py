@@ -56,7 +56,7 @@ class ControlPlane(abc.ABC):
     @property
     @abc.abstractmethod
     def folder(self) -> Path:
-        """Return where its files are; tests may add theirs."""
+        """Return the folder of its files; tests may add theirs."""
 
     @abc.abstractmethod
     def start(self) -> None:

@@ -55,7 +55,7 @@ class DevclusterControlPlane(ControlPlane):
 
     @property
     def folder(self) -> Path:
-        """Return where its data, its kubeconfig and its log are."""
+        """Return the folder of its data, its kubeconfig and its log."""
         return self._folder
 
     def start(self) -> None:

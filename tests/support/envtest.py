@@ -90,7 +90,7 @@ class EnvtestControlPlane(ControlPlane):
 
     @property
     def folder(self) -> Path:
-        """Return where its keys, logs and data are."""
+        """Return the folder of its keys, logs and data."""
         return self._folder
 
     def start(self) -> None:

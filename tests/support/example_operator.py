@@ -45,7 +45,7 @@ class ExampleOperator:
 
     @property
     def program(self) -> Sequence[str]:
-        """`operator-manager` as it is with the operator in it."""
+        """Return the path of `operator-manager` with the example's operator."""
         return (sys.executable, "-m", "controllers.main")
 
     def run(self, *module: str) -> str:

@@ -154,7 +154,7 @@ class FaultProxy(LoopThread):
     # Exchanges so far.
 
     def exchanges(self, match: Match | None = None) -> list[Exchange]:
-        """Every request so far that matches, oldest first."""
+        """Return the matching requests so far, oldest first."""
         wanted = match or Match()
         return [exchange for exchange in self._exchanges.copy() if wanted(exchange)]
 
@@ -219,7 +219,7 @@ class FaultProxy(LoopThread):
         self.run(self._accept())
 
     def open_transports(self) -> list[Any]:
-        """Every connection of the proxy's loop, on whichever side and in whatever state."""
+        """Return all connections of the proxy's loop, on either side and in any state."""
         known = getattr(self.loop, "_transports", {})
         return [each for each in list(known.values()) if each._sock is not None]
 

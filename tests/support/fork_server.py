@@ -96,7 +96,7 @@ class Forked:
 
 
 def fork_our_programs() -> None:
-    """From now on; until then all are started from their files, as a user starts them."""
+    """Fork our programs from now on; before, each one starts from its file, as for a user."""
     _Server.forks = True
 
 

@@ -59,7 +59,7 @@ def _config() -> str:
 
 
 def manifests(overlay: str = "default") -> list[Manifest]:
-    """All objects of an overlay, for the caller alone; skips the test where there is no kubectl."""
+    """Return all objects of an overlay, as a copy for the caller; skip the test without kubectl."""
     if shutil.which("kubectl") is None:
         pytest.skip("no kubectl on the PATH")
     found: list[Manifest] = json.loads(_as_json(overlay))

@@ -29,7 +29,7 @@ class Block:
 
     @property
     def where(self) -> str:
-        """For a message: `README.md:12`."""
+        """Return the block's place for a message: `README.md:12`."""
         return f"{self.page}:{self.line}"
 
 
@@ -58,7 +58,7 @@ class Page:
         assert opened is None, f"{self.path}:{began}: this block has no end"
 
     def links(self) -> Iterator[str]:
-        """Return where its links lead to, in their order."""
+        """Yield the targets of the links in order."""
         for _, line in self._prose():
             yield from (match["target"] for match in _LINK.finditer(_CODE.sub("`", line)))
 

@@ -22,7 +22,7 @@ def memcached_path(namespace: str, name: str = "") -> str:
 
 
 def assert_converged(plane: ControlPlane, namespace: str, names: list[str], *, size: int) -> None:
-    """Each Memcached has a status made for its latest spec, and a Deployment of the wanted size."""
+    """Assert that each Memcached has a current status, and a Deployment of the wanted size."""
     found = {each["metadata"]["name"]: each for each in plane.api.get(memcached_path(namespace))["items"]}
     deployments = {
         each["metadata"]["name"]: each for each in plane.api.get(deployment_path(namespace))["items"]

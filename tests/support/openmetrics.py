@@ -28,11 +28,11 @@ class Samples:
 
     @functools.cached_property
     def all(self) -> list[Sample]:
-        """Every sample."""
+        """Return every sample."""
         return _parse(self._text)
 
     def select(self, name: str, /, **labels: str) -> list[Sample]:
-        """Every sample of that name that has these labels (and maybe more)."""
+        """Return every sample of that name with these labels (and maybe more)."""
         lines = [line for line in self._text.splitlines(keepends=True) if line.startswith(name)]
         return [
             sample

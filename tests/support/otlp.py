@@ -68,7 +68,7 @@ class Receiver(TraceServiceServicer):
         return pb.ExportTraceServiceResponse()
 
     def trace_of(self, name: str, **attributes: str) -> list[tuple[str, Span]]:
-        """All spans of the first trace whose root has that name and these attributes."""
+        """Return all spans of the first trace whose root has that name and these attributes."""
         with self._lock:
             spans = list(self._spans)
         for _, span in spans:

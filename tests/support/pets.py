@@ -70,7 +70,7 @@ def _shown(record: Record) -> dict[str, str]:
 
 
 def assert_in_step(plane: ControlPlane, namespace: str, address: str) -> None:
-    """Each Pet is ready, and the store has just one record for each, with what the Pet says, and no other."""
+    """Assert that each Pet is ready, and that the store has exactly one matching record for each."""
     pets = plane.api.get(pet_path(namespace))["items"]
     for each in pets:
         ready = condition(each, "Ready")

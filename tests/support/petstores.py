@@ -104,7 +104,7 @@ class LocalStore:
         self.stub = stub
 
     async def pets(self) -> list[Pet]:
-        """All of them, in the order they were added."""
+        """Return all pets in the order of their addition."""
         return [pet async for pet in self.client.search()]
 
 

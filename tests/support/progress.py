@@ -49,7 +49,7 @@ class Tally:
             self._outcomes[report.outcome] += 1
 
     def line(self) -> str:
-        """All of it in one line."""
+        """Return the progress as one line."""
         now = self._now()
         minutes, seconds = divmod(int(now - self._began), 60)
         clock = f"{minutes:2}:{seconds:02}  "

@@ -118,7 +118,7 @@ class Bounded:
     """
 
     def __init__(self, seconds: float, now: Callable[[], float] = lambda: sum(os.times()[:4])) -> None:
-        """`now` is the CPU time of this process and of those that it has waited for."""
+        """Create a limit; `now` is the CPU time of this process and of its ended children."""
         self._seconds = seconds
         self._now = now
         self._known = {_file_of(unit) for unit in json.loads(SECONDS.read_text())}
@@ -173,7 +173,7 @@ class Plan:
     """
 
     def __init__(self, seconds: Mapping[str, float]) -> None:
-        """`seconds` of the units that take long."""
+        """Create a plan; `seconds` has the units that take long."""
         self._seconds = seconds
         self._planes: dict[Hashable, str] = {}
 

@@ -376,7 +376,7 @@ class _Line:
         return answer
 
     def _tell(self, task: asyncio.Task[Any]) -> None:
-        """In a turn of its own: a step that breaks its own line goes on until it waits for something."""
+        """Run in a later turn of the loop: a step that breaks its own line continues until it awaits."""
         if task in self._waiting:
             self._waiting.discard(task)
             task.cancel()

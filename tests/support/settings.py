@@ -34,7 +34,7 @@ def sources(flags: Mapping[str, str]) -> Sources:
 
 
 def load_settings(flags: Mapping[str, str], declared: Sequence[Setting[Any]] = ()) -> Settings:
-    """By flags, which go by their names or by the attributes of `Settings`."""
+    """Load settings from flags, by flag names or by attributes of `Settings`."""
     given = sources(flags)
     given.check_keys((*OWN, *declared))
     return Settings(given)

@@ -39,7 +39,7 @@ class Terminal:
     def __init__(
         self, folder: Path, plane: ControlPlane | None = None, *, config: Path = ROOT / "config"
     ) -> None:
-        """`config` stands in for the folder of that name, which commands name."""
+        """Create a terminal; `config` replaces the folder of that name in commands."""
         self._folder = folder
         self._ports = PortBlock(2)
         self._stack = contextlib.ExitStack()

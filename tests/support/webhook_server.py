@@ -40,7 +40,7 @@ class WebhookServer(LoopThread):
     """
 
     def __init__(self, folder: Path, authority: Authority | None = None) -> None:
-        """`folder` takes its keys."""
+        """Create a server; `folder` gets its keys."""
         super().__init__("webhook-server")
         self._folder = folder
         self.authority = authority or Authority("webhooks of a test")
@@ -58,7 +58,7 @@ class WebhookServer(LoopThread):
 
     @property
     def url(self) -> str:
-        """Return where it is, with no path."""
+        """Return the address without a path."""
         return f"https://{ADDRESS}:{self._port}"
 
     @property

@@ -69,11 +69,11 @@ class WordpressWalk(Walk):
         return available["status"] == "True" and progressing["status"] == "False"
 
     def events(self, name: str) -> dict[str, int]:
-        """Return how often each reason was told about it."""
+        """Return the counts of the Events about it, by reason."""
         return event_counts(self.plane, self.site(name))
 
     def children(self, name: str) -> Iterator[dict[str, Any]]:
-        """All seven; fails when one is not there."""
+        """Return all seven children; fail when one is missing."""
         for api, plural, pattern in CHILDREN:
             yield self.get(api, plural, pattern.format(name))
 

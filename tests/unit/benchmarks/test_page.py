@@ -22,7 +22,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def whole() -> Results:
-    """Every figure of every part."""
+    """Return results with every figure of every part."""
     parts = []
     for part in PARTS.values():
         figures = [group.of(figure) for group in part.groups for figure in part.figures]

@@ -29,7 +29,7 @@ PROGRAMS = {
 
 
 def interpreted(code: str, stderr: int | IO[bytes] = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
-    """In an interpreter that has imported nothing yet."""
+    """Run code in a new interpreter."""
     return subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,

@@ -69,7 +69,7 @@ class Checkout:
         (self.folder / "pip.conf").write_text(listed)
 
     def fails(self, program: str, package: str) -> None:
-        """From now on, that program cannot install that package."""
+        """Let that program fail to install that package from now on."""
         (self.folder / f"fails.{program}").write_text(f"{program} {package}")
 
     def mend(self) -> None:

@@ -41,7 +41,7 @@ _SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
 
 @functools.cache
 def measured() -> dict[str, set[str]]:
-    """Every series that the programs may have, with its labels."""
+    """Return every series that the programs may have, with its labels."""
     registries = [Metrics().registry, ServerMetrics().registry]
     return {series: labels for registry in registries for series, labels in series_of(registry)}
 

@@ -107,5 +107,5 @@ class RecordedEvents:
 
     @property
     def reasons(self) -> list[tuple[str, str]]:
-        """The name of the object, and the reason, of each."""
+        """Return the object's name and the reason of each Event."""
         return [(name, reason) for name, _, reason, _ in self.told]

@@ -94,7 +94,7 @@ CONTROLLER: dict[str, Any] = {
 
 
 def texts_in(value: Any, *path: str | int) -> Iterator[tuple[str | int, ...]]:
-    """Return where there are texts."""
+    """Yield the paths of texts."""
     if isinstance(value, str):
         yield path
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

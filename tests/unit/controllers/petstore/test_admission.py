@@ -65,7 +65,7 @@ def refusal_of(error: pytest.ExceptionInfo[Refused]) -> Any:
 
 
 def blank() -> list[str]:
-    """Every character that is space where the store is written, in Python."""
+    """Return every character that the store's language counts as space, in Python's terms."""
     return [chr(number) for number in range(sys.maxunicode + 1) if chr(number).isspace()]
 
 

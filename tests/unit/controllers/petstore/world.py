@@ -118,7 +118,7 @@ class ApiServer:
 
     @property
     def history(self) -> range:
-        """The versions that there were."""
+        """Return all past versions."""
         return range(self._begun, self.storage.version + 1)
 
     def get(self, key: ObjectKey) -> Pet:

@@ -47,7 +47,7 @@ async def sharded(request: pytest.FixtureRequest) -> AsyncIterator[Api]:
 
 
 async def digits_of(api: Api) -> dict[str, str]:
-    """By UID, the sixteenth of the hashes that an object is in."""
+    """Return by UID the sixteenth of the hashes that an object is in."""
     found = {}
     for path in (CONFIG_MAPS, PARTS):
         for item in (await api.expect(200, "GET", path))["items"]:
