@@ -157,10 +157,16 @@ class ClientConnection(asyncio.Protocol):
         if self._transport is None:
             return
         received, self._received = self._received, bytearray()
+        try:
+            self._pass_parts_on(received, self._transport)
+        finally:
+            received.clear()  # the traceback of an error may keep this frame until a collection of garbage
+
+    def _pass_parts_on(self, received: bytearray, transport: asyncio.Transport) -> None:
         start, end = 0, len(received)
         if self._discards:
             start = end
-        while start < len(received) and not self._transport.is_closing():
+        while start < len(received) and not transport.is_closing():
             if self._body:
                 end = min(start + self._body, len(received))
                 self._body -= end - start
@@ -172,19 +178,19 @@ class ClientConnection(asyncio.Protocol):
                     break
             self.protocol.data_received(bytes(received[start:end]))
             start = end
-        if self._transport.is_closing():
+        if transport.is_closing():
             return
         if self._has_ended and (self._body or not (self.answering or self._head_passed)):
-            self._transport.close()
+            transport.close()
             return
         if self.answering and len(received) - start > LONGEST_HEAD:
             self._discards, start = True, len(received)
         self._received = received[start:]
         if self._received and (self.answering or self._head_passed):
-            self._transport.pause_reading()
+            transport.pause_reading()
             self._paused = True
         elif self._paused:
-            self._transport.resume_reading()
+            transport.resume_reading()
             self._paused = False
 
     def _find_head(self, received: bytearray, start: int) -> tuple[int, int]:
