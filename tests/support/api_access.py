@@ -164,8 +164,9 @@ class ApiAccess:
         reused = connection.sock is not None
         try:
             connection.request(method, target, payload, headers)
-            answer = connection.getresponse()
-            return answer, answer.read().decode()
+            # The last answer of a connection owns the socket, also when its body does not come.
+            with connection.getresponse() as answer:
+                return answer, answer.read().decode()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             # A server that was restarted meanwhile has dropped the idle connection: that is no answer to us.
