@@ -45,7 +45,7 @@ __all__ = ["Conversation", "Step", "load", "load_all"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One exchange, or an action on a watch."""
+    """An exchange, or an action on a watch."""
 
     request: str = ""
     body: Any = None

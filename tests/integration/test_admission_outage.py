@@ -34,7 +34,7 @@ def manager(plane: ControlPlane, tmp_path: Path) -> Iterator[ManagerProcess]:
 
 @pytest.fixture
 def person(plane: ControlPlane, manager: ManagerProcess) -> Person:
-    """Return a user who has created one object of each kind before the outage."""
+    """Return a user that created an object of each kind before the outage."""
     person = Person(plane, "default")
     for each in (beta("thor"), memcached("m", size=1), memcached("down", size=0)):
         person.can("create", given=each)

@@ -1,4 +1,4 @@
-"""Two replicas that share the objects: both name an object's owner, and so does `explain`."""
+"""Console and `explain` with two replicas: they name the replica that works on an object."""
 
 from __future__ import annotations
 

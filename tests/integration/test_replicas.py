@@ -1,4 +1,4 @@
-"""Two replicas with leader election: one works, the other is on standby, and never both work."""
+"""Leader election between two replicas: one works, the other is on standby, and never both work."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ QUIET = 0.05
 
 
 class Replica:
-    """One manager behind its own proxy, which sees all of this replica's requests."""
+    """A manager behind its own proxy, which sees all of its requests."""
 
     def __init__(self, manager: ManagerProcess, proxy: FaultProxy) -> None:
         self.manager = manager
@@ -116,7 +116,7 @@ class Memcacheds:
 
 
 class Pair(Memcacheds):
-    """Two replicas over the Memcacheds of one namespace."""
+    """A pair of replicas for the Memcacheds of a namespace."""
 
     def __init__(self, plane: ControlPlane, namespace: str, start: Callable[[], Replica]) -> None:
         super().__init__(plane, namespace)

@@ -1,4 +1,4 @@
-"""Two programs on the same kinds of one cluster: all that they write bears their names."""
+"""Different programs on the same kinds of a cluster: each marks its writes with its own name."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ ENDS_WITHIN = 90.0
 
 
 class WorkloadsProgram:
-    """One run of the program; the end of the `with` block kills it if it still runs."""
+    """A run of the program; the end of the `with` block kills it if it still runs."""
 
     def __init__(self, kubeconfig: Path, *flags: str, folder: Path) -> None:
         environ = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}

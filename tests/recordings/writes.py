@@ -88,7 +88,7 @@ def _before(case: Json, left: Any) -> Any:
 
 
 def _change(before: Any, after: Any) -> Json:
-    """Return the change of the object, and separately that of its managed fields, whose order counts."""
+    """Return the changes of the object and of its managed fields apart; the order of the latter counts."""
     (old, old_entries), (new, new_entries) = _apart(before), _apart(after)
     found = {"made": made} if (made := change(old, new)) else {}
     if old_entries != new_entries or repr(old_entries) != repr(new_entries):

@@ -76,7 +76,7 @@ class ControlPlane(abc.ABC):
 
     @abc.abstractmethod
     def user_kubeconfig(self, user: str, *groups: str) -> Path:
-        """Return a kubeconfig for `user` in `groups`, who has no rights until RBAC grants some."""
+        """Return a kubeconfig for `user` in `groups`, without rights until RBAC grants some."""
 
     @abc.abstractmethod
     def kubectl_program(self) -> Path:

@@ -17,7 +17,7 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction, with its continuation lines joined."""
+    """An instruction, with its continuation lines joined."""
 
     name: str
     text: str

@@ -38,7 +38,7 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
 class Exchange:
-    """One request through the proxy; `status` is None until its answer.
+    """A request through the proxy; `status` is None until its answer.
 
     `over` is when the proxy finished with it, answered or not; None while it is under way.
     """

@@ -1,4 +1,4 @@
-"""Fork server: starts the processes of a test run, none of which outlives it, without repeated imports.
+"""Fork server: starts the processes of a test run without repeated imports, and ends them with it.
 
     python -P fork_server.py FD
 

@@ -32,7 +32,7 @@ ONCE_WITHIN = 90.0
 
 
 class ManagerProcess:
-    """One manager process; the end of the `with` block kills it if it still runs.
+    """A manager process; the end of the `with` block kills it if it still runs.
 
     Its own folder holds the log; its ports stay reserved, so that it can start again on them.
     """

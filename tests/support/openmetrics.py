@@ -18,7 +18,7 @@ class Sample:
 
 
 class Samples:
-    """One scrape in the text exposition format; a query parses only the samples that it needs.
+    """A scrape in the text exposition format; a query parses only the samples that it needs.
 
     Parsing an invalid line raises ValueError.
     """

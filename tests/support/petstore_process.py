@@ -24,7 +24,7 @@ CALL_WITHIN = 120.0
 
 
 class PetStoreProcess:
-    """One store process, its file and log in `folder`; the end of the `with` block kills it if it still runs.
+    """A store process, its file and log in `folder`; the end of the `with` block kills it if it still runs.
 
     Its ports stay reserved, so that it can start again on them.
     """

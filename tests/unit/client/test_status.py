@@ -109,7 +109,7 @@ def conditions(kinds: str) -> st.SearchStrategy[list[Status]]:
 
 @st.composite
 def statuses(draw: st.DrawFn, kinds: str, fields: str) -> Status:
-    """Draw some conditions and some fields, any of which may be missing."""
+    """Draw a status with some fields and conditions, or with neither."""
     status: Status = draw(st.dictionaries(st.sampled_from(fields), st.integers(0, 2)))
     return status | draw(st.one_of(st.just({}), conditions(kinds).map(lambda found: {"conditions": found})))
 

@@ -35,7 +35,7 @@ SEEDS = [
 
 
 class Replica:
-    """One replica and its work, which takes a moment to prepare for a shard, and to end."""
+    """A replica and its work, which takes a moment to prepare for a shard, and to end."""
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ EVERYTHING = f"{PREFIX}*"
 
 
 class Replica:
-    """One replica of a program, on its own wire."""
+    """A replica of a program, on its own wire."""
 
     def __init__(self, server: LeaseServer, identity: str, *, cleans: bool = False) -> None:
         self.server = server

@@ -247,7 +247,7 @@ class FatefulClient(Client):
 
 
 class Process:
-    """One life of the manager; with `at`, its cache shows the state at that version."""
+    """A manager from start to end; with `at`, its cache shows the state at that version."""
 
     def __init__(
         self, server: ApiServer, client: PetStoreClient, fate: Fate, *, at: int | None = None

@@ -128,7 +128,7 @@ class Process:
 
 
 class World:
-    """One site called `site`, in its own namespace."""
+    """The site `site`, in its own namespace."""
 
     def __init__(self, cluster: DevCluster, namespace: str) -> None:
         self.cluster = cluster
