@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 import orjson
 from pydantic import ValidationError
@@ -19,6 +19,7 @@ from manager.api.model import without_defaults
 from manager.api.resource import reference_to
 from manager.cache import Cache, Record
 from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther
+from manager.client.kubernetes_models import KubernetesModel, resource_of
 from manager.client.ownership import (
     OwnEntries,
     Path,
@@ -145,6 +146,7 @@ class Applier(Writer):
         """By UID: the metadata that `correct` was last called with."""
         self._refused = RefusedRepairs(SETTLED_OBJECTS)
 
+    @overload
     async def apply(
         self,
         obj: R,
@@ -155,7 +157,30 @@ class Applier(Writer):
         adopt: bool = False,
         force: bool = True,
         dry_run: bool = False,
-    ) -> Applied[R]:
+    ) -> Applied[R]: ...
+    @overload
+    async def apply(
+        self,
+        obj: KubernetesModel,
+        *,
+        owner: Resource | None = None,
+        initial: Sequence[str] = (),
+        may_update: Callable[[], bool] | None = None,
+        adopt: bool = False,
+        force: bool = True,
+        dry_run: bool = False,
+    ) -> Applied[Any]: ...
+    async def apply(
+        self,
+        obj: Resource | KubernetesModel,
+        *,
+        owner: Resource | None = None,
+        initial: Sequence[str] = (),
+        may_update: Callable[[], bool] | None = None,
+        adopt: bool = False,
+        force: bool = True,
+        dry_run: bool = False,
+    ) -> Applied[Any]:
         """Set the fields of the object that `obj` has, creating it if it is missing.
 
         This is a forced server-side apply: it reverts other clients' changes of these fields, removes fields
@@ -183,6 +208,7 @@ class Applier(Writer):
 
         A dry run of an object that this client has created, and not changed since, cannot show conflicts.
         """
+        obj = resource_of(obj)
         kind, key = type(obj), obj.key
         given_up = tuple(map(field_path, initial))
         wanted = _wanted(obj, owner, self.child_label)

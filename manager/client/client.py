@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -229,78 +229,6 @@ class Client(CachedReader, Applier):
         client that removes a label leaves no trace, so only this call records that the label was there.
         """
         return await self._correct(obj, lambda: self.patch(obj))
-
-    @overload
-    async def apply(
-        self,
-        obj: R,
-        *,
-        owner: Resource | None = None,
-        initial: Sequence[str] = (),
-        may_update: Callable[[], bool] | None = None,
-        adopt: bool = False,
-        force: bool = True,
-        dry_run: bool = False,
-    ) -> Applied[R]: ...
-    @overload
-    async def apply(
-        self,
-        obj: KubernetesModel,
-        *,
-        owner: Resource | None = None,
-        initial: Sequence[str] = (),
-        may_update: Callable[[], bool] | None = None,
-        adopt: bool = False,
-        force: bool = True,
-        dry_run: bool = False,
-    ) -> Applied[Any]: ...
-    async def apply(
-        self,
-        obj: Resource | KubernetesModel,
-        *,
-        owner: Resource | None = None,
-        initial: Sequence[str] = (),
-        may_update: Callable[[], bool] | None = None,
-        adopt: bool = False,
-        force: bool = True,
-        dry_run: bool = False,
-    ) -> Applied[Any]:
-        """Set the fields of the object that `obj` has, creating it if it is missing.
-
-        This is a forced server-side apply: it reverts other clients' changes of these fields, removes fields
-        that an earlier apply set and `obj` no longer has, and leaves all other fields. It sends nothing if
-        the cached object already matches. The outcome is RESTORED if `obj` equals the last apply, so that
-        another client has changed the object, and UPDATED otherwise.
-
-        If other managers have set these fields to other values, the result names the managers and the fields.
-        With `force=False`, apply raises ApplyConflict with the same details instead.
-
-        `initial` are paths, such as `.spec.replicas`, of fields that apply sets when it creates the object,
-        and leaves to others from then on. If the client owns them already, it gives them up, and their values
-        stay.
-
-        `may_update` is called before an update, but not before a creation or restoration. If it returns
-        False, nothing is sent.
-
-        With `owner`, the object gets a controller reference to it. An object with another controller, or
-        none, stays as it is: raises OwnedByOther, which says whether this client created it. With `adopt`, an
-        object without a controller that this client created becomes the owner's. Raises ValueError for an
-        owner in another namespace, or for a namespaced owner of a cluster-scoped object.
-
-        A refused apply changes nothing. If the server refuses it only because others have put items into our
-        lists, one patch sets the same fields and removes these items, provided that its dry run succeeds.
-
-        A dry run of an object that this client has created, and not changed since, cannot show conflicts.
-        """
-        return await super().apply(
-            resource_of(obj),
-            owner=owner,
-            initial=initial,
-            may_update=may_update,
-            adopt=adopt,
-            force=force,
-            dry_run=dry_run,
-        )
 
     async def delete(
         self,

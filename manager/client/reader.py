@@ -33,7 +33,7 @@ FEW = 10
 
 
 class ListOptions(TypedDict, total=False):
-    """The conditions of a list, all of which its objects meet."""
+    """The conditions of a list; an object in it meets all of them."""
 
     namespace: str | None
     """None or "" means all watched namespaces; one that is not watched raises NotCached."""
