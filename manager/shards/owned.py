@@ -31,6 +31,7 @@ class OwnedShard:
     number: int
     leadership: Leadership
     running: set[asyncio.Timeout] = field(default_factory=set)
+    ending_at_once: set[asyncio.Timeout] = field(default_factory=set)
     ending: bool = False
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -132,7 +133,10 @@ class OwnedShards:
         shard = self._shards[number]
         shard.ending = True
         cut = False
-        if shard.running:
+        now = asyncio.get_running_loop().time()
+        for limit in shard.ending_at_once:
+            limit.reschedule(now)
+        if shard.running or shard.ending_at_once:
             try:
                 async with asyncio.timeout(self._grace):
                     await shard.idle.wait()
@@ -178,16 +182,20 @@ class ControllerShare:
             self._objects.add_index(PARTS, ByUid.index)
 
     @asynccontextmanager
-    async def work_on(self, key: ObjectKey) -> AsyncIterator[bool]:
-        """Enter the work on an object, with the permission of its shard; gives False if that is not ours."""
+    async def work_on(self, key: ObjectKey, *, at_once: bool = False) -> AsyncIterator[bool]:
+        """Enter the work on an object, with the permission of its shard; gives False if that is not ours.
+
+        With `at_once` the block is cancelled as soon as the shard ends, and gets no grace.
+        """
         shard = self._shard_of(key)
         if shard is None:
             yield False
             return
         limit, token = asyncio.timeout(None), _current.set(shard)
+        running = shard.ending_at_once if at_once else shard.running
         try:
             async with limit:
-                shard.running.add(limit)
+                running.add(limit)
                 shard.idle.clear()
                 with writes_need(shard.leadership.permit):
                     yield True
@@ -196,8 +204,8 @@ class ControllerShare:
                 raise
         finally:
             _current.reset(token)
-            shard.running.discard(limit)
-            if not shard.running:
+            running.discard(limit)
+            if not shard.running and not shard.ending_at_once:
                 shard.idle.set()
 
     def covers(self, uid: str) -> bool:
