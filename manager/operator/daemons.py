@@ -187,9 +187,10 @@ class Daemons(Source):
 
 async def _end(*tasks: asyncio.Task[None] | None) -> None:
     """Cancel tasks, and return when they have ended."""
+    for task in tasks:
+        if task is not None:
+            task.cancel()
     running = {task for task in tasks if task is not None}
-    for task in running:
-        task.cancel()
     timeout: float | None = _SLOW
     while running:
         _, running = await asyncio.wait(running, timeout=timeout)

@@ -51,8 +51,8 @@ def device(page: Any, name: str = "a", address: str = "here", volume: int = 1, *
 
 def ready(obj: Any) -> tuple[str, str]:
     """Return status and reason of the condition Ready."""
-    [found] = [each for each in obj.status.conditions if each.type == "Ready"]
-    return found.status, found.reason
+    found = [(each.status, each.reason) for each in obj.status.conditions if each.type == "Ready"]
+    return found[0] if found else ("", "")
 
 
 async def test_page_has_a_test_of_registered_that_passes(page: Any):

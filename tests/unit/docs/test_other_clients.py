@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +57,9 @@ async def test_metrics_example_shows_the_memory_of_a_pod():
     names |= {"Sized": Sized, "Unstructured": Unstructured}
     exec(code, names)  # noqa: S102 - the page is ours
     async with operated(names["SizedOperator"]) as world:
-        await world.cluster.client.create("customresourcedefinitions", None, definition())
+        await world.cluster.client.create("customresourcedefinitions.apiextensions.k8s.io", None, definition())
         obj = await world.create(Sized(metadata=ObjectMeta(name="web", namespace="default")))
-        await world.until(obj, lambda it: it.metadata.name == "web")
+        await asyncio.sleep(1)  # until the definition is served
         metrics = {
             "apiVersion": "metrics.k8s.io/v1beta1",
             "kind": "PodMetrics",

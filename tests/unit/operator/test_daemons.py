@@ -17,10 +17,10 @@ pytestmark = pytest.mark.virtual_time
 inherited = contextvars.ContextVar("inherited", default="nothing")
 
 
-class Following(Operator[Greeting]):
-    """Follows each greeting, and notes when its daemons begin and end."""
+class Noting(Operator[Greeting]):
+    """Notes when the daemons of each greeting begin and end."""
 
-    name = "following"
+    name = "noting"
     log: ClassVar[list[str]]
     failures: ClassVar[list[BaseException]]
 
@@ -30,9 +30,6 @@ class Following(Operator[Greeting]):
     async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
         inherited.set("a reconcile")
         greeting.status.text = greeting.spec.name
-
-    async def cleanup(self, greeting: Greeting, ctx: Context) -> None:
-        self.log.append(f"cleanup {greeting.metadata.name}")
 
     @daemon
     async def follow(self, greeting: Greeting) -> None:
@@ -59,6 +56,15 @@ class Following(Operator[Greeting]):
         """Return the new notes."""
         new, cls.log[:] = list(cls.log), []
         return new
+
+
+class Following(Noting):
+    """Notes cleanups, too."""
+
+    name = "following"
+
+    async def cleanup(self, greeting: Greeting, ctx: Context) -> None:
+        self.log.append(f"cleanup {greeting.metadata.name}")
 
 
 def daemons() -> list[str]:
@@ -101,25 +107,20 @@ async def test_daemon_does_not_restart_when_the_status_or_metadata_change():
 
 
 async def test_daemon_of_a_recreated_object_is_a_new_one():
-    class Plain(Following):
-        name = "plain"
-        cleanup = Operator.cleanup  # nothing keeps the object
-
-    async with operated(Plain) as world:
+    async with operated(Noting) as world:
         for _ in range(2):
             obj = await world.create(greeting("a"))
             await asyncio.sleep(5)
             await world.delete(obj)
         await asyncio.sleep(5)
         one = ["begin follow a you", "begin stay a you", "end follow a you", "end stay a you"]
-        assert Plain.take() == one * 2
+        assert Noting.take() == one * 2
 
 
 async def test_daemon_ends_with_its_object_whatever_on_lets_pass():
-    class Once(Following):
+    class Once(Noting):
         name = "once"
         on = created
-        cleanup = Operator.cleanup
 
     async with operated(Once) as world:
         obj = await world.create(greeting("a"))
@@ -130,16 +131,12 @@ async def test_daemon_ends_with_its_object_whatever_on_lets_pass():
 
 
 async def test_daemon_ends_when_another_finalizer_holds_its_object():
-    class Plain(Following):
-        name = "plain"
-        cleanup = Operator.cleanup
-
-    async with operated(Plain) as world:
+    async with operated(Noting) as world:
         held = await world.create(greeting("a", finalizers=["example.com/hold"]))
         await asyncio.sleep(5)
         await world.delete(held)
         await asyncio.sleep(5)
-        assert Plain.take()[-2:] == ["end follow a you", "end stay a you"]
+        assert Noting.take()[-2:] == ["end follow a you", "end stay a you"]
         await world.update(held, lambda it: it.metadata.finalizers.clear())
 
 
@@ -210,7 +207,7 @@ async def test_daemon_that_resists_its_cancellation_is_reported_and_delays_the_c
             await world.delete(obj)
             await asyncio.sleep(20)
             assert "cleanup a" not in Stubborn.take()
-            await world.until_gone(obj)
+            await world.until_gone(obj, timeout=30)
             assert "cleanup a" in Stubborn.take()
     [line] = [line for line in lines if line["event"] == "waiting for cancelled daemons"]
     assert line["names"] == ["stubborn-follow default/a"]
