@@ -467,8 +467,7 @@ class CacheEvent:
         handed_over: whether the object still exists, but belongs to another replica (see `ObjectFilter`).
         received: the event loop's time at which the change reached this process.
         reconciling: whether the controller that judges the event is reconciling the object, so that the
-        change
-            may be its own. Set by the source of the controller's own kind.
+            change may be its own. Set by the source of the controller's own kind.
     """
 
     __slots__ = (
