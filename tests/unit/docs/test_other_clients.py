@@ -18,7 +18,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class SizedStatus(ApiModel):
-    """What is used."""
+    """Resources in use."""
 
     memory: str = ""
 
@@ -50,14 +50,13 @@ def definition() -> dict[str, Any]:
 
 
 async def test_metrics_example_shows_the_memory_of_a_pod():
-    [code] = [
-        each.text for each in Page(Path("docs/other-clients.md")).blocks() if "PodMetrics" in each.text
-    ]
+    [code] = [each.text for each in Page(Path("docs/other-clients.md")).blocks() if "PodMetrics" in each.text]
     names = {name: getattr(manager, name) for name in ("Operator", "Context", "Result", "rbac")}
     names |= {"Sized": Sized, "Unstructured": Unstructured}
-    exec(code, names)  # noqa: S102 - the page is ours
+    exec(code, names)
     async with operated(names["SizedOperator"]) as world:
-        await world.cluster.client.create("customresourcedefinitions.apiextensions.k8s.io", None, definition())
+        resource = "customresourcedefinitions.apiextensions.k8s.io"
+        await world.cluster.client.create(resource, None, definition())
         obj = await world.create(Sized(metadata=ObjectMeta(name="web", namespace="default")))
         await asyncio.sleep(1)  # until the definition is served
         metrics = {
