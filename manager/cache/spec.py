@@ -43,10 +43,8 @@ class Requirement:
 
     @property
     def equals(self) -> str | None:
-        """The one value the label must have, or None when the condition is another."""
-        if self.operator is Operator.IN and len(self.values) == 1:
-            return next(iter(self.values))
-        return None
+        """Return the one value that the label must have; None for another condition."""
+        return next(iter(self.values)) if self.operator is Operator.IN and len(self.values) == 1 else None
 
     def __str__(self) -> str:
         match self.operator:
@@ -142,9 +140,9 @@ class SelectionOptions(TypedDict, total=False):
     `label_selector`: only those with matching labels, as kubectl writes it. An object that a write of ours
     takes out of the selection is gone from the cache at once.
 
-    `field_selector`: only those with matching fields, as kubectl writes it. Which fields there are is the
-    server's affair, so an object that we create ourselves appears only when the watch brings it: reading
-    one's own writes is limited to objects already cached.
+    `field_selector`: only those with matching fields, as kubectl writes it. Only the server knows the fields,
+    so an object that we create ourselves appears only when the watch brings it: reading one's own writes is
+    limited to objects already cached.
 
     `namespaces`: only those in these namespaces, "" for all, instead of those of the manager. Without
     meaning for a cluster-scoped kind.
@@ -235,7 +233,7 @@ class WatchSpec:
 
     @property
     def resource(self) -> str:
-        """How people name the kind: `pods`, `memcacheds.cache.example.com`."""
+        """Return the kind's name for people: `pods`, `memcacheds.cache.example.com`."""
         return f"{self.plural}.{self.gvk.group}" if self.gvk.group else self.plural
 
     @property
