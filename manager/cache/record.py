@@ -444,7 +444,7 @@ class CacheEvent:
         type: ADDED, MODIFIED or DELETED.
         initial: whether the object was there before the subscription: it comes from the first list, or is
             replayed to a late subscriber.
-        handed_over: whether the object still exists, but belongs to another replica (see `ObjectFilter`).
+        handed_over: whether the object still exists, but no longer passes the filter (see `ObjectFilter`).
         received: the event loop's time at which the change reached this process.
         reconciling: whether the controller that judges the event is reconciling the object, so that the
             change may be its own. Set by the source of the controller's own kind.

@@ -210,7 +210,7 @@ class Reflector:
         except (KubeError, TimeoutError) as failure:
             self._log.debug("could not list more", error=str(failure))
             return None
-        # A server that lags may show objects that another replica has changed or deleted since.
+        # A server that lags may show objects that another client has changed or deleted since.
         return None if version < seen else version
 
     async def step(self) -> None:

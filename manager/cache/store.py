@@ -492,7 +492,7 @@ class Store:
         return self.put(record)
 
     def hand_over(self, gone: Iterable[Record]) -> Sequence[CacheEvent]:
-        """Remove objects that another replica is now responsible for; they may come back in any state."""
+        """Remove objects that no longer pass a filter; they may come back in any state."""
         return [self._change(record, None, handed_over=True) for record in gone]
 
     # Changes by our own writes.

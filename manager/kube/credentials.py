@@ -233,15 +233,13 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 class _Output(asyncio.SubprocessProtocol):
-    """Collected output of the program."""
+    """Collected output of the program, which is `complete` at its end or when it is too much."""
 
     def __init__(self) -> None:
         self.printed = bytearray()
         self.complaint = bytearray()
         self.complete = asyncio.Event()
-        """Nothing more is to come, or it is too much already."""
         self.ended = asyncio.Event()
-        """The program has ended."""
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == _STDERR:
@@ -273,15 +271,7 @@ class ExecCredentials(Credentials):
         cluster: Mapping[str, Any],
         environ: Mapping[str, str],
     ) -> None:
-        """Configure the program.
-
-        Args:
-            spec: the command and its options.
-            label: the name of the program in messages.
-            folder: the start of a command that is a relative path.
-            cluster: cluster information for the program, if `provideClusterInfo` is set.
-            environ: the environment it inherits.
-        """
+        """Take the `label` for messages, the `folder` in which a relative command starts, and its inputs."""
         super().__init__()
         self.spec, self.label, self.folder, self.cluster, self.environ = spec, label, folder, cluster, environ
 

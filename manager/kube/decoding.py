@@ -134,10 +134,7 @@ async def shallow(raw: bytes | bytearray, *, around: int = 0) -> bytes:
 
 
 def shallow_at_once(raw: bytes) -> bytes:
-    """Return the same for one object, without waiting.
-
-    JSON that is not too deep stays as it is, and so does a text longer than any object.
-    """
+    """Cut one object as `shallow` does, in the calling thread; leave a text longer than any object."""
     if raw.count(b"{") + raw.count(b"[") <= MOST_LEVELS or len(raw) > _LARGEST or not is_too_deep(raw):
         return raw
     return _shallow(raw)
@@ -166,7 +163,7 @@ def _shallow(raw: bytes | bytearray, around: int = 0) -> bytes:
 
 
 def _tokens(raw: bytes | bytearray) -> Iterator[tuple[int, int]]:
-    """Where texts begin and end, and brackets of one kind. The last text may have no end."""
+    """Yield start and end of each text and of each run of equal brackets. The last text may have no end."""
     at = 0
     while at < len(raw):
         end = at + _PIECE

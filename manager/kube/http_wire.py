@@ -30,19 +30,12 @@ KEEP_ALIVE = 30.0
 """Seconds for which an idle connection is kept: well below the 90 of an API server, which would otherwise
 close it just when it is used again."""
 
-KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_COUNT = 15, 5, 3
-"""Seconds of silence before the peer is asked whether it is there, seconds between questions, and their
-number."""
-
-USER_TIMEOUT = 30
-"""Seconds for which what was sent may stay unacknowledged."""
-
 _KEEPALIVE = {
-    "TCP_KEEPIDLE": KEEPALIVE_IDLE,
-    "TCP_KEEPALIVE": KEEPALIVE_IDLE,  # how macOS calls it
-    "TCP_KEEPINTVL": KEEPALIVE_INTERVAL,
-    "TCP_KEEPCNT": KEEPALIVE_COUNT,
-    "TCP_USER_TIMEOUT": USER_TIMEOUT * 1000,
+    "TCP_KEEPIDLE": 15,  # seconds of silence before the peer is asked whether it is there
+    "TCP_KEEPALIVE": 15,  # the same on macOS
+    "TCP_KEEPINTVL": 5,  # seconds between two questions
+    "TCP_KEEPCNT": 3,
+    "TCP_USER_TIMEOUT": 30_000,  # milliseconds for which sent bytes may stay unacknowledged
 }
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -80,7 +73,7 @@ class HttpWire:
 
     @property
     def host(self) -> str:
-        """Return the API server's host and port."""
+        """See `Wire.host`."""
         return self._host
 
     def exchange(self, request: WireRequest) -> _Exchange:
@@ -293,7 +286,6 @@ class ConnectionPool:
             await connection.wait_closed()
 
     def _expire(self) -> None:
-        """Close what has been idle for too long."""
         loop = asyncio.get_running_loop()
         while self._idle and self._idle[0].idle_since + KEEP_ALIVE <= loop.time():
             self._idle.popleft().abort()

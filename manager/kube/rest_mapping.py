@@ -149,7 +149,6 @@ def _group_path(group: str, version: str) -> str:
 
 
 def _segment(name: str) -> str:
-    """Encode any name as one segment of a path."""
     if name in {".", ".."}:
         raise ValueError(f"{name!r} cannot be a name")
     return quote(name, safe=":")

@@ -95,15 +95,15 @@ def allow_after_stop(allowed: bool = True) -> None:
 
 
 class Transport:
-    """Sends requests over a wire and turns answers that are errors into exceptions.
+    """Sender of requests over a wire, which turns answers that are errors into exceptions.
 
-    What is tried again, within the request's deadline and a bounded count:
+    It retries, within the request's deadline and a bounded count:
 
     - 429 and 503 with Retry-After, whatever the method: the server has not acted on the request;
     - for GET also any other server error, and a connection that cannot be made or breaks.
 
-    A write whose connection breaks is not tried again here, because it may have had its effect:
-    the caller looks at the object anew and decides.
+    It does not repeat a write whose connection breaks, because that may have had its effect: the caller looks
+    at the object anew and decides.
     """
 
     def __init__(
@@ -134,11 +134,10 @@ class Transport:
         self._user_agent = user_agent
         self._deadline = deadline
         self._read_delay = ExponentialDelay(base=0.2, cap=5.0, jitter=0.5, rng=rng)
-        # A refusal that says "at once" must not become a tight loop, and clients that were refused
-        # together should not come back together: this is added to what the server asks for.
+        # Added to the server's delay: a refusal that says "at once" must not become a tight loop, and clients
+        # that were refused together should not come back together.
         self._refusal_delay = ExponentialDelay(base=0.05, cap=1.0, jitter=1.0, rng=rng)
         self._headers: dict[tuple[str, str | None], dict[str, str]] = {}
-        self._queries: dict[tuple[tuple[str, str], ...], str] = {}
         self._deadlines = Deadlines()
         # A request causes the same warning every time.
         self._warn = lru_cache(_REMEMBERED)(log_warnings)
@@ -182,9 +181,8 @@ class Transport:
     def fence_at(self, when: float | None) -> None:
         """Let no write leave from the loop time `when` on, unless this is called again; None is never.
 
-        For a right to write that has to be renewed. As it is looked at for each write, a process that was
-        held up beyond that time sends none when it goes on, whatever it happens to run first. Writes in
-        flight at that time are not dropped: `fence` does that.
+        For a right to write that has to be renewed. Each write checks the time, so a process that was held up
+        beyond it sends none when it continues. Writes in flight then are not dropped: `fence` does that.
         """
         self._fence.at = math.inf if when is None else when
 
@@ -285,15 +283,14 @@ class Transport:
         The answer's head has to come within the transport's deadline.
 
         Args:
-            path: absolute and percent-encoded, without a query.
-            query: parameters, not yet encoded.
-            accept: which types the answer may have.
+            path: as for `request`.
+            query: as for `request`.
+            accept: as for `request`.
             idle_timeout: seconds after which a connection with nothing on it counts as dead.
 
         Raises:
             ApiError: the server answered with an error, before the first piece.
-            TransportError: the connection could not be made or broke, or nothing came for
-                `idle_timeout`; before the first piece or on any.
+            TransportError: the connection could not be made or broke, or nothing came for `idle_timeout`.
         """
         request = self._build("GET", path, query, None, "", accept)
         request.stream = True
@@ -322,7 +319,7 @@ class Transport:
         The server's answer has to come within the transport's deadline. The fence drops it.
 
         Args:
-            path: absolute and percent-encoded, without a query.
+            path: as for `request`.
             query: parameters, not yet encoded; a name may come several times.
             protocols: the subprotocols that are offered, the best first.
             longest: bytes that a message of the server may have.
@@ -336,11 +333,10 @@ class Transport:
         wire = self._wire
         if not isinstance(wire, WebSocketWire):
             raise ConfigError("there is no network here that a WebSocket could go over")
-        encoded = "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in query)
         permit = self._permission()
         permit()
-        headers = {"User-Agent": self._user_agent}
-        request = WireRequest("GET", f"{path}?{encoded}" if encoded else path, headers, permit=permit)
+        target = f"{path}?{_encoded(tuple(query))}" if query else path
+        request = WireRequest("GET", target, {"User-Agent": self._user_agent}, permit=permit)
         sent, trace = _begin_record(request, "connect", path, "")
         works = not _allowed_after_stop.get()
         self._work_in_flight += works
@@ -405,8 +401,7 @@ class Transport:
         accept: str,
     ) -> WireRequest:
         if query:
-            asked = tuple(query.items())
-            path = f"{path}?{self._queries.get(asked) or self._encode(asked)}"
+            path = f"{path}?{_encoded(tuple(query.items()))}"
         key = (accept, None if body is None else content_type)
         headers = self._headers.get(key)
         if headers is None:
@@ -430,12 +425,10 @@ class Transport:
         return permit
 
     def _permit(self) -> None:
-        """Raise `Fenced` if no write may leave any more."""
         if (reason := self.fenced) is not None:
             raise Fenced(reason)
 
     def _permit_work(self) -> None:
-        """Raise `Fenced` if no write of the controllers' work may leave any more."""
         fence = self._fence
         if fence.reason or fence.work_ended or asyncio.get_running_loop().time() >= fence.at:
             raise Fenced(self.fenced or fence.work_ended or "")
@@ -443,14 +436,6 @@ class Transport:
     def _end_of_writes(self) -> str | None:
         """Return why writes that were begun here are dropped, None while they are not."""
         return self._fence.reason or (None if _allowed_after_stop.get() else self._fence.work_ended)
-
-    def _encode(self, query: tuple[tuple[str, str], ...]) -> str:
-        """Percent-encode the query and cache the result, as writes repeat the same few queries."""
-        if len(self._queries) >= _REMEMBERED:
-            self._queries.clear()
-        encoded = "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in query)
-        self._queries[query] = encoded
-        return encoded
 
     async def _send(
         self,
@@ -460,7 +445,6 @@ class Transport:
         sent: RequestRecord | None,
         head: Head | None,
     ) -> bytes:
-        """Attempt after attempt until one succeeds or trying again is of no use."""
         clock, attempts = asyncio.get_running_loop().time, 0
         while True:
             try:
@@ -509,7 +493,7 @@ class Transport:
     def _delay_before_retry(
         self, method: str, error: ApiError | TransportError, attempts: int
     ) -> float | None:
-        """Seconds to wait before another attempt, or None if there should be none."""
+        """Return the seconds to wait before another attempt, None if there should be none."""
         if isinstance(error, TooManyRequests | ServiceUnavailable) and error.retry_after is not None:
             return (
                 error.retry_after + self._refusal_delay(attempts) if attempts + 1 < REFUSED_ATTEMPTS else None
@@ -597,6 +581,11 @@ def _verb(method: str, content_type: str, query: Mapping[str, str] | None, body:
     return f"{verb}, dry run" if tries else verb
 
 
+@lru_cache(_REMEMBERED)
+def _encoded(query: tuple[tuple[str, str], ...]) -> str:
+    return "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in query)
+
+
 def _quoted(text: str) -> str:
-    """Percent-encoded, as `urllib.parse.quote` does it but in a quarter of the time."""
+    """Percent-encode a text as `urllib.parse.quote` does, in a quarter of the time."""
     return _RESERVED.sub(lambda found: b"%%%02X" % found[0][0], text.encode()).decode("ascii")

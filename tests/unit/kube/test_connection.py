@@ -17,12 +17,23 @@ from manager.kube.connection import HEAD_LIMIT, READ_AHEAD, Connection
 from manager.kube.errors import ConnectionLost, ProtocolError
 from manager.kube.http_wire import HttpWire
 from manager.kube.wire import WireRequest
-from tests.unit.kube.servers import OK, Answer, LocalServer, ScriptedServer, config_for
+from tests.unit.kube.servers import (
+    OK,
+    Answer,
+    LocalServer,
+    ScriptedServer,
+    Serve,
+    config_for,
+    end_of_answers,
+    next_request,
+    silence,
+)
 
 GET = WireRequest("GET", "/api", {})
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+REFUSED = b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\n"
 
 
 async def fetch(wire: HttpWire, request: WireRequest = GET) -> tuple[int, bytes]:
@@ -56,15 +67,8 @@ async def test_an_answer_is_complete_and_the_connection_goes_on(
 
 
 async def test_an_answer_without_a_length_ends_with_the_connection(wire: HttpWire, script: ScriptedServer):
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.0 502 Bad Gateway\r\nContent-Type: text/html\r\n\r\nnobody ")
-        await writer.drain()
-        writer.write(b"there")
-        writer.write_eof()
-        await reader.read()
-
-    script.serve = serve
+    head = b"HTTP/1.0 502 Bad Gateway\r\nContent-Type: text/html\r\n\r\n"
+    script.play(head + b"nobody ", b"there", end_of_answers)
     assert await fetch(wire) == (502, b"nobody there")
 
 
@@ -105,13 +109,7 @@ async def test_wire_raises_connection_lost_and_reconnects_without_a_valid_answer
 async def test_a_server_that_hangs_up_on_a_later_request_has_not_answered_it(
     wire: HttpWire, script: ScriptedServer
 ):
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(OK)
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write_eof()
-
-    script.serve = serve
+    script.play(OK, next_request, end_of_answers)
     assert await fetch(wire) == (200, b"ok")
     with pytest.raises(ConnectionLost, match="the server hung up"):
         await asyncio.wait_for(fetch(wire), 10)
@@ -130,14 +128,8 @@ async def test_an_answer_that_nobody_asked_for_is_not_taken_for_the_next(
 async def test_a_connection_that_the_server_closes_while_it_is_idle_is_not_used(
     wire: HttpWire, script: ScriptedServer
 ):
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(OK)
-        await writer.drain()
-        await let_go.wait()
-
     let_go = asyncio.Event()
-    script.serve = serve
+    script.play(OK, let_go)
     assert await fetch(wire) == (200, b"ok")
     let_go.set()
     await script.all_closed()
@@ -187,15 +179,8 @@ async def test_a_stream_that_nobody_consumes_holds_the_server_up(wire: HttpWire,
 async def test_a_server_that_answers_before_it_has_heard_all_is_believed(
     wire: HttpWire, script: ScriptedServer
 ):
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig")
-        await writer.drain()
-        await reader.read(100)
-        await given_up.wait()
-
     given_up = asyncio.Event()
-    script.serve = serve
+    script.play(REFUSED + b"big", given_up)
     assert await fetch(wire, WireRequest("PUT", "/api", {}, b"x" * 50_000_000)) == (413, b"big")
     given_up.set()
     script.serve = script.take_answers
@@ -224,12 +209,20 @@ LARGE = WireRequest("PUT", "/api", {}, b"x" * 50_000_000)
 """More than all buffers on the way hold."""
 
 
-REFUSED = b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\n"
-
-
 async def fetch_in_time(wire: HttpWire, request: WireRequest = GET) -> tuple[int, bytes]:
     async with asyncio.timeout(10), wire.exchange(request) as response:
         return response.status, await response.read()
+
+
+def without_end(part: bytes) -> Serve:
+    """Send a part again and again."""
+
+    async def send(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(part)
+            await writer.drain()
+
+    return send
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -244,15 +237,8 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_a_connection_on_which_half_a_request_was_sent_is_not_used_again(
     wire: HttpWire, script: ScriptedServer
 ):
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(REFUSED)
-        await asked.wait()
-        writer.write(b"big")
-        await reader.read(-1)
-
     asked = asyncio.Event()
-    script.serve = serve
+    script.play(REFUSED, asked, b"big", silence)
     async with wire.exchange(LARGE) as response:
         assert response.status == 413
         asked.set()
@@ -282,18 +268,9 @@ async def test_an_answer_frees_whoever_waits_for_the_server_to_take_the_rest(
 async def test_a_connection_goes_on_after_an_answer_of_which_nobody_wanted_the_rest(
     wire: HttpWire, script: ScriptedServer
 ):
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (READ_AHEAD + 2))
-        await writer.drain()
-        writer.write(b"x" * (READ_AHEAD - 100))
-        await writer.drain()
-        await begun.wait()
-        writer.write(b"x" * 102)
-        await script.take_answers(reader, writer)
-
     begun = asyncio.Event()
-    script.serve = serve
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (READ_AHEAD + 2)
+    script.play(head, b"x" * (READ_AHEAD - 100), begun, b"x" * 102, script.take_answers)
     async with wire.exchange(WireRequest("GET", "/log", {}, stream=True)) as response:
         connection = next(iter(wire._pool._open))
         await until(lambda: response.held == READ_AHEAD - 100)
@@ -303,14 +280,7 @@ async def test_a_connection_goes_on_after_an_answer_of_which_nobody_wanted_the_r
 
 
 async def test_an_answer_without_end_is_given_up_where_it_is_too_long(wire: HttpWire, script: ScriptedServer):
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-        while True:
-            writer.write(b"10000\r\n" + bytes(65536) + b"\r\n")
-            await writer.drain()
-
-    script.serve = serve
+    script.play(CHUNKED, without_end(b"10000\r\n" + bytes(65536) + b"\r\n"))
     async with asyncio.timeout(10), wire.exchange(GET) as response:
         with pytest.raises(ProtocolError, match="the answer is longer than 1000000 bytes"):
             await response.read(1_000_000)
@@ -325,14 +295,7 @@ async def test_an_answer_without_end_is_given_up_where_it_is_too_long(wire: Http
 async def test_wire_gives_up_an_answer_with_endless_trailers_or_chunk_extensions(
     wire: HttpWire, script: ScriptedServer, begin: bytes, more: bytes
 ):
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n" + begin)
-        while True:
-            writer.write(more)
-            await writer.drain()
-
-    script.serve = serve
+    script.play(CHUNKED + b"2\r\n{}\r\n" + begin, without_end(more))
     async with asyncio.timeout(10), wire.exchange(GET) as response:
         with pytest.raises(ConnectionLost, match="too much besides its body"):
             await response.read()
@@ -343,12 +306,7 @@ async def test_wire_gives_up_an_answer_with_endless_trailers_or_chunk_extensions
 async def test_an_answer_that_ends_with_the_connection_is_not_complete_when_we_reset_that(
     wire: HttpWire, script: ScriptedServer
 ):
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.0 200 OK\r\n\r\nhal")
-        await reader.read(-1)
-
-    script.serve = serve
+    script.play(b"HTTP/1.0 200 OK\r\n\r\nhal", silence)
     async with wire.exchange(GET) as response:
         wire.abort()
         with pytest.raises(ConnectionLost):
