@@ -12,7 +12,7 @@ from manager.api import ObjectKey
 from manager.cache import Record
 from manager.election.coordinator import ControllerObjects, Work
 from manager.election.guard import Leadership
-from manager.kube.transport import writes_need, writes_need_from_here
+from manager.kube.transport import require_permit, require_permit_from_here
 from manager.shards.cache_filter import PARTS, ByUid, ShardFilters, knows, records_in
 from manager.shards.ranges import Ranges, label_key
 from manager.telemetry.logs import get_logger
@@ -38,7 +38,7 @@ class OwnedShard:
     def enter(self) -> None:
         """Permit effects of the current context only as long as the shard is ours."""
         _current.set(self)
-        writes_need_from_here(self.leadership.permit)
+        require_permit_from_here(self.leadership.permit)
 
 
 _current: ContextVar[OwnedShard | None] = ContextVar("owned_shard", default=None)
@@ -197,7 +197,7 @@ class ControllerShare:
             async with limit:
                 running.add(limit)
                 shard.idle.clear()
-                with writes_need(shard.leadership.permit):
+                with require_permit(shard.leadership.permit):
                     yield True
         except TimeoutError:
             if not limit.expired():
