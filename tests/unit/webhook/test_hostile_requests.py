@@ -34,7 +34,7 @@ from manager.webhook.server import LIMITS, WebhookServer
 from tests.support.certificates import Authority, trusting
 from tests.support.effort import Effort
 from tests.support.eventually import eventually_async
-from tests.unit.http.test_connections import refuses
+from tests.unit.server.test_connection import refuses
 from tests.unit.webhook.reviews import OldThing, Thing, admission_review, conversion_review, thing
 
 MUTATE = "/mutate-test-example-com-v1-thing"

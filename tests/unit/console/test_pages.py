@@ -40,7 +40,7 @@ from tests.support.effort import turns_of_others
 from tests.support.eventually import eventually_async
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 from tests.unit.conftest import LogLines
-from tests.unit.http.conftest import ServePages, Site
+from tests.unit.server.conftest import ServePages, Site
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

@@ -21,8 +21,7 @@ from manager.tls.served import ServedCertificate
 from manager.util.address import BindAddress
 from manager.util.clock import now
 from manager_tools.testing import World
-from tests.unit.http.conftest import ServePages, Site
-from tests.unit.http.test_console import (
+from tests.unit.console.test_pages import (
     PATH,
     access_by,
     api_server,
@@ -32,6 +31,7 @@ from tests.unit.http.test_console import (
     post,
     serving,
 )
+from tests.unit.server.conftest import ServePages, Site
 
 
 def always(token: str) -> Callable[[str | None], object]:

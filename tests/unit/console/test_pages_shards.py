@@ -24,8 +24,7 @@ from manager.telemetry.metrics import Metrics
 from manager.util.clock import now
 from manager_tools.testing import LocalWire, World
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
-from tests.unit.http.conftest import ServePages
-from tests.unit.http.test_console import (
+from tests.unit.console.test_pages import (
     PAGE,
     PATH,
     RIGHTS,
@@ -37,6 +36,7 @@ from tests.unit.http.test_console import (
     post,
     serving,
 )
+from tests.unit.server.conftest import ServePages
 
 COUNT = 4
 OTHER = "pod-b_0123456789"
@@ -155,7 +155,7 @@ async def test_an_object_that_is_not_in_the_cache_is_listed_because_a_manager_ma
             asked_for.append(request.path.partition("?")[0])
             return await super().answer(request)
 
-    monkeypatch.setattr("tests.unit.http.test_console_shards.LocalWire", Wire)
+    monkeypatch.setattr("tests.unit.console.test_pages_shards.LocalWire", Wire)
     monkeypatch.setattr(Collector, "_cached", lambda *_: None)
     async with lonely() as world:
         part = Part(world)

@@ -18,7 +18,7 @@ from manager.tls.served import CertificateFiles, ServedCertificate
 from manager.util.address import BindAddress
 from tests.support.certificates import trusting
 from tests.unit.conftest import LogLines
-from tests.unit.http.conftest import serving
+from tests.unit.server.conftest import serving
 
 ANY_PORT = BindAddress("127.0.0.1", 0)
 

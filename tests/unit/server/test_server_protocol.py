@@ -9,8 +9,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from tests.support.effort import Effort
-from tests.unit.http.conftest import ServePages
-from tests.unit.http.test_connections import client, site
+from tests.unit.server.conftest import ServePages
+from tests.unit.server.test_connection import client, site
 
 
 async def echo(request: web.Request) -> web.StreamResponse:

@@ -28,7 +28,7 @@ from manager.server.reviews import User
 from manager_tools.testing import World, operated
 from tests.support import ROOT
 from tests.support.effort import turns_of_others
-from tests.unit.http.test_console import console_of
+from tests.unit.console.test_pages import console_of
 
 pytestmark = pytest.mark.virtual_time
 

@@ -15,7 +15,7 @@ from manager.server.answers import WAITING, TooManyQuestions
 from manager.server.guard import guarded
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Sent
-from tests.unit.http.conftest import Headers, ServePages, Site
+from tests.unit.server.conftest import Headers, ServePages, Site
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

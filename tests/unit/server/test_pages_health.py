@@ -4,7 +4,7 @@ import pytest
 
 from manager.server.pages import health_routes
 from manager.telemetry.health import Health
-from tests.unit.http.conftest import ServePages, Site
+from tests.unit.server.conftest import ServePages, Site
 
 PLAIN = "text/plain; charset=utf-8"
 

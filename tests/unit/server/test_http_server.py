@@ -28,7 +28,7 @@ from manager.util.program import Program
 from tests.support.certificates import trusting
 from tests.support.eventually import eventually_async
 from tests.support.scripted_wire import ScriptedWire
-from tests.unit.http.test_connections import client, refuses, site
+from tests.unit.server.test_connection import client, refuses, site
 
 HERE = BindAddress("127.0.0.1", 0)
 LONG = 30.0
