@@ -10,7 +10,7 @@ import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from manager.server.connection import Limits
+from manager.server.limits import Limits
 from manager.server.server import serve
 from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics

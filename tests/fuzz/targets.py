@@ -45,7 +45,7 @@ from manager.kube.errors import ApiError, ConfigError, ConnectionLost, ProtocolE
 from manager.kube.listing import decode_list
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.server.reviews import has_expired
+from manager.server.access import has_expired
 from manager.server.server import serve
 from manager.settings import SettingsError
 from manager.telemetry.metrics import Metrics

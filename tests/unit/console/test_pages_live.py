@@ -23,8 +23,8 @@ from manager.console.overview import Rates
 from manager.console.pages import Console
 from manager.console.search import Wanted, kinds, search, sources
 from manager.diagnose.collect import Collected, Collector
-from manager.server import guard
-from manager.server.reviews import User
+from manager.server import server as server_module
+from manager.server.access import User
 from manager_tools.testing import World, operated
 from tests.support import ROOT
 from tests.support.effort import turns_of_others
@@ -203,7 +203,7 @@ async def test_console_makes_a_page_once_for_all_tokens_of_a_user(
 
         async def by_token(number: int) -> str:
             credential = ("authentication.kubernetes.io/credential-id", (f"JTI={number}",))
-            guard._asking.set(User("ann", extra=(credential,)))
+            server_module._asking.set(User("ann", extra=(credential,)))
             return await fetch(console, WEB)
 
         texts = await asyncio.gather(*map(by_token, range(50)))
@@ -228,7 +228,7 @@ async def test_console_gives_a_user_a_fifth_of_the_time_and_others_their_turn(
         began = loop.time()
 
         async def visit(user: str) -> float:
-            guard._asking.set(User(user))
+            server_module._asking.set(User(user))
             for path in (WEB, FOO) * 5:
                 await fetch(console, path)
             return loop.time() - began

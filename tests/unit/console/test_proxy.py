@@ -14,7 +14,7 @@ from yarl import URL
 from apis.tutorial.v1.foo import Foo
 from manager.console.proxy import Proxy
 from manager.kube.tls import Pem, TlsFiles
-from manager.server.server import routes_of, serve
+from manager.server.server import serve
 from manager.tls.issue import Authority, new_authority
 from manager.tls.key_pair import KeyPair
 from manager.tls.served import ServedCertificate
@@ -31,7 +31,7 @@ from tests.unit.console.test_pages import (
     post,
     serving,
 )
-from tests.unit.server.conftest import ServePages, Site
+from tests.unit.server.conftest import ServePages, Site, routes_of
 
 
 def always(token: str) -> Callable[[str | None], object]:

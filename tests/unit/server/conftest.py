@@ -3,19 +3,26 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any, Protocol
 
 import aiohttp
 import pytest
+from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from manager.server.server import Routes, routes_of, serve
+from manager.server.server import Routes, serve
 from manager.util.address import BindAddress
 
 Headers = Mapping[str, str] | Sequence[tuple[str, str]]
 
 
 Pages = Mapping[str, Handler]
+
+
+def routes_of(pages: Pages, posts: Pages | None = None) -> Routes:
+    """Return routes for handlers by path."""
+    return [*starmap(web.get, pages.items()), *starmap(web.post, (posts or {}).items())]
 
 
 @asynccontextmanager

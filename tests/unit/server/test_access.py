@@ -13,9 +13,20 @@ from typing import Any
 import pytest
 
 from manager.kube.transport import Transport
-from manager.server.access import ACCEPTED_TOKEN_KEPT, Access, ReviewFailed, Verdict
-from manager.server.answers import STRANGERS_AT_ONCE, STRANGERS_PER_SECOND, WAITING, Answers, TooManyQuestions
-from manager.server.reviews import SLACK, Place, User
+from manager.server.access import (
+    ACCEPTED_TOKEN_KEPT,
+    SLACK,
+    STRANGERS_AT_ONCE,
+    STRANGERS_PER_SECOND,
+    WAITING,
+    Access,
+    Answers,
+    Place,
+    ReviewFailed,
+    TooManyQuestions,
+    User,
+    Verdict,
+)
 from manager.util.clock import now
 from manager_tools.simulation.loop import EPOCH
 from tests.support.scripted_wire import (

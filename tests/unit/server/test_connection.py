@@ -22,8 +22,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from structlog.testing import capture_logs
 
-from manager.server import acceptor
-from manager.server.connection import Limits
+from manager.server import connection
+from manager.server.limits import Limits
 from manager.telemetry import open_files
 from manager.tls.served import SelfSigned, ServedCertificate
 from manager.util.address import BindAddress
@@ -140,7 +140,7 @@ async def test_a_connection_may_have_to_go_in_the_moment_it_is_there(tls: bool):
         if certificate is not None:
             await stack.enter_async_context(certificate.kept_current())
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        served = acceptor.Acceptor(listening, Greeted, certificate=certificate, limits=PATIENT)
+        served = connection.Acceptor(listening, Greeted, certificate, PATIENT)
         accepting = asyncio.ensure_future(served.accept())
         try:
             address = BindAddress("127.0.0.1", listening.getsockname()[1])
@@ -457,7 +457,7 @@ async def test_a_compressed_body_is_not_unpacked():
 
 
 async def test_a_listener_that_cannot_accept_tries_again(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(acceptor, "_ACCEPT_PAUSE", 0.01)
+    monkeypatch.setattr(connection, "_ACCEPT_PAUSE", 0.01)
     accept = socket.socket.accept
     failures: list[OSError] = [
         ConnectionAbortedError(),
@@ -527,7 +527,7 @@ async def test_server_uses_the_reserve_descriptor_when_no_other_is_left(monkeypa
 async def test_server_replaces_an_idle_connection_when_descriptors_are_scarce(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(acceptor, "are_scarce", lambda: True)
+    monkeypatch.setattr(connection, "are_scarce", lambda: True)
     async with site(limits=PATIENT) as address, client(address) as first:
         assert await first.ask() == b"hello"
         async with client(address) as second:

@@ -8,7 +8,8 @@ import gc
 import pytest
 from aiohttp import web
 
-from manager.server.connection import ClientConnection, Limits
+from manager.server.connection import ClientConnection
+from manager.server.limits import Limits
 
 pytestmark = pytest.mark.virtual_time
 

@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 from manager.kube.transport import Transport
 from manager.process.manager import CannotStart, Manager
 from manager.server import HttpServer
-from manager.server.connection import Limits
+from manager.server.limits import Limits
 from manager.server.server import CannotServe, serve
 from manager.telemetry.metrics import Metrics
 from manager.util.address import BindAddress

@@ -10,9 +10,8 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from manager.kube.transport import Transport
-from manager.server.access import Access
-from manager.server.answers import WAITING, TooManyQuestions
-from manager.server.guard import guarded
+from manager.server.access import WAITING, Access, TooManyQuestions
+from manager.server.server import guarded
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Sent
 from tests.unit.server.conftest import Headers, ServePages, Site

@@ -14,7 +14,7 @@ from typing import cast
 import pytest
 
 from manager.server import tls_transport
-from manager.server.connection import Limits
+from manager.server.limits import Limits
 from manager.server.tls_transport import TlsTransport, Turn
 from manager.tls.served import SelfSigned
 from tests.support.certificates import trusting
@@ -182,7 +182,7 @@ async def test_tls_transport_reads_at_most_128_kb_per_turn_of_the_loop(connected
 async def test_tls_transports_take_turns_when_many_clients_send_at_once(
     connected: Connect, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(tls_transport, "_SHARE", 0.0)
+    monkeypatch.setattr(tls_transport, "_PORT_SHARE", 0.0)
     turn = Turn()
     async with AsyncExitStack() as stack:
         scenes = [await stack.enter_async_context(connected(turn=turn)) for _ in range(5)]
