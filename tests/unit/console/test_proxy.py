@@ -15,7 +15,7 @@ from apis.tutorial.v1.foo import Foo
 from manager.console.proxy import Proxy
 from manager.kube.tls import Pem, TlsFiles
 from manager.server.server import serve
-from manager.tls.issue import Authority, new_authority
+from manager.tls.certificate import Authority, new_authority
 from manager.tls.key_pair import KeyPair
 from manager.tls.served import ServedCertificate
 from manager.util.address import BindAddress

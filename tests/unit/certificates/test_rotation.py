@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from manager.certificates.lifetimes import Lifetimes
+from manager.certificates.rotation import Lifetimes
 
 DAY = timedelta(days=1)
 
@@ -24,7 +24,7 @@ def test_lifetimes_default_to_a_year_for_authority_and_90_days_for_serving():
         ({"retire": timedelta(seconds=15)}, "later than a new one takes to settle"),
     ],
 )
-def test_times_with_which_something_would_end_too_early_are_refused(
+def test_lifetimes_refuse_times_with_which_a_certificate_would_end_too_early(
     changed: dict[str, timedelta], complaint: str
 ):
     with pytest.raises(ValueError, match=complaint):

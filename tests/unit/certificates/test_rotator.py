@@ -9,8 +9,8 @@ from datetime import timedelta
 
 import pytest
 
-from manager.certificates.keeper import Keeper
-from manager.certificates.lifetimes import Lifetimes
+from manager.certificates.rotation import Lifetimes
+from manager.certificates.rotator import CertificateRotator
 from manager.certificates.store import Material, Snapshot
 from manager.certificates.targets import Absent, Found
 from manager.kube.errors import Invalid
@@ -83,8 +83,10 @@ class Scene:
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
         """Run the rotator as leader for a minute, and for the length of the test."""
-        keeper = Keeper(self, self.targets, names=["svc.ns.svc"], authority="test", lifetimes=LIFETIMES)
-        keeping = asyncio.create_task(keeper.run())
+        rotator = CertificateRotator(
+            self, self.targets, names=["svc.ns.svc"], authority="test", lifetimes=LIFETIMES
+        )
+        keeping = asyncio.create_task(rotator.run())
         await asyncio.sleep(60)
         yield
         keeping.cancel()
@@ -101,7 +103,7 @@ class Scene:
         return served
 
 
-async def test_keeper_writes_only_when_a_renewal_is_due():
+async def test_rotator_writes_only_when_a_renewal_is_due():
     scene = Scene()
     async with scene.kept():
         assert scene.writes == ["store", "mutating", "pets"]
@@ -113,7 +115,7 @@ async def test_keeper_writes_only_when_a_renewal_is_due():
         assert scene.served.since > first.since
 
 
-async def test_keeper_renews_certificate_when_service_name_changes():
+async def test_rotator_renews_certificate_when_service_name_changes():
     scene = Scene()
     async with scene.kept():
         first = scene.served
@@ -129,7 +131,7 @@ async def test_keeper_renews_certificate_when_service_name_changes():
         assert len(scene.writes) == before
 
 
-async def test_keeper_issues_new_certificate_after_everything_expired():
+async def test_rotator_issues_new_certificate_after_everything_expired():
     scene = Scene()
     async with scene.kept():
         first = scene.served
@@ -138,14 +140,14 @@ async def test_keeper_issues_new_certificate_after_everything_expired():
         assert scene.served.since > first.until
 
 
-async def test_keeper_limits_write_rate_when_bundle_is_reset_at_once():
+async def test_rotator_limits_write_rate_when_bundle_is_reset_at_once():
     scene = Scene(forgets=True)
     async with scene.kept():
         assert 20 < len(scene.writes) < 60
 
 
 @pytest.mark.parametrize("fault", [Invalid(422, "Invalid", "the test of the patch failed"), KeyError("x")])
-async def test_keeper_retries_target_after_failed_write(fault: Exception):
+async def test_rotator_retries_target_after_failed_write(fault: Exception):
     scene = Scene(fault)
     async with scene.kept():
         assert scene.served

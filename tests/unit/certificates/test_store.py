@@ -16,16 +16,20 @@ import pytest
 from structlog.testing import capture_logs
 
 from controllers.main import PROGRAM
-from devcluster import DevCluster
-from manager.certificates.folder import FolderCertificate, FolderStore
-from manager.certificates.secret import SecretCertificate, SecretStore
-from manager.certificates.store import Changed, Material, Snapshot, Stored, StoreUnusable
-from manager.certificates.targets import InstalledConfiguration, WrittenConfiguration
+from manager.certificates.rotation import Stored
+from manager.certificates.store import (
+    Changed,
+    FolderStore,
+    Material,
+    SecretCertificate,
+    SecretStore,
+    Snapshot,
+    StoreUnusable,
+)
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
-from manager.tls.issue import new_authority
+from manager.tls.certificate import new_authority
 from manager.tls.key_pair import CertificateUnusable
-from manager_tools.testing import LocalWire
 from tests.support.scripted_wire import Reply, ScriptedWire
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -167,10 +171,10 @@ async def test_folder_store_writes_private_folder_and_reads_it_back(tmp_path: Pa
     folder = tmp_path / "local" / "webhook"
     store, kept = FolderStore(folder), material()
     with pytest.raises(CertificateUnusable, match="has no certificate yet"):
-        await asyncio.to_thread(FolderCertificate(store).pair, NOW)
+        await asyncio.to_thread(store.pair, NOW)
     await store.write(kept, await store.read())
     assert (await FolderStore(folder).read()).material == kept
-    assert await asyncio.to_thread(FolderCertificate(store).pair, NOW) == kept.pair
+    assert await asyncio.to_thread(store.pair, NOW) == kept.pair
     assert (folder / "ca.crt").read_bytes() == kept.bundle
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()} == {0o600}
@@ -222,44 +226,3 @@ def test_folder_store_refuses_folder_of_another_user(tmp_path: Path, monkeypatch
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
     with pytest.raises(StoreUnusable, match=f"{tmp_path} belongs to another user"):
         FolderStore(tmp_path).look()
-
-
-async def test_webhooks_of_others_in_the_same_configuration_are_left_alone():
-    def webhook(name: str, service: str) -> dict[str, Any]:
-        config = {"service": {"name": service, "namespace": "ns"}, "caBundle": "b2xk"}
-        return {"name": name, "clientConfig": config}
-
-    path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/x"
-    both = [webhook("theirs.example.com", "theirs"), webhook("ours.kb.io", "ours")]
-    wire = ScriptedWire()
-    wire.on("GET", path, Reply.json({"webhooks": both}))
-    wire.on("PATCH", path, Reply.json({}))
-    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-    target = InstalledConfiguration(
-        transport, "MutatingWebhookConfiguration", "x", ["ours.kb.io"], field_manager="test"
-    )
-    found = await target.look()
-    assert found.hosts == ("ours.ns.svc", "ours.ns.svc.cluster.local")
-    assert found.bundles == (b"old",)
-    await target.inject(found, b"new")
-    [sent] = wire.sent("PATCH", path)
-    assert {each["path"].split("/")[2] for each in sent.json()} == {"1"}
-
-
-@pytest.mark.parametrize("field", ["namespaceSelector", "objectSelector"])
-async def test_written_configuration_is_not_intact_when_it_has_an_extra_selector(field: str):
-    def configuration(**more: Any) -> dict[str, Any]:
-        webhook = {"name": "v.kb.io", "clientConfig": {"url": "https://a.test/v"}, **more}
-        return {"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "c"}, "webhooks": [webhook]}
-
-    async with DevCluster(port=None, controllers=False) as cluster:
-        wire = LocalWire(cluster)
-        transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
-        rest = {"sideEffects": "None", "admissionReviewVersions": ["v1"]}
-        narrow = {**rest, field: {"matchLabels": {"a": "b"}}}
-        made = {**configuration(**narrow), "apiVersion": "admissionregistration.k8s.io/v1"}
-        await cluster.client.create("validatingwebhookconfigurations.admissionregistration.k8s.io", "", made)
-        for wanted, intact in ((narrow, True), (rest, False)):
-            target = WrittenConfiguration(transport, configuration(**wanted), field_manager="test")
-            assert (await target.look()).intact is intact
-        await wire.aclose()

@@ -1,4 +1,4 @@
-"""Cleanup of local registrations: webhooks that point to a manager on its developer's machine.
+"""Local registrations: webhooks that point to a manager on its developer's machine, and their removal.
 
 Each is marked with the configuration that it replaces, which is restored when the manager stops or the next
 one starts. Otherwise the API server would refuse every write that the unreachable webhooks match.
@@ -29,7 +29,7 @@ _CONFIGURATIONS = (
     ("validatingwebhookconfigurations", VALIDATING),
 )
 _PATIENCE = 5.0
-"""Seconds that taking all of it away may take, and that somebody at a URL has to let us connect."""
+"""Seconds for the removal of each object, and for a connection to a URL."""
 
 _HTTPS = 443
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -37,11 +37,11 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _log = get_logger("webhook.certificates")
 
 
-class UntilStopped:
-    """Marks on the webhook configurations and conversions that exist only while a program runs."""
+class LocalRegistration:
+    """Marks on webhook configurations and conversions that exist only while a program runs."""
 
     def __init__(self, transport: Transport, webhooks: Webhooks, program: Program, prefix: str) -> None:
-        """`prefix` is what the names of the configurations begin with."""
+        """`prefix` begins the names of the configurations."""
         self._transport = transport
         self._field_manager = field_manager_of(program)
         self._label = f"{program.name}/until-stopped"
@@ -64,7 +64,7 @@ class UntilStopped:
         """Return the annotation for the object that replaces `found`, which is empty if there is none."""
         if any(_urls(found)):
             return {self._before: _annotations(found).get(self._before, "null")}
-        return {self._before: orjson.dumps(_part(found)[1]).decode()}
+        return {self._before: orjson.dumps(part_of(found)[1]).decode()}
 
     async def take_away(self, url: str) -> None:
         """Put back what was there before, wherever the API server still asks at `url`. Raises nothing."""
@@ -74,7 +74,7 @@ class UntilStopped:
                     found = await self._get(path)
                     if any(each.startswith(f"{url.rstrip('/')}/") for each in _urls(found)):
                         await self._put_back(path, found)
-                        _tell_what_is_left(found)
+                        _log_stored_version(found)
             except NotFound:
                 continue
             except (KubeError, TimeoutError) as error:
@@ -95,46 +95,40 @@ class UntilStopped:
             name = path.rpartition("/")[2]
             with contextlib.suppress(KubeError):  # not there
                 if not await may(self._transport, "get", path):
-                    continue  # to be refused would look as if a role lacked something
+                    continue  # a refused request would look as if a role lacked something
                 found = await self._get(path)
                 for base in {f"{parts.scheme}://{parts.netloc}" for parts in map(urlsplit, _urls(found))}:
-                    host = urlsplit(base).hostname or ""
+                    here = is_loopback(urlsplit(base).hostname or "")
                     if base not in answered:
                         # A loopback address can only be tested on its own machine.
-                        answered[base] = (is_loopback(host) and not same_machine) or await _listens(base)
+                        answered[base] = (here and not same_machine) or await _listens(base)
                     if answered[base]:
                         continue
-                    if same_machine and is_loopback(host) and self._before in _annotations(found):
+                    if same_machine and here and self._before in _annotations(found):
                         await self._put_back(path, found)
-                        _log.warning(
-                            "removed what a killed manager had left: nobody answers there",
-                            object=name,
-                            url=base,
+                        event = "removed what a killed manager had left: nobody answers there"
+                    else:
+                        event = (
+                            "the API server calls webhooks that nobody answers; start a manager there, "
+                            "install what belongs to this one, or delete the configuration"
                         )
-                        continue
-                    _log.warning(
-                        "the API server calls webhooks that nobody answers; start a manager "
-                        "there, install what belongs to this one, or delete the configuration",
-                        object=name,
-                        url=base,
-                    )
+                    _log.warning(event, object=name, url=base)
 
     async def _put_back(self, path: str, found: Mapping[str, Any]) -> None:
-        """Leave it as it was found; nothing is done to what has no mark."""
+        """Restore the object as it was before the mark, if it has one."""
         annotations = _annotations(found)
         if (noted := annotations.pop(self._before, None)) is None:
             return
         metadata = found["metadata"]
-        where, _ = _part(found)
+        where, _ = part_of(found)
         before = orjson.loads(noted)
         if before is None and where == "/webhooks":
             version = {name: metadata[name] for name in ("uid", "resourceVersion")}
             body = orjson.dumps({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": version})
             await self._transport.request("DELETE", path, body=body)
             return
-        labels = {
-            name: value for name, value in (metadata.get("labels") or {}).items() if name != self._label
-        }
+        labels = dict(metadata.get("labels") or {})
+        labels.pop(self._label, None)
         operations: list[JsonObject] = [
             {"op": "test", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
             {"op": "add", "path": "/metadata/annotations", "value": annotations},
@@ -154,7 +148,7 @@ class UntilStopped:
         return json_object(await self._transport.request("GET", path), "an object")
 
 
-def _tell_what_is_left(found: Mapping[str, Any]) -> None:
+def _log_stored_version(found: Mapping[str, Any]) -> None:
     """Log in which version a CRD's objects remain usable while no manager converts them."""
     spec = found.get("spec") or {}
     for each in spec.get("versions") or ():
@@ -167,8 +161,8 @@ def _annotations(found: Mapping[str, Any]) -> dict[str, str]:
     return dict((found.get("metadata") or {}).get("annotations") or {})
 
 
-def _part(found: Mapping[str, Any]) -> tuple[str, Any]:
-    """Where in an object it stands whom to ask, and what stands there."""
+def part_of(found: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return the JSON pointer and the value of `webhooks` or `spec.conversion`, whichever the object has."""
     if (spec := found.get("spec")) is not None:
         return "/spec/conversion", spec.get("conversion")
     return "/webhooks", found.get("webhooks")
@@ -176,7 +170,7 @@ def _part(found: Mapping[str, Any]) -> tuple[str, Any]:
 
 def _urls(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield the URLs that the API server calls, of webhooks or of a conversion."""
-    _, part = _part(found)
+    _, part = part_of(found)
     asked: Sequence[Any] = part if isinstance(part, list) else [(part or {}).get("webhook") or {}]
     for each in asked:
         if url := (each.get("clientConfig") or {}).get("url"):
@@ -184,7 +178,7 @@ def _urls(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 async def may(transport: Transport, verb: str, path: str) -> bool:
-    """Whether we have the right for that, with an object of no namespace or, without a name, with any."""
+    """Return whether this client has the right to a cluster-scoped object or, without a name, to all."""
     _, _, group, version, resource, name = path.split("/")
     asked = {"group": group, "version": version, "resource": resource, "name": name, "verb": verb}
     review = {

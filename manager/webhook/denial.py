@@ -1,4 +1,4 @@
-"""Refusing a request, with the field that is the reason."""
+"""Denials of requests, with the fields that are the reason."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Refused(Exception):
         """Take either one message or any number of field errors; raise `TypeError` for a mix of both."""
         errors = (first, *more)
         self.fields = tuple(error for error in errors if isinstance(error, FieldError))
-        """What is wrong with which field; empty when a text says it all."""
+        """The field errors; empty when a text says it all."""
         if self.fields and len(self.fields) != len(errors):
             raise TypeError("Refused takes either one text or any number of field errors")
         super().__init__(str(first) if not self.fields else _joined(self.fields))

@@ -27,10 +27,9 @@ from manager.tls.served import ClientAuthorities, SelfSigned, ServedCertificate
 from manager.util import clock
 from manager.util.address import BindAddress
 from manager.webhook import Admission, AdmissionRequest, JsonObject
-from manager.webhook.bodies import Bodies
 from manager.webhook.endpoints import endpoints_of
 from manager.webhook.registration import Conversion, Webhooks
-from manager.webhook.server import LIMITS, WebhookServer
+from manager.webhook.server import LIMITS, Bodies, WebhookServer
 from tests.support.certificates import Authority, trusting
 from tests.support.effort import Effort
 from tests.support.eventually import eventually_async
