@@ -176,8 +176,12 @@ def registrations(operator: Any) -> Iterator[Admission[Any] | Conversion]:
             method = getattr(operator, name)
             if role in {"to_hub", "from_hub"}:
                 conversion.register(role, about, method)
-            else:
+            elif about in admissions:
                 admissions[about].register(role, method)
+            else:
+                raise RegistrationError(
+                    f"{cls.__name__}.{name} is for {about}, which is no attribute of the class"
+                )
     if own.functions:
         yield own
     yield from list(admissions.values())[1:]
