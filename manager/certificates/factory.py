@@ -42,7 +42,7 @@ class Certificates(NamedTuple):
     runnables: Sequence[Runnable] = ()
 
 
-def kept_in_secret(
+def secret_certificates(
     transport: Transport,
     webhooks: Webhooks,
     program: Program,
@@ -80,7 +80,7 @@ def kept_in_secret(
     return Certificates(source, (Runnable("webhook-certificate", source.follow), _leading(rotate)))
 
 
-def kept_in_folder(
+def folder_certificates(
     transport: Transport,
     webhooks: Webhooks,
     program: Program,
@@ -92,7 +92,7 @@ def kept_in_folder(
 ) -> Certificates:
     """Return certificates in a folder of this machine, for webhooks that have a URL while this runs.
 
-    The arguments are those of `kept_in_secret`.
+    The arguments are those of `secret_certificates`.
     """
     store = FolderStore(folder)
     registration = LocalRegistration(transport, webhooks, program, prefix)

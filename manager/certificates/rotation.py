@@ -166,7 +166,7 @@ class Inject:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Nothing to write for now."""
+    """Step that writes nothing."""
 
     underway: bool
     """Whether a renewal waits for its next step."""

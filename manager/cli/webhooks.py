@@ -216,7 +216,7 @@ def _certificates_for(
     `way` and `url` come from the settings, or from resolving `auto`.
     """
     # A manager without webhooks does not pay for this import.
-    from manager.certificates.factory import Certificates, kept_in_folder, kept_in_secret  # noqa: PLC0415
+    from manager.certificates.factory import Certificates, folder_certificates, secret_certificates  # noqa: PLC0415
 
     if way == "files":
         folder = Path(settings.webhook_cert_path or ".")
@@ -233,12 +233,12 @@ def _certificates_for(
     if way == "local":
         assert url is not None, "settings without it are refused"
         path = Path(settings.webhook_local_path)
-        return kept_in_folder(
+        return folder_certificates(
             transport, webhooks, program, folder=path, prefix=prefix, url=url, look_every=_LOOK_EVERY
         )
     # The same rule as for the Lease.
     namespace = settings.leader_election_namespace or config.namespace or "default"
-    return kept_in_secret(transport, webhooks, program, namespace=namespace, prefix=prefix, url=url)
+    return secret_certificates(transport, webhooks, program, namespace=namespace, prefix=prefix, url=url)
 
 
 def _tell_who_reaches(settings: Settings, address: BindAddress, url: str | None) -> None:

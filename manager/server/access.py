@@ -1,4 +1,4 @@
-"""Who may see a page: reviews of tokens and rights by the API server, with as few requests as possible."""
+"""Reviews of tokens and rights by the API server, with as few requests as possible."""
 
 from __future__ import annotations
 
@@ -404,7 +404,7 @@ class _Search(Generic[V]):
 
 
 @dataclass(eq=False, slots=True)
-class _Stranger:
+class _Requester:
     asking: int = 0
     turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
 
@@ -416,7 +416,7 @@ class _Turns:
         self._known = asyncio.Semaphore(KNOWN_AT_ONCE)
         self._all_strangers = asyncio.Semaphore(STRANGERS_AT_ONCE)
         self._pace = TokenBucket(rate=STRANGERS_PER_SECOND, burst=STRANGERS_PER_SECOND)
-        self._strangers: dict[str, _Stranger] = {}
+        self._strangers: dict[str, _Requester] = {}
 
     @asynccontextmanager
     async def turn(self, stranger: str | None) -> AsyncIterator[None]:
@@ -425,7 +425,7 @@ class _Turns:
             async with self._known:
                 yield
             return
-        here = self._strangers.setdefault(stranger, _Stranger())
+        here = self._strangers.setdefault(stranger, _Requester())
         if here.asking >= WAITING:
             raise TooManyQuestions(f"{WAITING} questions of one client or user wait already")
         here.asking += 1

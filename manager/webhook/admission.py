@@ -97,14 +97,14 @@ class AdmissionEndpoint:
             )
         except Refused as refused:
             status = refused.status(question.kind.gvk, question.object_name)
-            self._tell(_log.info, "refused", question, reason=status["message"])
+            self._log_line(_log.info, "refused", question, reason=status["message"])
             response = _Verdict(status=status).response()
         except BadReview:
             raise
         except Unanswered as error:
             if isinstance(error, FunctionFailed):
                 self._panics.inc()
-            self._tell(_log.error, "not answered", question, error=str(error), exc_info=error.__cause__)
+            self._log_line(_log.error, "not answered", question, error=str(error), exc_info=error.__cause__)
             raise
         else:
             counts = {"changes": len(verdict.patch), "warnings": len(verdict.warnings)}
@@ -189,7 +189,7 @@ class AdmissionEndpoint:
         except ValidationError as error:
             return error
 
-    def _tell(
+    def _log_line(
         self, write: Callable[..., object], event: str, question: AdmissionQuestion, **fields: object
     ) -> None:
         self._lines.tell(write, event, **fields, **self._fields(question))

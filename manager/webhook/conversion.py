@@ -118,19 +118,19 @@ class ConversionEndpoint:
         except NotConverted as error:
             if error.__cause__ is not None:
                 self._panics.inc()
-            self._tell("not converted", error, **told, **error.told)
+            self._log_failure("not converted", error, **told, **error.told)
             return _ended(_begun(question.uid), {"status": "Failure", "message": str(error)})
         except BadReview:
             raise
         except Unanswered as error:
             if isinstance(error, FunctionFailed):
                 self._panics.inc()
-            self._tell("not answered", error, **told)
+            self._log_failure("not answered", error, **told)
             raise
         _log.debug("converted", objects=len(question.objects), **told)
         return converted
 
-    def _tell(self, event: str, error: Exception, **told: object) -> None:
+    def _log_failure(self, event: str, error: Exception, **told: object) -> None:
         self._lines.tell(_log.error, event, error=str(error), exc_info=error.__cause__, **told)
 
     async def _all(self, question: ConversionQuestion) -> bytearray:

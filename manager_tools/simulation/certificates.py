@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 import manager.certificates.rotator  # noqa: F401 - else the first leader of a process waits for the import
-from manager.certificates.factory import Certificates, kept_in_secret
+from manager.certificates.factory import Certificates, secret_certificates
 from manager.certificates.rotation import Lifetimes
 from manager.certificates.targets import bundle_of, hosts_of
 from manager.tls.certificate import certificates_in
@@ -90,7 +90,7 @@ class WebhookCertificates:
 
     def kept_by(self, transport: Transport, webhooks: Webhooks, chance: Chance) -> Certificates:
         """Return the runnables and the source for a replica's certificates."""
-        return kept_in_secret(
+        return secret_certificates(
             transport,
             webhooks,
             self._program,

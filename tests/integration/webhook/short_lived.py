@@ -15,7 +15,7 @@ import controllers.main
 import manager.certificates.factory
 import manager.certificates.store
 import manager.tls.served
-from manager.certificates.factory import kept_in_secret
+from manager.certificates.factory import secret_certificates
 from manager.certificates.rotation import Lifetimes
 
 LIFETIMES = Lifetimes(
@@ -26,8 +26,8 @@ LIFETIMES = Lifetimes(
 )
 
 if __name__ == "__main__":
-    manager.certificates.factory.kept_in_secret = functools.partial(  # type: ignore[assignment]
-        kept_in_secret, lifetimes=LIFETIMES, look_every=0.5
+    manager.certificates.factory.secret_certificates = functools.partial(  # type: ignore[assignment]
+        secret_certificates, lifetimes=LIFETIMES, look_every=0.5
     )
     manager.certificates.store.READ_EVERY = 0.5
     manager.tls.served.RECHECK_INTERVAL = 0.5

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from controllers.main import OPERATORS, PROGRAM
 from manager.api.rights import RbacRule
-from manager.certificates.factory import Certificates, kept_in_secret
+from manager.certificates.factory import Certificates, secret_certificates
 from manager.certificates.rotation import Lifetimes
 from manager.certificates.targets import DEFINITION, Target
 from manager.kube.config import load_config
@@ -117,7 +117,7 @@ async def transport_of(kubeconfig: Path) -> AsyncIterator[Transport]:
 async def running(kubeconfig: Path) -> AsyncIterator[Certificates]:
     """Run the certificates of a leading replica, without its server."""
     async with transport_of(kubeconfig) as transport:
-        kept = kept_in_secret(
+        kept = secret_certificates(
             transport,
             WEBHOOKS,
             PROGRAM,
