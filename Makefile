@@ -166,7 +166,7 @@ lint: tools ## style, types, layers, and that generated files are current
 	$(BIN)/python -m benchmarks --render --check
 	$(BIN)/python scripts/generate-petstore --check
 	$(BIN)/python scripts/generate-api-models --check
-	$(BIN)/python scripts/check-test-names
+	$(BIN)/python scripts/check-tests
 	@scripts/lint-go
 
 .PHONY: fmt
