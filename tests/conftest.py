@@ -30,12 +30,12 @@ from tests.support.fork_server import fork_our_programs
 from tests.support.kubeconfig import Credentials
 from tests.support.manager_process import ManagerProcess
 from tests.support.namespaces import create_namespace
-from tests.support.progress import Progress
 from tests.support.scheduling import (
     KIND_PARAMETER,
     Bounded,
     EndsWithItsTests,
     LongestFirst,
+    Seconds,
     arrange,
     has_business_on,
     import_in_turn,
@@ -74,7 +74,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Configure Hypothesis, the end of shared fixtures, and the line-by-line progress report."""
+    """Configure Hypothesis, and register our plugins."""
     # The time of an example depends on the machine. CI tries the same examples each time, so that a failure
     # there is due to the change.
     hypothesis.settings.register_profile(
@@ -88,8 +88,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(left_behind)
     config.pluginmanager.register(time_limit, time_limit.__name__)
     config.pluginmanager.register(EndsWithItsTests(control_plane.__name__))
-    if config.getoption("tx", None) and config.getoption("dist") != "no" and config.get_verbosity() <= 0:
-        config.pluginmanager.register(Progress(config))
+    if config.getoption("write_seconds") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Seconds())
     if at_most := config.getoption("at_most"):
         config.pluginmanager.register(Bounded(at_most))
 

@@ -220,17 +220,22 @@ class LongestFirst(LoadScopeScheduling):
         super()._assign_work_unit(node)
 
 
-def write_seconds(measured: Mapping[str, float]) -> None:
-    """Keep what was measured, and of units that were not run what is known."""
-    known = {
-        unit: known
-        for unit, known in json.loads(SECONDS.read_text()).items()
-        if Path(_file_of(unit)).exists()
-    }
-    long = {unit: round(seconds, 1) for unit, seconds in measured.items() if seconds >= WORTH_KEEPING}
-    kept = {unit: seconds for unit, seconds in known.items() if unit not in measured} | long
-    lines = json.dumps(dict(sorted(kept.items(), key=lambda each: -each[1])), indent=1)
-    SECONDS.write_text(f"{lines}\n")
+class Seconds:
+    """Measures units for `seconds.json`; a unit that did not run keeps its entry."""
+
+    def __init__(self) -> None:
+        self._measured: collections.Counter[str] = collections.Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if not report.skipped:
+            self._measured[unit_of(report.nodeid)] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        known = json.loads(SECONDS.read_text())
+        kept = {unit: known[unit] for unit in known if Path(_file_of(unit)).exists()} | self._measured
+        long = {unit: round(kept[unit], 1) for unit in kept if kept[unit] >= WORTH_KEEPING}
+        lines = json.dumps(dict(sorted(long.items(), key=lambda each: -each[1])), indent=1)
+        SECONDS.write_text(f"{lines}\n")
 
 
 def _file_of(unit: str) -> str:

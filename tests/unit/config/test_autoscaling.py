@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from devcluster.types import table
@@ -153,21 +152,3 @@ def test_autoscaling_overlay_conforms_to_the_schemas_of_kubernetes(tmp_path: Pat
     done = conforms(tmp_path, found)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"Valid: {len(found)}, Invalid: 0, Errors: 0, Skipped: 0" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [
-        (lambda spec: spec.update(maxReplica=5), "maxReplica"),
-        (lambda spec: spec.pop("maxReplicas"), "maxReplicas"),
-        (lambda spec: spec["metrics"][0]["external"]["target"].update(value=["30"]), "value"),
-        (lambda spec: spec["behavior"]["scaleUp"]["policies"][0].pop("periodSeconds"), "periodSeconds"),
-    ],
-    ids=["misspelt", "missing", "type", "deep"],
-)
-def test_schema_check_finds_errors_in_the_autoscaler(wrong: Any, named: str, tmp_path: Path):
-    broken = autoscaler()
-    wrong(broken["spec"])
-    done = conforms(tmp_path, [broken])
-    assert done.returncode == 1
-    assert named in done.stdout

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,10 +53,6 @@ def test_manifests_have_the_images_that_were_asked_for(printed: Printed):
         "manager": "local.test:5000/om:v2",
         "petstore": f"store@{DIGEST}",
     }
-
-
-def test_an_image_without_a_tag_is_the_latest(printed: Printed):
-    assert images(printed("--image=om"))["manager"] == "om:latest"
 
 
 def test_manifests_for_deletion_come_in_parts_with_the_namespace_last(printed: Printed):
@@ -122,35 +117,9 @@ def test_manifests_command_refuses_malformed_namespaces(names: str, capsys: pyte
     assert "names of namespaces" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("kubectl")
-def test_the_installer_is_one_file_with_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    path = tmp_path / "dist" / "install.yaml"
-    assert main(["installer", str(path)]) == 0
-    assert str(path) in capsys.readouterr().out
-    assert main(["manifests"]) == 0
-    assert path.read_text() == capsys.readouterr().out
-
-
 def test_a_folder_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]):
     assert main(["manifests", "nowhere"]) == 1
     assert capsys.readouterr().err == "manifests: config/nowhere is no folder with a kustomization.yaml\n"
-
-
-def test_a_missing_kubectl_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.setenv("KUBECTL", "no-such-kubectl")
-    assert main(["manifests"]) == 1
-    assert capsys.readouterr().err.startswith("manifests: no-such-kubectl is not on the PATH")
-
-
-def test_manifests_command_refuses_a_malformed_image(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as stopped:
-        main(["manifests", "--image=No Image"])
-    assert stopped.value.code == 2
-    assert "--image: 'No Image' is no image" in capsys.readouterr().err
-
-
-def test_generated_files_of_the_repository_are_current(capsys: pytest.CaptureFixture[str]):
-    assert main(["generate", "--check"]) == 0, capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

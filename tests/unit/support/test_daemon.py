@@ -44,22 +44,6 @@ def test_daemon_that_ignores_the_request_to_stop_is_killed(tmp_path: Path):
     assert daemon.exit_code == -signal.SIGKILL
 
 
-def test_frozen_daemon_stops(tmp_path: Path):
-    daemon = script("sleep 60", tmp_path)
-    daemon.start()
-    daemon.freeze()
-    daemon.stop()
-    assert daemon.exit_code == -signal.SIGTERM
-
-
-def test_the_whole_group_gets_the_signal(tmp_path: Path):
-    daemon = script("sleep 60 & echo $!; wait", tmp_path)
-    daemon.start()
-    child = int(eventually(lambda: daemon.output() or False, every=0.01))
-    daemon.kill()
-    eventually(lambda: not Path(f"/proc/{child}").exists() or is_zombie(child), every=0.01)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
 @pytest.mark.parametrize(
     "command",

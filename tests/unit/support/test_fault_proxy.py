@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import gc
 import http.client
 import socket
@@ -26,32 +25,6 @@ def test_fault_proxy_closes_a_connection_without_a_hello_when_it_ends(tmp_path: 
         assert proxy.open_transports() == []
         # The collector warns of open transports.
         gc.collect()
-
-
-@pytest.mark.filterwarnings("error")
-def test_fault_proxy_closes_a_connection_that_is_accepted_while_it_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    nobody = Credentials(server="https://127.0.0.1:1", authority=Authority("nobody").pem, token="t")
-    proxy = FaultProxy(nobody, folder=tmp_path)
-    address = urlsplit(Credentials.read(proxy.kubeconfig).server)
-    late: list[socket.socket] = []
-
-    close = proxy._close
-
-    async def come_and_close() -> None:
-        late.append(socket.create_connection((str(address.hostname), address.port)))
-        # When the next turn of the loop is over, it has been accepted, and no more.
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        await close()
-
-    monkeypatch.setattr(proxy, "_close", come_and_close)
-    with proxy:
-        pass
-    with late[0]:
-        gc.collect()
-        assert proxy.open_transports() == []
 
 
 BROKEN = r"reset|closed|EOF"

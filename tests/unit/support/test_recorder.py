@@ -51,22 +51,6 @@ def test_keep_writes_nothing_of_another_version_when_a_part_fails(capsys: pytest
     assert "nothing is written" in capsys.readouterr().out
 
 
-def test_keep_writes_the_parts_of_the_same_version_that_do_not_fail():
-    assert kept(BEFORE, FAILURE) == 1
-    assert (load_answers("some/first"), load_answers("some/second")) == (NEW, OLD)
-    assert versions() == BEFORE
-
-
-def test_an_interrupted_run_keeps_nothing():
-    def outcomes() -> Any:
-        yield part("some/first"), NEW
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        keep(AFTER, outcomes())
-    assert (load_answers("some/first"), versions()) == (OLD, BEFORE)
-
-
 def test_a_part_of_another_version_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

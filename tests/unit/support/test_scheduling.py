@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from tests.support import ROOT
-from tests.support.scheduling import Bounded, Plan, unit_of
+from tests.support.scheduling import Plan, unit_of
 
 
 @pytest.mark.parametrize(
@@ -47,44 +43,6 @@ def given(seconds: dict[str, float], *workers: str) -> list[str]:
         del left[unit]
         taken.append(unit)
     return taken
-
-
-def test_plan_gives_the_longest_unit_first():
-    assert given({"a": 1, "b": 30, "c": 2}, *"xyx") == ["b", "c", "a"]
-
-
-def test_a_worker_stays_on_its_control_plane():
-    seconds = {"a real": 300, "b embedded": 200, "c real": 30, "d embedded": 40, "e": 500}
-    assert given(seconds, *"xyxyx") == ["a real", "b embedded", "c real", "d embedded", "e"]
-
-
-def test_workers_go_where_most_is_left_for_each():
-    seconds = {"a real": 90, "b real": 80, "c real": 70, "d embedded": 100}
-    assert given(seconds, *"xyz") == ["a real", "d embedded", "b real"]
-
-
-def test_plan_starts_no_control_plane_for_a_short_unit_while_others_are_left():
-    seconds = {"a real": 90, "b real": 10, "c": 5}
-    assert given(seconds, *"xyy") == ["a real", "c", "b real"]
-
-
-@pytest.mark.parametrize(
-    ("file", "run"), [("tests/unit/test_new.py", 3), ("tests/unit/http/test_connections.py", 9)]
-)
-def test_bounded_skips_tests_of_an_unmeasured_file_beyond_its_limit(file: str, run: int):
-    clock = itertools.count(step=2.0)
-    bounded = Bounded(5, clock.__next__)
-    passed = 0
-    for number in range(9):
-        item: Any = SimpleNamespace(nodeid=f"{file}::test_{number}")
-        around = bounded.pytest_runtest_protocol(item)
-        next(around)
-        with contextlib.suppress(pytest.skip.Exception):
-            bounded.pytest_runtest_setup(item)
-            passed += 1
-        with contextlib.suppress(StopIteration):
-            around.send(None)
-    assert passed == run
 
 
 SHARED = """

@@ -82,20 +82,6 @@ def test_time_limit_ends_the_process_when_no_signal_reaches_the_test(tmp_path: P
     assert "1 failed, 1 passed" in told
 
 
-@pytest.mark.parametrize(("load", "times"), [(0, 1), (4, 1), (6, 1.5), (60, 5)])
-def test_crowding_gives_tests_longer_when_the_machine_is_busy(
-    monkeypatch: pytest.MonkeyPatch, load: float, times: float
-):
-    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    assert time_limit.crowding() == times
-
-
-def test_time_limit_of_each_test_is_a_minute(request: pytest.FixtureRequest):
-    assert request.config.getini("timeout") == "60"
-    assert request.config.pluginmanager.has_plugin(time_limit.__name__)
-
-
 def test_time_limit_looks_at_the_clock_in_a_simulation_too(request: pytest.FixtureRequest):
     """A simulation that takes long is no operator that reads the clock."""
     with guarded():
