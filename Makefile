@@ -210,7 +210,7 @@ bench: tools ## operators side by side on a real control plane, into docs/benchm
 	@$(BIN)/python -m $(if $(filter shards,$(ONLY)),benchmarks.shards $(ARGS),benchmarks $(if $(ONLY),--only=$(ONLY)) $(ARGS))
 
 .PHONY: bench-micro
-bench-micro: tools ## cost of single parts of the runtime, next to simpler ones (ARGS="--against FILE": next to before)
+bench-micro: tools ## cost of single parts of the runtime, next to simpler ones (ARGS="--list": a line about each)
 	@$(BIN)/python -m benchmarks.micro $(ARGS)
 
 ##@ On a cluster: the one that KUBECONFIG or ~/.kube/config names

@@ -6,53 +6,63 @@ import argparse
 import asyncio
 import sys
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import benchmarks.micro
-from benchmarks.micro.baseline import BadBaseline, Baseline, changes
-from benchmarks.micro.catalogue import SUITES
-from benchmarks.micro.figures import Middle, cost
-from benchmarks.micro.report import change_table, figure_table, list_of
-from benchmarks.micro.sampling import measure, repeat
+from benchmarks.micro.sampling import Middle, measure, ratio, repeat
+from benchmarks.micro.suites import SUITES
+from benchmarks.table import table
 from manager.util.garbage import tune_garbage_collector
 from manager.util.loop import loop_factory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from benchmarks.micro.benchmark import Benchmark
-    from benchmarks.micro.sampling import Samples
+    from benchmarks.micro.sampling import Benchmark
 
 ROUNDS = 9
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmarks; return exit code 1 if one is certainly slower than the baseline."""
-    parser = _parser()
+    """Run the benchmarks, and return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.micro",
+        description=benchmarks.micro.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="a suite, a benchmark, or a pattern; default: all"
+    )
+    parser.add_argument("--list", action="store_true", help="list the benchmarks, and measure nothing")
+    parser.add_argument("--rounds", type=_positive, default=ROUNDS, help="samples of each (%(default)s)")
+    parser.add_argument(
+        "--calls",
+        type=_positive,
+        metavar="N",
+        help="do the work N times, and measure nothing: for a profiler",
+    )
     options = parser.parse_args(arguments)
     try:
         suites = select(options.names)
-        baseline = Baseline.load(options.against) if options.against else None
-    except (LookupError, BadBaseline) as error:
+    except LookupError as error:
         parser.error(str(error.args[0]))
+    every = [each for suite in suites for each in suite]
     if options.list:
-        print(list_of([each for suite in suites for each in suite]))
+        width = max(len(each.name) for each in every)
+        print("\n".join(f"{each.name:{width}}  {each.about}" for each in every))
         return 0
     tune_garbage_collector()
-    if options.calls:
-        for suite in suites:
-            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    found: dict[str, list[float]] = {}
+    for suite in suites:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            if options.calls:
                 runner.run(repeat(suite, options.calls))
-        return 0
-    found = measure_all(suites, options.rounds)
-    print(figure_table([each for suite in suites for each in suite], found))
-    code = 0
-    if baseline is not None:
-        code = _compare(baseline, suites, found, options.rounds)
-    if options.save:
-        Baseline.now(_costs(found)).save(options.save)
-    return code
+            else:
+                print(f"measuring {', '.join(each.name for each in suite)}", file=sys.stderr)
+                found |= runner.run(measure(suite, options.rounds))
+    if found:
+        print(figures(every, found))
+    return 0
 
 
 def select(names: Sequence[str]) -> list[list[Benchmark]]:
@@ -76,75 +86,30 @@ def select(names: Sequence[str]) -> list[list[Benchmark]]:
     return chosen
 
 
-def measure_all(suites: Sequence[Sequence[Benchmark]], rounds: int) -> dict[str, Samples]:
-    """Measure one suite after the other; return the samples by name."""
-    found: dict[str, Samples] = {}
-    for suite in suites:
-        print(f"measuring {', '.join(each.name for each in suite)}", file=sys.stderr)
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            found |= runner.run(measure(suite, rounds))
-    return found
+def figures(benchmarks: Sequence[Benchmark], found: Mapping[str, Sequence[float]]) -> str:
+    """Return a line per comparison, and per benchmark that only others are compared with."""
+    lines: list[tuple[str, str, str, str, str]] = []
+    for benchmark in benchmarks:
+        name, each = benchmark.name, _micros(Middle.of(found[benchmark.name]).value * 1e6)
+        if not benchmark.against:
+            lines.append((name, each, "", "", ""))
+        for other in benchmark.against:
+            times = ratio(found[benchmark.name], found[other])
+            lines.append((name, each, f"{times.value:.2f}", f"±{times.spread:.0%}", other))
+            name = each = ""  # shown in the first line only
+    return table(["", "µs each", "times", "spread", "as much as"], lines)
 
 
-def _compare(
-    baseline: Baseline, suites: Sequence[Sequence[Benchmark]], found: dict[str, Samples], rounds: int
-) -> int:
-    """Print the changes; a benchmark that seems slower is measured again before it counts as slower."""
-    slower = {name for name, change in changes(baseline, _costs(found)).items() if change.is_slower}
-    if slower:
-        again = [[each for each in suite if each.name in slower] for suite in suites]
-        for name, samples in measure_all(list(filter(None, again)), 2 * rounds).items():
-            if cost(samples).value < cost(found[name]).value:
-                found[name] = samples
-    now = Baseline.now(_costs(found))
-    found_changes = changes(baseline, now.costs)
-    for other in baseline.other_versions(now):
-        print(f"note: {other}")
-    if missing := sorted(now.costs.keys() - baseline.costs.keys()):
-        print(f"note: the baseline does not have {', '.join(missing)}")
-    print(change_table(found_changes))
-    return int(any(change.is_slower for change in found_changes.values()))
-
-
-def _costs(found: Mapping[str, Samples]) -> dict[str, Middle]:
-    return {name: cost(samples) for name, samples in found.items()}
+def _micros(value: float) -> str:
+    digits = 3 if value < 1 else 2 if value < 100 else 0
+    return f"{value:.{digits}f}"
 
 
 def _is_meant(benchmark: Benchmark, names: Sequence[str]) -> bool:
     return any(fnmatchcase(benchmark.name, name) for name in names)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.micro",
-        description=benchmarks.micro.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="a suite, a benchmark, or a pattern; all without"
-    )
-    parser.add_argument("--list", action="store_true", help="say what there is, and measure nothing")
-    parser.add_argument("--rounds", type=_rounds, default=ROUNDS, help="samples of each (%(default)s)")
-    parser.add_argument(
-        "--calls", type=_rounds, metavar="N", help="do the work so often, and measure nothing: for a profiler"
-    )
-    parser.add_argument("--save", type=_writable, metavar="FILE", help="keep the figures, for --against")
-    parser.add_argument(
-        "--against", type=Path, metavar="FILE", help="compare with kept figures; exit code 1 if slower"
-    )
-    return parser
-
-
-def _writable(text: str) -> Path:
-    path = Path(text)
-    try:
-        path.touch()  # fail here, and not after a minute of measuring
-    except OSError as error:
-        raise argparse.ArgumentTypeError(f"{path}: {error.strerror}") from error
-    return path
-
-
-def _rounds(text: str) -> int:
+def _positive(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
     return int(text)

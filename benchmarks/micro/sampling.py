@@ -6,39 +6,75 @@ import contextlib
 import dataclasses
 import gc
 import inspect
+import statistics
 import time
-from typing import TYPE_CHECKING
-
-from benchmarks.micro.reference import reference
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from benchmarks.micro.benchmark import Benchmark, Work
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TypeAlias
 
 SAMPLE = 0.01
 """The minimum CPU seconds of a sample: long for the clock's resolution, short for disturbances."""
 
+Work: TypeAlias = Callable[[], object] | Callable[[], Awaitable[object]]
+"""The timed function or coroutine function. It is called repeatedly, so it must leave no changes."""
 
-@dataclasses.dataclass(slots=True)
-class Samples:
-    """The measurements of a benchmark, by round.
 
-    Attributes: seconds: CPU time of one unit. references: the average time of the reference just before and
-    after.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A piece of work to measure.
+
+    Attributes: name: the suite's name, a dot, and the benchmark's own name. about: one unit of the work, for
+    people. prepare: enters with the work ready, and leaves without a trace. It runs in an event loop of the
+    manager's kind. units: the number of units per call of the work. against: the names of benchmarks of the
+    same suite to compare with.
     """
 
-    seconds: list[float] = dataclasses.field(default_factory=list)
-    references: list[float] = dataclasses.field(default_factory=list)
+    name: str
+    about: str
+    prepare: Callable[[], AbstractAsyncContextManager[Work]]
+    units: int = 1
+    against: tuple[str, ...] = ()
 
 
-async def measure(benchmarks: Sequence[Benchmark], rounds: int) -> dict[str, Samples]:
-    """Measure the benchmarks side by side; return the samples by name.
+def ready(make: Callable[[], Work]) -> Callable[[], AbstractAsyncContextManager[Work]]:
+    """Return a `prepare` for work that leaves only memory behind; `make` creates the work."""
 
-    The figures are the CPU time of all threads, which excludes other programs. Their effects on caches and
-    clock rates remain; these last longer than a round, so they affect all benchmarks alike.
+    @contextlib.asynccontextmanager
+    async def prepare() -> AsyncIterator[Work]:
+        yield make()
+
+    return prepare
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Middle:
+    """A median, and how far the middle half of the values is from it: 0.1 is 10 % to either side."""
+
+    value: float
+    spread: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Middle:
+        """Return the median and the spread of one or more positive values."""
+        middle = statistics.median(values)
+        if len(values) == 1:
+            return cls(middle, 0.0)
+        low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+        return cls(middle, (high - low) / 2 / middle)
+
+
+def ratio(seconds: Sequence[float], other: Sequence[float]) -> Middle:
+    """Return how many times as much it takes as `other`, which was measured in the same rounds."""
+    return Middle.of([mine / its for mine, its in zip(seconds, other, strict=True)])
+
+
+async def measure(benchmarks: Sequence[Benchmark], rounds: int) -> dict[str, list[float]]:
+    """Measure the benchmarks side by side; return the CPU seconds of one unit in each round, by name.
+
+    CPU time of all threads excludes other programs. Their effects on caches and clock rates remain; these
+    last longer than a round, so they affect all benchmarks alike.
     """
-    found = {benchmark.name: Samples() for benchmark in benchmarks}
+    found: dict[str, list[float]] = {benchmark.name: [] for benchmark in benchmarks}
     async with contextlib.AsyncExitStack() as prepared:
         ready = [
             (benchmark, await prepared.enter_async_context(benchmark.prepare())) for benchmark in benchmarks
@@ -49,15 +85,10 @@ async def measure(benchmarks: Sequence[Benchmark], rounds: int) -> dict[str, Sam
         gc.freeze()
         try:
             for number in range(rounds):
-                before = _time_reference()
                 # The order alternates, so that no benchmark always follows the same one.
                 for benchmark, work in ready if number % 2 == 0 else reversed(ready):
                     seconds = await _time(work, calls[benchmark.name])
-                    after = _time_reference()
-                    samples = found[benchmark.name]
-                    samples.seconds.append(seconds / calls[benchmark.name] / benchmark.units)
-                    samples.references.append((before + after) / 2)
-                    before = after
+                    found[benchmark.name].append(seconds / calls[benchmark.name] / benchmark.units)
         finally:
             gc.unfreeze()
     return found
@@ -89,10 +120,4 @@ async def _time(work: Work, calls: int) -> float:
         started = time.process_time()
         for _ in range(calls):
             work()
-    return time.process_time() - started
-
-
-def _time_reference() -> float:
-    started = time.process_time()
-    reference()
     return time.process_time() - started

@@ -101,12 +101,10 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     ),
     ".ci/run": ("make venv", "make tools", "make test", ".ci/run"),
     "tests/unit/benchmarks/test_cli.py": (".venv/bin/python -m benchmarks --help",),
-    "tests/unit/benchmarks/micro/test_command.py": (
+    "tests/unit/benchmarks/micro/test_sampling.py": (
         "make bench-micro",
         ".venv/bin/python -m benchmarks.micro queue 'store.list-*'",
         ".venv/bin/python -m benchmarks.micro --list",
-        ".venv/bin/python -m benchmarks.micro --save before.json",
-        ".venv/bin/python -m benchmarks.micro --against before.json",
     ),
     "tests/demo/test_demo.py::test_demo_ends_by_itself_when_everything_is_ready": ("make demo",),
     "tests/unit/config/test_makefile.py::test_help_lists_every_target_of_the_field": ("make",),
@@ -224,7 +222,7 @@ NOT_RUN: Mapping[str, Sequence[str]] = {
             "operator_manager_queue_age_seconds"
         ),
     ),
-    "valgrind takes minutes; tests/unit/benchmarks/micro/test_command.py has the work done without it": (
+    "valgrind takes minutes; tests/unit/benchmarks/micro/test_sampling.py has the work done without it": (
         (
             "PYTHONHASHSEED=0 valgrind --tool=callgrind .venv/bin/python -m benchmarks.micro --calls=2 "
             "live.new-object"

@@ -13,8 +13,8 @@ import msgspec
 import orjson
 
 from apis.cache.v1.memcached import Memcached
-from benchmarks.micro.benchmark import Benchmark, ready
-from benchmarks.micro.documents import FIELD_MANAGER, pod, pod_metadata, sample
+from benchmarks.micro.sampling import Benchmark, ready
+from benchmarks.micro.world import FIELD_MANAGER, pod, pod_metadata, sample
 from manager.api import PartialObjectMetadata
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
@@ -24,7 +24,7 @@ from manager.kube.decoding import decode_event, lines
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchmarks.micro.benchmark import Work
+    from benchmarks.micro.sampling import Work
     from manager.api import Resource
 
 EVENTS = 100

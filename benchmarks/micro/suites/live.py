@@ -17,17 +17,15 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from apis.cache.v1.memcached import Memcached
-from benchmarks.micro.benchmark import Benchmark
-from benchmarks.micro.documents import sample
-from benchmarks.micro.suites.applying import applied_record
-from benchmarks.micro.world import World
+from benchmarks.micro.sampling import Benchmark
+from benchmarks.micro.world import World, sample
 from manager.operator.reconciler import add_controller
 from manager.telemetry.logs import configured
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
-    from benchmarks.micro.benchmark import Work
+    from benchmarks.micro.sampling import Work
     from manager.kube.wire import WireRequest, WireResponse
 
 Object = dict[str, Any]
@@ -305,7 +303,36 @@ def _apply_once(world: World, deployment: Object) -> None:
     wanted = world.operator.deployment(Memcached.decode(sample("memcached"))).to_wire()
     entry = deployment["metadata"]["managedFields"][0]
     entry |= {"manager": world.operator.client.field_manager, "operation": "Apply"}
-    entry["fieldsV1"] = applied_record(deployment, wanted["spec"])
+    entry["fieldsV1"] = _applied_record(deployment, wanted["spec"])
+
+
+def _recorded(fields: Any) -> Object:
+    """Return the fields that the server would have recorded for an apply."""
+    if not isinstance(fields, dict):
+        return {}
+    record: Object = {}
+    for name, value in fields.items():
+        if name in {"containers", "ports"}:
+            key = "name" if name == "containers" else None
+            record[f"f:{name}"] = {_list_key(item, key): {".": {}, **_recorded(item)} for item in value}
+        else:
+            record[f"f:{name}"] = _recorded(value)
+    return record
+
+
+def _list_key(item: Object, key: str | None) -> str:
+    names = (key,) if key else ("containerPort", "protocol")
+    return "k:" + orjson.dumps({name: item[name] for name in names}).decode()
+
+
+def _applied_record(obj: Object, spec: Object) -> Object:
+    """Return the record of an apply of this spec, and of the object's labels and owner."""
+    metadata = obj["metadata"]
+    record = _recorded({"metadata": {"labels": metadata["labels"]}, "spec": spec})
+    [reference] = metadata["ownerReferences"]
+    key = "k:" + orjson.dumps({"uid": reference["uid"]}).decode()
+    record["f:metadata"]["f:ownerReferences"] = {key: {}}
+    return record
 
 
 BENCHMARKS = (

@@ -9,12 +9,12 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from benchmarks.micro.benchmark import Benchmark, ready
+from benchmarks.micro.sampling import Benchmark, ready
 from manager.controller import KeyBackoff, Priority, Request, WorkQueue
 from manager.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from benchmarks.micro.benchmark import Work
+    from benchmarks.micro.sampling import Work
 
 SIZES = (1, 1_000, 100_000)
 MIDDLE = 1_000

@@ -10,8 +10,8 @@ from weakref import WeakValueDictionary
 import msgspec
 import orjson
 
-from benchmarks.micro.benchmark import Benchmark, ready
-from benchmarks.micro.documents import FIELD_MANAGER, pod, pod_metadata, template
+from benchmarks.micro.sampling import Benchmark, ready
+from benchmarks.micro.world import FIELD_MANAGER, pod, pod_metadata, template
 from manager.api import ObjectKey
 from manager.api.core_v1 import Pod
 from manager.cache.record import RecordDecoder
@@ -21,7 +21,7 @@ from manager.cache.store import Store
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchmarks.micro.benchmark import Work
+    from benchmarks.micro.sampling import Work
     from manager.cache import CacheEvent
 
 SIZES = (100, 10_000, 100_000)

@@ -1,14 +1,38 @@
+"""`python -m benchmarks.micro`: every benchmark works, and comparisons are measured in turns."""
+
 from __future__ import annotations
 
 import asyncio
-import gc
-from contextlib import asynccontextmanager
+import inspect
 
 import pytest
 
 from benchmarks.micro import sampling
-from benchmarks.micro.benchmark import Benchmark, ready
-from benchmarks.micro.sampling import measure
+from benchmarks.micro.__main__ import main
+from benchmarks.micro.sampling import Benchmark, Middle, measure, ratio, ready
+from benchmarks.micro.suites import SUITES
+from manager.util.loop import loop_factory
+
+
+@pytest.mark.parametrize(
+    "benchmark",
+    [
+        pytest.param(benchmark, id=benchmark.name, marks=[] if benchmark is suite[0] else pytest.mark.whole)
+        for suite in SUITES.values()
+        for benchmark in suite
+    ],
+)
+def test_benchmark_runs_and_leaves_no_tasks(benchmark: Benchmark):
+    async def run():
+        async with benchmark.prepare() as work:
+            for _ in range(2):
+                done = work()
+                if inspect.isawaitable(done):
+                    await done
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(run())
 
 
 async def test_measure_runs_each_benchmark_once_a_round_in_alternating_order(monkeypatch: pytest.MonkeyPatch):
@@ -21,59 +45,19 @@ async def test_measure_runs_each_benchmark_once_a_round_in_alternating_order(mon
     warm_up, rounds = done[:2], done[2:]
     assert warm_up == ["a", "b"]
     assert "".join(rounds) == "abbaabba"
-    for samples in found.values():
-        assert len(samples.seconds) == len(samples.references) == 4
-        assert all(reference > 0 for reference in samples.references)
+    assert [len(each) for each in found.values()] == [4, 4]
 
 
-async def test_measure_awaits_coroutine_functions(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sampling, "SAMPLE", 0.0)
-    ended = 0
-
-    async def work():
-        nonlocal ended
-        await asyncio.sleep(0)
-        ended += 1
-
-    await measure([Benchmark("a", "", ready(lambda: work))], 3)
-    assert ended == 4
+def test_ratio_is_unaffected_when_the_machine_slows_down():
+    assert ratio([2.0, 3.0, 8.0], [1.0, 1.5, 4.0]) == Middle(2.0, 0.0)
 
 
-async def test_measure_repeats_fast_work_to_fill_a_sample():
-    calls = 0
-
-    def work():
-        nonlocal calls
-        calls += 1
-
-    await measure([Benchmark("a", "", ready(lambda: work))], 1)
-    assert calls > 1000
-
-
-async def test_seconds_are_those_of_one_unit(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sampling, "SAMPLE", 0.0)
-    clock = iter(range(1000))
-    monkeypatch.setattr(sampling.time, "process_time", lambda: next(clock))
-    monkeypatch.setattr(sampling, "reference", lambda: None)
-    found = await measure([Benchmark("a", "", ready(lambda: lambda: None), units=4)], 2)
-    assert found["a"].seconds == [0.25, 0.25]
-    assert found["a"].references == [1, 1]
-
-
-async def test_measure_leaves_contexts_and_unfreezes_gc_when_a_benchmark_fails():
-    left = []
-
-    @asynccontextmanager
-    async def prepare():
-        try:
-            yield lambda: 1 / 0
-        finally:
-            left.append("a")
-
-    frozen = gc.get_freeze_count()
-    try:
-        await measure([Benchmark("a", "", prepare)], 1)
-    except ZeroDivisionError:
-        left.append("error")
-    assert left == ["a", "error"]
-    assert gc.get_freeze_count() == frozen
+@pytest.mark.usefixtures("gc_thresholds")
+def test_main_lists_and_measures_a_benchmark_beside_its_comparison(capsys: pytest.CaptureFixture[str]):
+    assert main(["--list", "queue"]) == 0
+    assert main(["--rounds", "1", "queue.through-1000"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("queue.naive-1000") >= 2
+    with pytest.raises(SystemExit):
+        main(["nothing"])
+    assert "there is no benchmark 'nothing'" in capsys.readouterr().err
