@@ -42,8 +42,8 @@ WRONG = {
     "an output": (["search", "-o", "yaml"], "'--output': 'yaml' is not one of 'text', 'json'"),
     "a timeout": (["search", "--timeout", "soon"], "'--timeout': a duration such as"),
     "a limit": (["serve", "--max-calls", "0"], "'--max-calls': a number of at least 1 is expected"),
-    "no number": (["serve", "--max-data-size", "1GB"], "'--max-data-size': a number of at least 1"),
-    "too many": (["serve", "--max-pets", "2Gi"], "'--max-pets': a number of at least 1"),
+    "no number": (["serve", "--max-calls", "1GB"], "'--max-calls': a number of at least 1"),
+    "too many": (["serve", "--max-calls", "2Gi"], "'--max-calls': a number of at least 1"),
     "an abbreviation": (
         ["serve", "--mem"],
         "No such option '--mem'. Did you mean '--memory'?",
@@ -86,8 +86,8 @@ def test_serve_listens_on_the_loopback_by_default():
 
 
 def test_serve_reads_limits_with_or_without_a_unit():
-    given = flags_of("--max-message-size=64Ki", "--max-data-size", "1Gi", "--max-calls=7")
-    assert (given["max_message_size"], given["max_data_size"], given["max_calls"]) == (65_536, 2**30, 7)
+    given = flags_of("--max-message-size=64Ki", "--max-calls", "7")
+    assert (given["max_message_size"], given["max_calls"]) == (65_536, 7)
 
 
 def test_parse_address_reads_host_and_port():

@@ -50,48 +50,12 @@ def test_page_states_verdict_of_every_aim():
     assert "| cold convergence: no fewer objects/s | 2 against 3, 0.67 times | **not reached** |" in text
 
 
-def test_page_names_make_bench_when_results_are_empty(tmp_path: Path):
-    write_page(Results(), tmp_path)
-    text = (tmp_path / "README.md").read_text()
-    assert "Nothing has been measured yet." in text
-    assert "make bench" in text
-
-
-def test_profiles_are_linked_to_where_there_are_some_and_an_aim_is_missed():
-    assert "](profiles.md)" in page(whole(), has_profiles=True)
-    assert "](profiles.md)" not in page(whole())
-
-
 def test_page_marks_part_of_another_run():
     run = made_run(*PEERS, date="2026-11-22 08:00")
     text = page(whole().merged_with(made_results(run, "ten", operator_manager={"watches": [1.0]})))
     assert text.count("From another run") == 1
     assert "From another run" in (ten := text.partition("## Ten controllers")[2])
     assert "08:00 UTC, 1 round, on A CPU.*" in ten
-
-
-def test_quoted_comparison_names_the_run_of_each_part():
-    marked = "<!-- benchmarks:comparison --><!-- /benchmarks -->"
-    run = made_run(*PEERS, date="2026-11-22 08:00")
-    later = made_results(run, "memory", operator_manager={"idle.mb": [50.0]})
-    alone = with_quotes(marked, whole()).splitlines()[-2]
-    assert alone.startswith("2026-11-21 20:20 UTC, ")
-    both = with_quotes(marked, whole().merged_with(later)).splitlines()[-2]
-    assert both.startswith("Cold convergence, Start: 2026-11-21 20:20 UTC, ")
-    assert " Memory: 2026-11-22 08:00 UTC, " in both
-
-
-def test_shown_lists_requests_of_each_program():
-    results = whole()
-    results.sample("cold", "operator-manager", 1).requests["POST deployments 201"] = 2000
-    assert "operator-manager: 2,000 POST deployments 201" in shown(results)
-
-
-def test_page_lists_peers_that_miss_a_part_once_with_the_reason():
-    lacks = {"bare": {"memory": "it has no watches", "ten": "it has no watches"}}
-    run = made_run(*PEERS, "bare", lacks=lacks)
-    text = page(made_results(run, "ten", operator_manager={"watches": [1.0]}))
-    assert text.count("- not in every part: bare (it has no watches)") == 1
 
 
 def test_quote_of_worse_figures_lists_them_with_the_ratio_and_no_others():
@@ -108,11 +72,6 @@ def test_quote_of_worse_figures_lists_them_with_the_ratio_and_no_others():
         f"| Cold convergence: CPU ms per object | 3 | 2 (1.50 times) | {DASH} | {DASH} |",
         f"| Cold convergence: 409s | 1 | {DASH} | 0 | {DASH} |",
     ]
-
-
-def test_quote_of_a_few_figures_has_a_dash_for_each_that_was_not_measured():
-    text = with_quotes("<!-- benchmarks:in-short --><!-- /benchmarks -->", whole())
-    assert f"| memory when idle, MB | 2 | 3 | {DASH} | {DASH} |" in text
 
 
 def test_rendering_writes_the_page_and_its_plots_and_removes_those_of_parts_that_are_gone(tmp_path: Path):
@@ -138,28 +97,6 @@ def test_chart_stays_within_its_borders_and_supports_dark_mode(part: str):
         assert 0 <= float(each.get("y", 0)) + 4 <= height or each is drawing
     labels = {each.text for each in drawing.iter(f"{SVG}text")}
     assert {"operator-manager", "controller-runtime"} <= labels
-
-
-def test_chart_bar_length_is_proportional_to_its_figure():
-    results = made_results(
-        RUN, "startup", operator_manager={"ready_s": [1.0]}, controller_runtime={"ready_s": [0.25]}
-    )
-    chart = charts_of(results, "startup")
-    assert chart is not None
-    ours, theirs = (float(each.attrib["width"]) for each in ElementTree.fromstring(chart).iter(f"{SVG}rect"))
-    assert ours == pytest.approx(4 * theirs, rel=0.01)
-
-
-def test_charts_of_returns_none_for_part_without_figures():
-    assert charts_of(Results.begin(RUN, ["cold", "latency"]), "cold") is None
-    assert charts_of(Results.begin(RUN, ["cold", "latency"]), "latency") is None
-
-
-def test_names_in_a_plot_are_text_not_markup():
-    results = made_results(made_run("a<b>&c"), "startup", **{"a<b>&c": {"ready_s": [1.0]}})
-    chart = charts_of(results, "startup")
-    assert chart is not None
-    assert "a<b>&c" in {each.text for each in ElementTree.fromstring(chart).iter(f"{SVG}text")}
 
 
 def test_shown_prints_every_part_and_its_verdicts():
