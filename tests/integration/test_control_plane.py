@@ -15,14 +15,6 @@ pytestmark = pytest.mark.contract
 
 
 @pytest.mark.oldest
-def test_control_plane_has_the_version_of_its_kind(
-    control_plane: ControlPlane, control_plane_kind: ControlPlaneKind
-):
-    version = control_plane.api.get("/version")
-    assert f"{version['major']}.{version['minor']}" == control_plane_kind.version
-
-
-@pytest.mark.oldest
 def test_control_plane_streams_lists_except_in_the_oldest_version(
     control_plane: ControlPlane, control_plane_kind: ControlPlaneKind
 ):

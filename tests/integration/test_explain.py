@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.api_objects import deployment_path, manifest
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import eventually
-from tests.support.foos import foo, foo_path
 from tests.support.manager_process import ManagerProcess, run_once
 from tests.support.memcacheds import memcached, memcached_path
 from tests.support.namespaces import create_namespace
@@ -92,25 +90,6 @@ def test_explain_blames_image_that_cannot_be_pulled(stage: Stage):
 
 
 @pytest.mark.contract
-def test_explain_blames_name_that_is_taken(stage: Stage):
-    labels = {"app": "theirs"}
-    theirs = manifest(
-        "apps/v1",
-        "Deployment",
-        "taken",
-        selector={"matchLabels": labels},
-        replicas=0,
-        template={
-            "metadata": {"labels": labels},
-            "spec": {"containers": [{"name": "main", "image": "nginx"}]},
-        },
-    )
-    stage.plane.api.create(deployment_path(stage.namespace), theirs)
-    stage.plane.api.create(memcached_path(stage.namespace), memcached("taken", 1))
-    stage.blames("memcacheds.cache.example.com/taken", "NameTaken", "Deployment taken")
-
-
-@pytest.mark.contract
 def test_explain_blames_unreachable_pet_store(stage: Stage):
     stage.plane.api.create(pet_path(stage.namespace), pet("rex"))
     stage.blames("pets/rex", "StoreUnreachable", NO_STORE)
@@ -120,19 +99,6 @@ def test_explain_blames_unreachable_pet_store(stage: Stage):
         assert f"Next: when the pet store at {NO_STORE} answers; it is asked every second or two" in printed
 
     eventually(told, every=0.5)
-
-
-@pytest.mark.contract
-def test_explain_blames_missing_friend(stage: Stage):
-    stage.plane.api.create(foo_path(stage.namespace), foo("lonely", "jack"))
-    printed = stage.blames("Foo/lonely", "Foo lonely", "FriendMissing", "There is no pod named jack")
-    assert "Next: when a pod named jack comes" in printed
-
-
-@pytest.mark.contract
-def test_explain_blames_invalid_spec(stage: Stage):
-    stage.plane.api.create(foo_path(stage.namespace), foo("odd", "Not A Name!"))
-    stage.blames("foo/odd", "Foo odd", "NameImpossible")
 
 
 @pytest.mark.contract
@@ -193,19 +159,6 @@ def test_explain_blames_webhook_that_is_down(stage: Stage):
             eventually(told_of_more_than_one_run, every=0.5)
         finally:
             stage.plane.api.delete(f"{path}/{name}")
-
-
-@pytest.mark.contract
-def test_explain_blames_exceeded_quota(stage: Stage):
-    stage.plane.require(Feature.QUOTAS)
-    path = f"/api/v1/namespaces/{stage.namespace}/resourcequotas"
-    stage.plane.api.create(path, {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}})
-    try:
-        eventually(lambda: stage.plane.api.get(f"{path}/none")["status"]["hard"])
-        stage.plane.api.create(memcached_path(stage.namespace), memcached("too-much", 1))
-        stage.blames("memcached/too-much", "ReplicaSet too-much-", "FailedCreate", "exceeded quota")
-    finally:
-        stage.plane.api.delete(f"{path}/none")
 
 
 @pytest.mark.contract

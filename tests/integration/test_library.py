@@ -11,7 +11,6 @@ import subprocess
 import sys
 import sysconfig
 import venv
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -95,32 +94,6 @@ def project(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def python(project: Path) -> Path:
     return project / ".venv" / "bin" / "python"
-
-
-def test_wheel_contains_only_the_packages_of_the_library(wheel: Path):
-    with zipfile.ZipFile(wheel) as opened:
-        names = opened.namelist()
-        tops = {name.partition("/")[0] for name in names}
-        [metadata] = [name for name in names if name.endswith(".dist-info/METADATA")]
-        needed = opened.read(metadata).decode()
-    assert {top for top in tops if not top.endswith(".dist-info")} == {
-        "devcluster",
-        "manager",
-        "manager_tools",
-    }
-    assert {
-        "manager/py.typed",
-        "manager_tools/py.typed",
-        "devcluster/py.typed",
-        "devcluster/types/builtin.json",
-    } <= set(names)
-    template = (
-        *("Makefile", "gitignore", "pyproject.in.toml", "config/manager/manager.yaml"),
-        "tests/test_greeting.py",
-    )
-    assert {f"manager_tools/scaffold/project/{name}" for name in template} <= set(names)
-    assert "grpc" not in needed
-    assert "protobuf" not in needed
 
 
 def test_external_operator_runs_on_the_wheel_alone(

@@ -7,14 +7,6 @@ import pytest
 
 from examples.workloads.options import Options, parse_options
 from examples.workloads.program import run
-from tests.support.kubeconfig import Credentials
-
-
-def test_flags_have_defaults_and_durations_are_read():
-    options = parse_options([])
-    assert (options.kubeconfig, options.context) == (None, None)
-    assert (options.namespace, options.timeout) == ("workloads-example", 120.0)
-    assert parse_options(["--timeout", "1m30s"]).timeout == 90.0
 
 
 @pytest.mark.parametrize(
@@ -52,10 +44,3 @@ async def test_workloads_reports_broken_kubeconfig_in_one_line(
     assert re.fullmatch(
         rf"error: {broken}: not valid YAML in line \d+, column \d+: .+\n", await told(broken, capsys)
     )
-
-
-async def test_workloads_reports_unreachable_server_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    nowhere = Credentials(server="http://127.0.0.1:1", token="x").write(tmp_path / "nowhere")
-    assert re.fullmatch(r"error: cannot connect to 127\.0\.0\.1:1: .+\n", await told(nowhere, capsys))

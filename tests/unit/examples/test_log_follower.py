@@ -94,18 +94,6 @@ async def test_log_follower_reports_unavailable_log_once_and_retries(
     ]
 
 
-async def test_log_follower_prints_last_line_of_departed_pod(wire: ScriptedWire, followed: Followed):
-    stream = Stream()
-    wire.on("GET", LOG, stream)
-    async with followed.running() as task:
-        await stream.opened.wait()
-        followed.follower.pod_has_gone()
-        stream.feed(b"2026-11-21T12:00:01.1Z the last words")
-        stream.end()
-        await asyncio.wait_for(task, 1)
-    assert await followed.lines(1) == ["the last words"]
-
-
 async def test_log_follower_follows_restarted_container(wire: ScriptedWire, followed: Followed):
     before, after = Reply(body=b"2026-11-21T12:00:01.1Z one life\n"), Stream()
     wire.on("GET", LOG, before, before, after)
@@ -114,17 +102,3 @@ async def test_log_follower_follows_restarted_container(wire: ScriptedWire, foll
         after.feed(b"2026-11-21T12:00:01.1Z one life\n2026-11-21T12:00:09.1Z another\n")
         assert await followed.lines(2) == ["one life", "another"]
     assert followed.done
-
-
-async def test_log_follower_ends_when_pod_is_not_found(wire: ScriptedWire, followed: Followed):
-    wire.on("GET", LOG, Reply.status(404, "NotFound", 'pods "p" not found'))
-    async with followed.running() as task:
-        await asyncio.wait_for(task, 1)
-
-
-async def test_log_follower_ends_during_retry_pause_when_pod_has_gone(wire: ScriptedWire, followed: Followed):
-    wire.on("GET", LOG, WAITING)
-    async with followed.running() as task:
-        await asyncio.sleep(5)
-        followed.follower.pod_has_gone()
-        await asyncio.wait_for(task, 0.01)

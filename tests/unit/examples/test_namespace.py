@@ -86,17 +86,6 @@ async def test_remove_namespace_spares_recreated_namespace_of_same_name(
     assert len(wire.sent("DELETE")) == 1
 
 
-async def test_remove_namespace_names_finalizer_that_blocks_deletion(
-    client: Client, wire: ScriptedWire, server: ClusterServer
-):
-    namespace = await made(server)
-    held = {"metadata": {"name": "held", "finalizers": ["example.com/held"]}}
-    await server.api.create("configmaps", "n", held)
-    with pytest.raises(Failure, match=r"not gone within 10s of being deleted: .*example\.com/held"):
-        await remove_namespace(client, namespace, timeout=10)
-    assert len(wire.sent("DELETE")) == 1
-
-
 async def test_leftovers_are_cleared_and_what_is_not_ours_is_left(
     client: Client, wire: ScriptedWire, server: ClusterServer
 ):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from petstore.address import BindAddress, parse_address
 from petstore.cli import main
 from petstore.cli.commands import commands
 from tests.support.petstore_process import petstore
@@ -60,21 +58,6 @@ def test_main_names_a_wrong_flag(arguments: list[str], named: str, capsys: pytes
     assert named in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["serve", "add", "search", "delete"])
-def test_every_command_prints_its_usage_as_help(command: str, capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as caught:
-        main([command, "--help"])
-    assert caught.value.code == 0
-    assert capsys.readouterr().out.startswith(f"Usage: petstore {command} [OPTIONS]")
-
-
-def test_version_flag_shows_the_version(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as caught:
-        main(["--version"])
-    assert caught.value.code == 0
-    assert capsys.readouterr().out == f"petstore {version('operator-manager-operators')}\n"
-
-
 def flags_of(*arguments: str) -> dict[str, Any]:
     """Parse the flags of `petstore serve`."""
     return commands.commands["serve"].make_context("serve", list(arguments)).params
@@ -88,12 +71,6 @@ def test_serve_listens_on_the_loopback_by_default():
 def test_serve_reads_limits_with_or_without_a_unit():
     given = flags_of("--max-message-size=64Ki", "--max-calls", "7")
     assert (given["max_message_size"], given["max_calls"]) == (65_536, 7)
-
-
-def test_parse_address_reads_host_and_port():
-    assert parse_address("[::1]:80") == BindAddress("::1", 80)
-    with pytest.raises(ValueError, match="is expected"):
-        parse_address("0")
 
 
 @pytest.mark.parametrize("arguments", [PET, ["search"], ["search", "-o", "json"], ["delete", "x"]])

@@ -148,42 +148,6 @@ async def test_search_takes_any_within_a_filter_and_all_filters(
     assert "".join([one.name async for one in store.client.search(**filters)]) == found
 
 
-async def test_search_finds_no_unknown_type_and_refuses_impossible_dates(store: LocalStore):
-    await store.client.add([pet()])
-    unknown = pb.SearchPetsReq(types=[pb.PTUnknown])
-    assert [found async for found in store.stub.SearchPets(unknown)] == []
-    february = date_pb2.Date(year=2021, month=2, day=30)
-    for end in ("start", "end"):
-        request = pb.SearchPetsReq(birthdate_range=pb.DateRange(**{end: february}))
-        code, details = await code_of(store.stub.SearchPets(request).read())
-        assert code is grpc.StatusCode.INVALID_ARGUMENT
-        assert details.startswith(f"birthdate_range.{end}: 2021-2-30 ")
-
-
-SAMPLERS = {
-    "unknown": (pb.Sampler(), False),
-    "never": (pb.Sampler(type=pb.STNever), True),
-    "always": (pb.Sampler(type=pb.STAlways, float_value=7), True),
-    "one": (pb.Sampler(type=pb.STFloat, float_value=1), True),
-    "a little": (pb.Sampler(type=pb.STFloat, float_value=1e-9), True),
-    "none of it": (pb.Sampler(type=pb.STFloat), False),
-    "negative": (pb.Sampler(type=pb.STFloat, float_value=-0.5), False),
-    "too much": (pb.Sampler(type=pb.STFloat, float_value=1.001), False),
-    "NaN": (pb.Sampler(type=pb.STFloat, float_value=float("nan")), False),
-    "of the future": (pb.Sampler(type=9, float_value=0.5), False),  # type: ignore[arg-type]
-}
-
-
-@pytest.mark.parametrize(("sampler", "allowed"), SAMPLERS.values(), ids=SAMPLERS)
-async def test_change_sampler_accepts_valid_samplers_only(sampler: pb.Sampler, allowed: bool):
-    async with local_store(allow_change_sampler=True) as store:
-        call = store.stub.ChangeSampler(pb.ChangeSamplerReq(sampler=sampler))
-        if allowed:
-            assert await call == pb.ChangeSamplerResp()
-        else:
-            assert (await code_of(call))[0] is grpc.StatusCode.INVALID_ARGUMENT
-
-
 async def test_add_returns_the_existing_pet_for_a_known_key(store: LocalStore):
     first = await store.client.add([pet("Thor", idempotency_key="uid-1")])
     assert await store.client.add([pet("Thor", idempotency_key="uid-1")]) == first
@@ -197,13 +161,6 @@ async def test_add_is_idempotent_for_a_key_in_parallel_and_within_a_call(store: 
     assert len({tuple(ids) for ids in answers}) == 1
     assert answers[0][:2] == answers[0][2:]
     assert [found.name for found in await store.pets()] == ["Thor", "Tron"]
-
-
-async def test_a_deleted_pets_key_is_free_again(store: LocalStore):
-    (first,) = await store.client.add([pet(idempotency_key="uid-1")])
-    await store.client.delete([first])
-    (second,) = await store.client.add([pet(idempotency_key="uid-1")])
-    assert first != second
 
 
 async def test_an_update_claims_a_pet_that_has_no_key(store: LocalStore):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from petstore.pet import Pet
-from petstore.storage import DataUnusable, DiskFull, PetUnknown, Query, Storage, WriteFailed
+from petstore.storage import DataUnusable, DiskFull, PetUnknown, Query, Storage
 from tests.support.petstores import pet
 
 
@@ -28,16 +27,6 @@ async def test_a_restart_keeps_all(tmp_path: Path):
         pets = [one async for page in storage.search(Query()) for one in page]
         assert pets == [pet("a", idempotency_key="key", id=ids[0]), pet("b", id=ids[1])]
         assert await storage.add([pet("c", idempotency_key="key")]) == ids[:1]
-
-
-async def test_storage_in_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    async with Storage(None) as storage:
-        await storage.add([pet()])
-        assert await found(storage) == ["Thor"]
-    async with Storage(None) as storage:
-        assert await found(storage) == []
-    assert os.listdir(tmp_path) == []  # noqa: PTH208
 
 
 async def test_storage_refuses_a_file_in_use_by_any_path(tmp_path: Path):
@@ -99,16 +88,6 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path):
         database.execute("PRAGMA journal_mode = DELETE")
         database.close()
         refused(bad, reason)
-
-
-async def test_storage_gives_the_reason_why_a_path_cannot_be_opened(tmp_path: Path):
-    for path, reason in (
-        (tmp_path / "missing" / "pets.db", "there is no folder"),
-        (tmp_path, "is a folder"),
-    ):
-        with pytest.raises(DataUnusable, match=reason):
-            async with Storage(path):
-                pass
 
 
 async def test_a_start_that_was_killed_is_made_up_for(tmp_path: Path):
@@ -174,15 +153,6 @@ async def test_storage_finishes_waiting_writes_when_it_closes(tmp_path: Path):
     assert len(await writing) == 50
     async with Storage(path) as storage:
         assert len(await found(storage)) == 50
-
-
-async def test_a_write_that_fails_is_told_and_the_next_one_works():
-    async with Storage(None) as storage:
-        broken = pet("broken", birthday=None)  # type: ignore[arg-type] -- whatever it is that goes wrong
-        with pytest.raises(WriteFailed):
-            await storage.add([pet("before"), broken])
-        await storage.add([pet("after")])
-        assert await found(storage) == ["after"]
 
 
 async def test_write_to_a_full_disk_is_refused_as_such_and_keeps_nothing(tmp_path: Path):

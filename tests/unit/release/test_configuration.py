@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from tests.unit.cli.conftest import operator
 
 PAGE = Path("docs/configuration.md")
 EMPTY = f"# Title\n\n{BEGIN}\n{END}\n\nMore.\n"
-ROW = re.compile(r"^\| `(--[a-z-]+)", re.MULTILINE)
 
 
 def test_row_of_a_setting_has_flag_default_variable_and_description():

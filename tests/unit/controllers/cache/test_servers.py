@@ -16,7 +16,6 @@ from devcluster.exchange import ApiRequest, ApiResponse
 from manager.api import ObjectMeta, PartialObjectMetadata
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
-from manager.kube.errors import Invalid
 from manager.util.clock import now
 from manager_tools.testing import operated
 from tests.unit.api.pods import container, terminated
@@ -54,12 +53,6 @@ async def test_status_names_pods_without_decoding_them(
             await memcacheds.api.create("pods", "default", {"metadata": metadata, "spec": spec})
         await memcacheds.cost(memcacheds.api.delete("pods", "default", "going"))
         assert memcacheds.status("m")["nodes"] == ["a", "b"]
-
-
-async def test_memcached_size_above_10000_is_refused():
-    async with operated(MemcachedOperator) as world:
-        with pytest.raises(Invalid, match=r"spec\.size.*10000"):
-            await world.create(memcached(200_000))
 
 
 async def test_servers_have_probes_resources_and_the_labels_that_tools_know():

@@ -17,11 +17,6 @@ def memcached(size: int, **metadata: Any) -> Memcached:
     return Memcached.model_validate({"metadata": {"name": "m", **metadata}, "spec": {"size": size}})
 
 
-@pytest.mark.parametrize("size", [0, 1, 1000])
-async def test_a_usual_size_passes_in_silence(size: int):
-    assert list(await OPERATOR.warn_of_many(None, memcached(size), CREATE)) == []
-
-
 @pytest.mark.parametrize("size", [1001, 10_000])
 async def test_a_very_large_cluster_is_warned_about(size: int):
     (warning,) = await OPERATOR.warn_of_many(None, memcached(size), CREATE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-import itertools
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -302,13 +301,6 @@ async def test_a_pet_that_the_older_operator_left_goes_too(stage: Stage):
     assert await stage.store.pets() == []
 
 
-async def test_a_pet_deleted_before_anything_was_done_needs_nothing(stage: Stage):
-    key = stage.create(finalizers=["example.com/theirs"])
-    stage.server.delete(key)
-    await stage.process.settle(key)
-    assert stage.fate.passed == []
-
-
 async def test_deleted_pet_removes_a_record_that_is_added_late(keyed: Stage):
     """An add that was under way when the process died lands after the records were looked for."""
     key = keyed.create()
@@ -392,22 +384,6 @@ async def test_a_store_that_fails_for_every_pet_is_one_line_of_log(
     assert [(line["event"], line["error"]) for line in lines] == [
         ("cannot take back the record of a Pet that is gone", "its disk is broken")
     ]
-
-
-async def test_a_store_that_fails_in_other_words_each_time_is_told_once(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-):
-    words = itertools.count()
-
-    async def fail(self: object, **filters: object) -> AsyncIterator[None]:
-        raise PetStoreError(f"failure {next(words)}")
-        yield  # what makes it a generator
-
-    monkeypatch.setattr(FatefulStore, "search", fail)
-    key = stage.create()
-    for _ in range(3):
-        await stage.process.reconcile(key)
-    assert stage.process.events.reasons == [("thor", "StoreFailed")]
 
 
 async def test_reconcile_reports_an_unreachable_store_once_and_backs_off(stage: Stage):

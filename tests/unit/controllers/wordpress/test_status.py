@@ -35,12 +35,6 @@ def service(*, ingress: list[dict[str, str]] | None = None, port: int = 30080) -
     return found
 
 
-def test_node_port_of_ignores_ports_added_by_other_clients():
-    found = service(port=30080)
-    found.spec["ports"].insert(0, {"name": "more", "port": 443, "nodePort": 30443})
-    assert node_port_of(site(), found) == 30080
-
-
 def seen(sight: Sight) -> dict[str, tuple[bool, str]]:
     return {kind: (holds, reason) for kind, holds, reason, _ in conditions_of(sight)}
 
@@ -70,13 +64,6 @@ def test_site_is_unavailable_while_its_database_is_not_ready():
     assert seen(sight)["Progressing"] == (True, "RollingOut")
     sight.database = None
     assert seen(sight)["DatabaseReady"] == (False, "NotCreated")
-
-
-def test_site_waits_for_the_database_before_wordpress_exists():
-    sight = Sight(database=deployment("blog-mysql", ready=False), waits_for_database=True)
-    assert seen(sight)["Available"] == (False, "NotCreated")
-    assert seen(sight)["Progressing"] == (True, "WaitingForDatabase")
-    assert next_look(sight, RETRY) == Result(requeue_after=5)
 
 
 @pytest.mark.parametrize(
@@ -120,14 +107,6 @@ def test_a_load_balancers_address_is_the_sites(ingress: list[dict[str, str]] | N
     wanted = site(serviceType="LoadBalancer")
     assert url_of(wanted, service(ingress=ingress)) == url
     assert node_port_of(wanted, service(ingress=ingress)) is None
-
-
-def test_url_of_a_node_port_or_cluster_ip_site_is_the_services_name():
-    for kind, port in (("NodePort", 30080), ("ClusterIP", None)):
-        wanted = site(serviceType=kind)
-        assert url_of(wanted, service()) == "http://blog.default.svc"
-        assert node_port_of(wanted, service()) == port
-        assert url_of(wanted, None) is node_port_of(wanted, None) is None
 
 
 def crash(name: str) -> PodHealth:

@@ -155,30 +155,10 @@ async def claim_changed(world: World, labels: dict[str, str | None], *, ours: bo
     return [f"{reason}: {message}" for _, _, reason, message in world.events.told[before:]]
 
 
-async def test_take_up_says_updated_when_an_earlier_version_of_ours_wanted_other_labels(world: World):
-    said = await claim_changed(world, {"app.kubernetes.io/part-of": "press"}, ours=True)
-    assert said == ["Updated: Updated PersistentVolumeClaim site-mysql-pv-claim"]
-
-
 async def test_take_up_names_the_client_and_the_fields_that_it_had_changed(world: World):
     (said,) = await claim_changed(world, {"tier": "wrong"})
     assert said.startswith("Restored: Put PersistentVolumeClaim site-mysql-pv-claim back as it should be: ")
     assert said.endswith(" had set .metadata.labels.tier")
-
-
-async def test_take_up_says_restored_when_another_client_had_removed_a_label(world: World):
-    (said,) = await claim_changed(world, {"tier": None})
-    assert said.endswith("as it should be: another client had changed .metadata.labels.tier")
-
-
-async def test_take_up_says_updated_when_the_policy_is_another(world: World):
-    await world.create()
-    await world.settle()
-    await world.change(reclaimPolicy="Delete")
-    await world.process().reconcile(world.key)
-    reasons = [reason for _, reason in world.events.reasons]
-    assert reasons.count("Updated") == len(RETAINED)
-    assert "Restored" not in reasons
 
 
 async def test_orphaned_children_are_adopted_only_by_a_new_site_of_the_name(world: World):

@@ -12,7 +12,6 @@ from tests.support.admission import request, webhooks_of
 
 warn_of_what_is_open = without_manager(WordpressOperator).warn_of_what_is_open
 PASSWORD = "correct-horse"
-REFERENCE = {"name": "given", "key": "root"}
 
 
 def site(**spec: Any) -> Wordpress:
@@ -26,12 +25,6 @@ async def test_a_password_in_the_open_is_warned_about_without_showing_it():
     assert warning.startswith("spec.sqlrootpassword: ")
     assert "spec.sqlRootPasswordSecretRef" in warning
     assert PASSWORD not in warning
-
-
-async def test_a_password_in_a_secret_passes_in_silence():
-    for spec in ({}, {"sqlrootpassword": ""}):
-        given = site(sqlRootPasswordSecretRef=REFERENCE, **spec)
-        assert list(await warn_of_what_is_open(given, request(Wordpress))) == []
 
 
 @pytest.mark.parametrize("opened", ["NodePort", "LoadBalancer", None])
