@@ -305,6 +305,24 @@ for top in ("apis", "controllers", "devcluster", "manager", "manager_tools", "pe
         if not own_program and not each.name.endswith(".pytest_plugin"):
             importlib.import_module(each.name)
 """
+COMMANDS = (
+    ("manager", "devcluster", "--help"),
+    ("manager", "operator-manager", "init", "/tmp/shop", "--domain=acme.test"),
+    ("manager", "operator-manager", "simulate", "--seeds=1"),
+    *(("manager", "operator-manager", each, "--help") for each in ("run", "explain", "plan", "console")),
+    ("petstore", "petstore", "serve", "--help"),
+    ("manager", "/opt/operator-manager/bin/python", "-W", "error", "-c", EVERY_MODULE),
+)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[1:3]))
+def test_images_hold_what_every_program_imports(command: tuple[str, ...], tree: ImageTree):
+    image, *entry = command
+    done = subprocess.run(
+        tree.program(image, entry=entry), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.timeout(600)

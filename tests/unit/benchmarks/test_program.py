@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from benchmarks.peers.interpreter import build_of
 from benchmarks.program import Election, Program, Setting, by_contract
-from tests.support import ROOT
 
 FILE = Path("/tmp/kubeconfig")
 
@@ -32,15 +28,6 @@ def test_by_contract_program_gets_the_flags_of_all_peers():
         *("--health-probe-bind-address=0", "--workload=memcached"),
         *("--leader-elect", "--leader-election-id=lease", "--leader-election-namespace=team"),
     ]
-
-
-def test_suite_lets_programs_keep_their_bytecode_whatever_the_environment_says():
-    script = "import os, benchmarks; print(os.environ.get('PYTHONDONTWRITEBYTECODE'))"
-    environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=environ, cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "None\n"
 
 
 @pytest.mark.parametrize(

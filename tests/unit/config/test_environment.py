@@ -145,12 +145,3 @@ def test_uv_looks_where_pip_looks_and_trusts_whom_pip_trusts(checkout: Checkout,
             "--no-index",
             "--index-strategy=unsafe-best-match",
         ]
-
-
-def test_pip_installs_what_uv_could_not(checkout: Checkout):
-    checkout.fails("uv", "one-of-2")
-    assert [(call["program"], call["names"]) for call in checkout.calls()][1:] == [
-        ("uv", ["one-of-0", "one-of-1", "one-of-2"]),
-        ("pip", ["one-of-0", "one-of-1", "one-of-2"]),
-        ("uv", []),
-    ]

@@ -82,27 +82,6 @@ def program(folder: Path, name: str, *lines: str) -> None:
     (folder / name).chmod(0o755)
 
 
-@pytest.mark.parametrize("target", ["install", "uninstall", "deploy", "undeploy"])
-def test_a_cluster_that_does_not_answer_is_told_of_in_one_line(
-    target: str, bare: dict[str, Any], tmp_path: Path
-):
-    program(
-        tmp_path,
-        "kubectl",
-        'if [ "$1" != version ]; then echo "and now this" >&2; exit 1; fi',
-        'echo "E1121 memcache.go:265 connection refused" >&2; echo "The server was refused" >&2; exit 1',
-    )
-    done = make("--silent", f"--assume-old={VENV}/.current", target, **bare)
-    assert done.returncode == 2
-    asked = {"undeploy": "undeploy-webhooks"}.get(target, target)
-    assert lines_of(done.stderr) == [f"make {asked}: kubectl reaches no cluster: The server was refused"]
-
-
-def lines_of(errors: str) -> list[str]:
-    """Return the lines on stderr except make's own last line."""
-    return [line for line in errors.splitlines() if not line.startswith("make: ***")]
-
-
 def recorded(bare: dict[str, Any], folder: Path, tool: str, *arguments: str, fails: str = "-") -> list[str]:
     """Return make's calls of the tool, which fails if its words begin with `fails`."""
     calls = folder / "calls"
@@ -113,20 +92,6 @@ def recorded(bare: dict[str, Any], folder: Path, tool: str, *arguments: str, fai
 
 
 IMAGES = ("IMG=om:v2", "PETSTORE_IMG=store:v2")
-
-
-def test_buildx_has_a_builder_of_its_own_that_can_do_several_processors_and_goes_at_the_end(
-    bare: dict[str, Any], tmp_path: Path
-):
-    arguments = ("docker-buildx", *IMAGES, "REVISION=abc", "PLATFORMS=linux/arm64")
-    create, manager, store, remove = recorded(bare, tmp_path, "docker", *arguments)
-    assert create == "buildx create --name operator-manager"
-    assert remove == "buildx rm operator-manager"
-    for build, target, image in ((manager, "manager", "om:v2"), (store, "petstore", "store:v2")):
-        assert build == (
-            f"buildx build --builder operator-manager --platform linux/arm64 --push "
-            f"--build-arg VERSION={VERSION} --build-arg REVISION=abc --target {target} --tag {image} ."
-        )
 
 
 @pytest.mark.parametrize(("tool", "layers"), [("podman", ""), ("buildah", "--layers ")])

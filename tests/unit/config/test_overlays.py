@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -90,12 +89,6 @@ def test_the_manager_understands_its_flags():
     assert settings.health_probe_bind_address == parse_bind_address(f":{ports['health']}")
     assert settings.metrics_bind_address == parse_bind_address(f":{ports['metrics']}")
     assert settings.webhook_bind_address == parse_bind_address(f":{ports['webhook-server']}")
-
-
-def test_manager_pod_is_ready_as_soon_as_it_answers_webhooks():
-    probe = container_of(the("Deployment", MANAGER))["readinessProbe"]
-    assert probe["httpGet"]["path"] == "/readyz/webhook"
-    assert "publishNotReadyAddresses" not in the("Service", WEBHOOK_SERVICE)["spec"]
 
 
 def test_the_manager_looks_for_configurations_and_secret_under_the_names_they_have():
@@ -264,11 +257,6 @@ def test_cert_managers_certificate_is_for_the_service_and_everything_that_calls_
     }
 
 
-def test_cert_manager_overlay_has_no_rights_for_webhook_certificates():
-    roles = {each["metadata"]["name"] for each in manifests("cert-manager") if "Role" in each["kind"]}
-    assert not [name for name in roles if "webhook" in name]
-
-
 def test_api_servers_reach_the_port_of_the_webhooks_and_nothing_else():
     (policy,) = [
         each for each in manifests("network-policy") if each["metadata"]["name"] == "allow-webhook-traffic"
@@ -295,32 +283,6 @@ def test_the_store_understands_its_flags():
 
 def selected(selector: dict[str, str], labels: dict[str, str]) -> bool:
     return selector.items() <= labels.items()
-
-
-def test_services_select_the_pods_and_the_ports_they_are_for():
-    for service, deployment in (
-        ("operator-manager-controller-manager-metrics-service", MANAGER),
-        (WEBHOOK_SERVICE, MANAGER),
-        (PETSTORE, PETSTORE),
-    ):
-        spec = the("Service", service)["spec"]
-        assert selected(spec["selector"], labels_of(the("Deployment", deployment)))
-        named = {each["name"] for each in container_of(the("Deployment", deployment))["ports"]}
-        assert {each["targetPort"] for each in spec["ports"]} <= named
-
-
-def test_monitors_select_the_services_and_name_their_ports_and_jobs():
-    jobs = set()
-    for monitor in of_kind("ServiceMonitor", "prometheus"):
-        (service,) = [
-            each
-            for each in of_kind("Service")
-            if selected(monitor["spec"]["selector"]["matchLabels"], each["metadata"]["labels"])
-        ]
-        for endpoint in monitor["spec"]["endpoints"]:
-            assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
-        jobs.add(service["metadata"]["labels"][monitor["spec"]["jobLabel"]])
-    assert jobs == {"operator-manager", "petstore"}
 
 
 @pytest.mark.parametrize("overlay", ["default", "per-operator"])
@@ -389,22 +351,6 @@ def edited(tmp_path: Path) -> Path:
     if shutil.which("kubectl") is None:
         pytest.skip("no kubectl on the PATH")
     return Path(shutil.copytree(ROOT / "config", tmp_path / "config"))
-
-
-def test_default_overlay_builds_with_its_commented_resources(edited: Path):
-    file = edited / "default" / "kustomization.yaml"
-    text, changes = re.subn(r"^#- ", "- ", file.read_text(), flags=re.MULTILINE)
-    file.write_text(text)
-    made = yaml_documents(build(edited / "default"))
-    # Whatever they are for, they are where the rest is and are called like it.
-    added = [each for each in made if each not in manifests()]
-    assert changes == 2
-    assert {each["kind"] for each in added} == {
-        *("ServiceMonitor", "PrometheusRule", "ClusterRole", "ClusterRoleBinding")
-    }
-    assert {each["metadata"].get("namespace") for each in added} == {SYSTEM, None}
-    assert all(each["metadata"]["name"].startswith("operator-manager-") for each in added)
-    assert len(made) == len(added) + len(manifests())
 
 
 def test_policy_names_the_account_when_namespace_and_prefix_change(edited: Path):

@@ -74,16 +74,6 @@ def test_board_names_the_samples_it_waits_for_and_why():
     assert shown.waiting_for() == []
 
 
-def test_board_returns_an_entry_only_for_a_sample_that_changed():
-    shown = board()
-    assert isinstance(shown.see("memcacheds", sample()), Entry)
-    assert shown.see("memcacheds", sample()) is None
-    assert shown.see("configmaps", sample(kind="ConfigMap")) is None
-    gone = seen(shown, "memcacheds", sample(), gone=True)
-    assert gone.state == "deleted"
-    assert not shown.ready
-
-
 @pytest.mark.parametrize(
     ("plural", "obj", "state", "ready"),
     [
@@ -108,16 +98,6 @@ def test_board_returns_an_entry_only_for_a_sample_that_changed():
 def test_workloads_are_shown_in_a_word(plural: str, obj: dict[str, Any], state: str, ready: bool):
     entry = seen(board(), plural, {**sample(kind="X"), **obj})
     assert (entry.state, entry.ready) == (state, ready)
-
-
-def test_objects_of_one_name_in_two_namespaces_are_two():
-    shown = board()
-    shown.see("memcacheds", sample(status=status(Available="True")))
-    other = sample(status=status(Available="False"))
-    other["metadata"]["namespace"] = "x"
-    entry = seen(shown, "memcacheds", other)
-    assert entry.title == "memcached/a in x"
-    assert shown.ready
 
 
 def event(count: int = 1) -> dict[str, Any]:

@@ -52,14 +52,6 @@ def test_a_tall_terminal_shows_everything():
     assert FOOTER in text
 
 
-def test_render_counts_ready_workloads_and_names_the_others_on_a_short_terminal():
-    text = shown(board(ready=False), height=20)
-    assert "19 of 20 ready" in text
-    assert "pod-00: Pending" in text
-    assert "pod-01" not in text.replace("pod/pod-01", "")
-    assert "BecameHappy" in text
-
-
 @pytest.mark.parametrize("height", range(8, 50, 3))
 @pytest.mark.parametrize("width", [40, 100, 140])
 def test_render_fits_any_terminal_and_ends_with_the_footer(width: int, height: int):
@@ -120,13 +112,3 @@ async def test_view_restores_the_terminal_and_leaves_the_last_board(keyboard: in
     assert termios.tcgetattr(sys.stdin) == before
     assert "memcached/m" in text.getvalue()
     assert "Ctrl-C" not in text.getvalue()
-
-
-@pytest.mark.skipif(not hasattr(pty, "openpty"), reason="no terminals here")
-def test_a_terminal_that_was_closed_is_lost():
-    leader, follower = pty.openpty()
-    with os.fdopen(follower, "w") as file:
-        view = View(Console(file=file))
-        before = view.lost
-        os.close(leader)
-        assert (before, view.lost) == (False, True)

@@ -68,11 +68,6 @@ def test_serve_listens_on_the_loopback_by_default():
         assert ipaddress.ip_address(flags_of()[flag].host).is_loopback
 
 
-def test_serve_reads_limits_with_or_without_a_unit():
-    given = flags_of("--max-message-size=64Ki", "--max-calls", "7")
-    assert (given["max_message_size"], given["max_calls"]) == (65_536, 7)
-
-
 @pytest.mark.parametrize("arguments", [PET, ["search"], ["search", "-o", "json"], ["delete", "x"]])
 def test_a_store_that_is_not_there_is_told_in_one_line(arguments: list[str]):
     with PortBlock(1) as ports:

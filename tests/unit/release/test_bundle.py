@@ -13,11 +13,6 @@ from release.cli import main
 from tests.support.manifests import MANAGER, Manifest, container_of, flags_of, manifests, pod_of, the
 from tests.support.settings import load_settings, parse_flags
 
-# Kinds that a bundle may contain besides the definitions and the one ClusterServiceVersion.
-SUPPORTED = {
-    *("ClusterRole", "ClusterRoleBinding", "ConfigMap", "Role", "RoleBinding", "Secret", "Service"),
-    *("PodDisruptionBudget", "PriorityClass", "PrometheusRule", "ServiceMonitor"),
-}
 CSV = "operator-manager.clusterserviceversion.yaml"
 IMAGE = "local.test:5000/om:v2"
 
@@ -49,11 +44,6 @@ def definitions(folder: Path) -> list[Manifest]:
     return [each for each in others(folder) if each["kind"] == "CustomResourceDefinition"]
 
 
-def test_bundle_holds_only_kinds_that_olm_supports(folder: Path):
-    kinds = {each["kind"] for each in others(folder)}
-    assert kinds - {"CustomResourceDefinition"} <= SUPPORTED
-
-
 def test_every_definition_is_owned_and_every_owned_one_is_there(folder: Path, csv: Manifest):
     owned = {
         (each["name"], each["kind"], each["version"])
@@ -65,22 +55,6 @@ def test_every_definition_is_owned_and_every_owned_one_is_there(folder: Path, cs
         for version in each["spec"]["versions"]
     }
     assert owned
-
-
-def test_descriptors_name_fields_that_exist_and_all_of_them(folder: Path, csv: Manifest):
-    schemas = {
-        (each["metadata"]["name"], version["name"]): version["schema"]["openAPIV3Schema"]["properties"]
-        for each in definitions(folder)
-        for version in each["spec"]["versions"]
-    }
-    for owned in csv["spec"]["customresourcedefinitions"]["owned"]:
-        assert owned["displayName"]
-        assert owned["description"]
-        for part in ("spec", "status"):
-            described = owned[f"{part}Descriptors"]
-            properties = schemas[owned["name"], owned["version"]][part]["properties"]
-            assert {each["path"] for each in described} == set(properties)
-            assert all(each["displayName"] and each["description"] for each in described)
 
 
 def test_the_deployment_is_the_one_of_config_default_with_the_certificate_that_olm_mounts(csv: Manifest):

@@ -6,7 +6,6 @@ import functools
 import os
 import subprocess
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -113,51 +112,6 @@ def test_the_policy_is_for_the_account_of_the_release(chart: Path):
     assert not [
         kind for kind, _ in rendered(chart, "admissionPolicy.enable=false") if "AdmissionPolicy" in kind
     ]
-
-
-def test_the_api_server_is_led_to_the_webhooks_of_the_release(chart: Path):
-    made = rendered(chart, "certManager.enable=true", release="second", namespace="elsewhere")
-    service = "second-webhook-service"
-    assert ("Service", service) in made
-    called = list(services_called(made))
-    assert called
-    assert all((each["name"], each["namespace"]) == (service, "elsewhere") for each in called)
-    certificate = made["Certificate", "second-serving-cert"]["spec"]
-    assert certificate["dnsNames"] == [f"{service}.elsewhere.svc", f"{service}.elsewhere.svc.cluster.local"]
-    assert certificate["secretName"] == "second-webhook-server-cert"
-    trusting = [
-        each for each in made.values() if "Webhook" in each["kind"] or "conversion" in each.get("spec", {})
-    ]
-    assert trusting
-    for each in trusting:
-        annotation = each["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
-        assert annotation == "elsewhere/second-serving-cert"
-
-
-def services_called(made: Objects) -> Iterator[Manifest]:
-    """Yield the Services that admission and conversion call."""
-    for each in made.values():
-        if "webhooks" in each:
-            yield from (webhook["clientConfig"]["service"] for webhook in each["webhooks"])
-        elif "conversion" in each.get("spec", {}):
-            yield each["spec"]["conversion"]["webhook"]["clientConfig"]["service"]
-
-
-def test_the_manager_looks_after_the_certificate_under_the_names_of_the_release(chart: Path):
-    made = rendered(chart, release="second", namespace="elsewhere")
-    assert (
-        "--webhook-name-prefix=second-"
-        in container_of(made["Deployment", "second-controller-manager"])["args"]
-    )
-    secret = made["Role", "second-webhook-certificate-role"]["rules"]
-    assert [each["resourceNames"] for each in secret if "resourceNames" in each] == [
-        ["second-webhook-server-cert"]
-    ]
-    injection = made["ClusterRole", "second-webhook-injection-role"]["rules"]
-    configurations = {name for kind, name in made if kind.endswith("WebhookConfiguration")}
-    named = {name for rule in injection for name in rule["resourceNames"]}
-    assert configurations <= named
-    assert {each for each in named if each.endswith("-configuration")} == configurations
 
 
 def test_webhooks_listen_where_the_value_says_and_only_api_servers_reach_them(chart: Path):
@@ -316,15 +270,6 @@ def test_chart_without_the_store_keeps_no_object_of_it_but_definitions(chart: Pa
     assert not [name for kind, name in made if "petstore" in name and kind != definitions]
     (variable,) = container_of(made["Deployment", MANAGER])["env"]
     assert variable["value"] == "pets.local:1234"
-
-
-def test_definitions_and_helper_roles_can_be_left_out(chart: Path):
-    made = rendered(chart, "crd.enable=false", "rbac.helpers.enable=false")
-    assert "CustomResourceDefinition" not in {kind for kind, _ in made}
-    roles = {name.removeprefix("operator-manager-") for kind, name in made if kind == "ClusterRole"}
-    assert roles == {"manager-role", "metrics-auth-role", "metrics-reader", "webhook-injection-role"}
-    kept = rendered(chart, "crd.keep=false")
-    assert not [name for (_, name), each in kept.items() if "annotations" in each["metadata"]]
 
 
 HANDED_OUT = {

@@ -67,14 +67,6 @@ def test_manifests_for_deletion_come_in_parts_with_the_namespace_last(printed: P
     assert rest[-1]["kind"] == "Namespace"
 
 
-def test_webhooks_of_a_manager_of_some_namespaces_have_a_say_in_these_alone(printed: Printed):
-    configurations = printed("--only=webhooks", "--namespaces=a,b")
-    selectors = [webhook["namespaceSelector"] for each in configurations for webhook in each["webhooks"]]
-    within = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}
-    assert selectors
-    assert all(each == {"matchExpressions": [within]} for each in selectors)
-
-
 @pytest.mark.usefixtures("kubectl")
 def test_an_overlay_that_names_namespaces_itself_is_not_limited_to_others(
     capsys: pytest.CaptureFixture[str],
@@ -115,11 +107,6 @@ def test_manifests_command_refuses_malformed_namespaces(names: str, capsys: pyte
         main(["manifests", f"--namespaces={names}"])
     assert stopped.value.code == 2
     assert "names of namespaces" in capsys.readouterr().err
-
-
-def test_a_folder_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]):
-    assert main(["manifests", "nowhere"]) == 1
-    assert capsys.readouterr().err == "manifests: config/nowhere is no folder with a kustomization.yaml\n"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gc
-import http.client
 import socket
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -27,23 +26,4 @@ def test_fault_proxy_closes_a_connection_without_a_hello_when_it_ends(tmp_path: 
         gc.collect()
 
 
-BROKEN = r"reset|closed|EOF"
 """What a client sees of a reset differs between versions of OpenSSL."""
-
-
-def test_a_connection_that_came_up_before_it_refuses_is_refused_too_and_a_server_that_is_away_shows_as_broken(
-    tmp_path: Path,
-):
-    nobody = Credentials(server="https://127.0.0.1:1", authority=Authority("nobody").pem, token="t")
-    with FaultProxy(nobody, folder=tmp_path) as proxy:
-        credentials = Credentials.read(proxy.kubeconfig)
-        server, context = urlsplit(credentials.server).netloc, credentials.ssl_context(tmp_path)
-        for before in (lambda: None, proxy.refuse):
-            connection = http.client.HTTPSConnection(server, context=context, timeout=20)
-            connection.connect()
-            before()
-            connection.request("GET", "/version")
-            with pytest.raises((OSError, http.client.HTTPException), match=BROKEN):
-                connection.getresponse()
-            connection.close()
-        assert proxy.count() == 1

@@ -133,12 +133,3 @@ def test_ownership_finds_a_claim_before_the_term_of_another_has_run_out():
     log.wait(LEASE_SECONDS - 2)
     log.renews("b")
     assert log.ownership().faults() == ["range 0: b took it 1.000 s before a's ran out"]
-
-
-def test_ownership_ignores_writes_that_were_refused_or_changed_nothing():
-    log = Log()
-    log.renews("a")
-    log.writes("a")
-    log.writes("b", changes=False)
-    log.writes("b", code=409)
-    assert log.ownership().faults() == []

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.recordings import load_answers, versions, write_answers
-from tests.recordings.__main__ import keep, main
+from tests.recordings.__main__ import keep
 from tests.recordings.parts import Part
 
 BEFORE = {"kubernetes": "v1.36.3", "kubectl": ["1.36", "1.32"]}
@@ -49,27 +47,3 @@ def test_keep_writes_nothing_of_another_version_when_a_part_fails(capsys: pytest
     assert load_answers("some/first") == load_answers("some/second") == OLD
     assert versions() == BEFORE
     assert "nothing is written" in capsys.readouterr().out
-
-
-def test_a_part_of_another_version_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    assets = tmp_path / "assets"
-    program(assets / "etcd")
-    program(assets / "kube-apiserver", "echo Kubernetes v1.37.0")
-    for folder, minor in ((assets, "37"), (tmp_path / "path", "32")):
-        told = json.dumps({"clientVersion": {"major": "1", "minor": minor}})
-        program(folder / "kubectl", f"echo '{told}'")
-    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(assets))
-    monkeypatch.setenv("PATH", str(tmp_path / "path"))
-    monkeypatch.setattr(sys, "argv", ["record", "--only=custom/rules"])
-    assert main() == 2
-    assert "this is v1.37.0 with kubectl 1.37, 1.32: record everything" in capsys.readouterr().err
-    assert versions() == BEFORE
-
-
-def program(path: Path, *lines: str) -> None:
-    """Write a shell script in place of a program."""
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
-    path.chmod(0o755)

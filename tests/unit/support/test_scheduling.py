@@ -7,31 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.support import ROOT
-from tests.support.scheduling import Plan, unit_of
-
-
-@pytest.mark.parametrize(
-    ("nodeid", "unit"),
-    [
-        ("tests/unit/util/test_clock.py::test_it", "tests/unit/util/test_clock.py"),
-        ("tests/unit/util/test_clock.py::test_it[fast-devcluster]", "tests/unit/util/test_clock.py"),
-        ("tests/test_pet.py::test_it[devcluster]", "tests/test_pet.py devcluster"),
-        ("tests/test_pet.py::test_it[envtest-a::b]", "tests/test_pet.py envtest"),
-        (
-            "tests/test_pet.py::test_it[envtest-1.33]",
-            "tests/test_pet.py envtest-1.33",
-        ),
-        *[
-            (f"tests/unit/manager_tools/simulation/test_operators.py::test_it[{seed}]",) * 2
-            for seed in (0, 6)
-        ],
-    ],
-)
-def test_a_unit_is_a_file_on_one_kind_of_control_plane(nodeid: str, unit: str):
-    assert unit_of(nodeid) == unit
+from tests.support.scheduling import Plan
 
 
 def given(seconds: dict[str, float], *workers: str) -> list[str]:

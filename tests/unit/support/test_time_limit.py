@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-from manager_tools.simulation.guards import guarded
-from tests.support import time_limit
 
 ROOT = Path(__file__).resolve().parents[3]
 XDIST = ("-pxdist.plugin", "-n1")
@@ -80,10 +76,3 @@ def test_time_limit_ends_the_process_when_no_signal_reaches_the_test(tmp_path: P
     assert re.search(r"thread MainThread:\n(.*\n)*?.*time\.sleep\(3600\)", told)
     assert "crashed while running" in told
     assert "1 failed, 1 passed" in told
-
-
-def test_time_limit_looks_at_the_clock_in_a_simulation_too(request: pytest.FixtureRequest):
-    """A simulation that takes long is no operator that reads the clock."""
-    with guarded():
-        signal.raise_signal(signal.SIGALRM)  # as the timer does; it is set anew for what is left
-        assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 60 * time_limit.crowding()

@@ -10,8 +10,7 @@ from controllers.example.parts import DATABASE, check_ours, claim_for, identity,
 from controllers.example.wordpress import WordpressOperator
 from manager import Blocked
 from manager.api import ObjectMeta, OwnerReference, find_condition, is_true
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import PersistentVolumeClaim, Secret, Service
+from manager.api.core_v1 import PersistentVolumeClaim, Secret
 from manager_tools.testing import operated
 from tests.unit.controllers.wordpress.sites import NOW, site
 
@@ -94,22 +93,6 @@ def test_the_policy_decides_whether_the_site_is_the_owner():
         assert [each.uid for each in metadata.owner_references] == uids
         assert metadata.labels["mine"] == "kept"
         assert metadata.labels["tier"] == "mysql"
-
-
-@pytest.mark.virtual_time
-async def test_children_of_a_site_name_the_program_that_manages_them():
-    spec = WordpressSpec(sqlrootpassword="secret-enough")
-    blog = Wordpress(metadata=ObjectMeta(name="blog"), spec=spec)
-    async with operated(WordpressOperator, objects=[blog]) as world:
-        await world.until(blog, lambda it: is_true(it.status.conditions, "Available"))
-        for kind, name in (
-            (Deployment, "blog"),
-            (Service, "blog-mysql"),
-            (Secret, "blog-mysql"),
-            (PersistentVolumeClaim, "blog-wp-pv-claim"),
-        ):
-            made = await world.get(kind, name)
-            assert made.metadata.labels["app.kubernetes.io/managed-by"] == "test"
 
 
 @pytest.mark.virtual_time
