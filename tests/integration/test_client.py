@@ -194,10 +194,10 @@ async def test_selecting_client_reads_selection_and_whole_kind_is_not_cached(ben
 async def test_informer_problem_names_field_that_cannot_be_selected(bench: Bench):
     informer = bench.cache.informer(ConfigMap, field_selector="data.colour=red")
 
-    async def is_told() -> bool:
+    async def has_problem() -> bool:
         return (informer.problem or "").startswith('configmaps: "data.colour" is not a known field selector')
 
-    await eventually_async(is_told, within=20)
+    await eventually_async(has_problem, within=20)
 
 
 async def test_client_raises_typed_error_for_each_refusal(bench: Bench):

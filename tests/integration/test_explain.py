@@ -51,14 +51,14 @@ class Stage:
         """Wait until the first three lines contain these words; return the whole output."""
         printed = ""
 
-        def told() -> None:
+        def is_blamed() -> None:
             nonlocal printed
             code, printed = self.explain(what, *flags)
             first = "\n".join(printed.splitlines()[:3])
             assert code == 3, printed
             assert all(word in first for word in words), printed
 
-        eventually(told, every=0.5)
+        eventually(is_blamed, every=0.5)
         return printed
 
 
@@ -94,11 +94,11 @@ def test_explain_blames_unreachable_pet_store(stage: Stage):
     stage.plane.api.create(pet_path(stage.namespace), pet("rex"))
     stage.blames("pets/rex", "StoreUnreachable", NO_STORE)
 
-    def told() -> None:
+    def is_blamed() -> None:
         _, printed = stage.explain("pets/rex")
         assert f"Next: when the pet store at {NO_STORE} answers; it is asked every second or two" in printed
 
-    eventually(told, every=0.5)
+    eventually(is_blamed, every=0.5)
 
 
 @pytest.mark.contract
@@ -152,11 +152,11 @@ def test_explain_blames_webhook_that_is_down(stage: Stage):
         try:
             stage.plane.api.create(memcached_path(stage.namespace), memcached("hooked", 1))
 
-            def told_of_more_than_one_run() -> None:
+            def shows_several_runs() -> None:
                 printed = stage.blames("memcached/hooked", "Memcached hooked", "down.example.com")
                 assert "again, after its back-off" in printed
 
-            eventually(told_of_more_than_one_run, every=0.5)
+            eventually(shows_several_runs, every=0.5)
         finally:
             stage.plane.api.delete(f"{path}/{name}")
 
@@ -180,14 +180,14 @@ def test_explain_reports_ready_object_and_fails_for_missing_one(stage: Stage):
 
     def is_ready() -> dict[str, Any]:
         code, printed = stage.explain("memcached/fine", "-o", "json")
-        told: dict[str, Any] = json.loads(printed)
-        assert (code, told["ready"], told["blocking"]) == (0, True, [])
-        return told
+        report: dict[str, Any] = json.loads(printed)
+        assert (code, report["ready"], report["blocking"]) == (0, True, [])
+        return report
 
-    told = eventually(is_ready, every=0.5)
-    assert told["tree"]["children"][0]["kind"] == "Deployment"
-    [controller] = told["controllers"]
-    assert (controller["controller"], controller["uid"]) == ("memcached", told["uid"])
+    report = eventually(is_ready, every=0.5)
+    assert report["tree"]["children"][0]["kind"] == "Deployment"
+    [controller] = report["controllers"]
+    assert (controller["controller"], controller["uid"]) == ("memcached", report["uid"])
     first = controller["runs"][0]
     assert first["outcome"] == "success"
     assert [(each["verb"], each["code"]) for each in first["requests"]][:1] == [("post", 201)]

@@ -126,7 +126,7 @@ def test_manager_start_removes_webhooks_that_a_killed_manager_registered(plane: 
         manager.wait_ready()
         eventually(lambda: taken_away(plane, before))
         # The line follows the request.
-        eventually(lambda: told_of_what_was_left(manager))
+        eventually(lambda: check_removal_is_logged(manager))
 
 
 def all_registered(plane: ControlPlane, before: object) -> None:
@@ -139,6 +139,6 @@ def taken_away(plane: ControlPlane, before: object) -> None:
     assert plane.api.get(DEFINITION)["spec"]["conversion"] == before
 
 
-def told_of_what_was_left(manager: ManagerProcess) -> None:
+def check_removal_is_logged(manager: ManagerProcess) -> None:
     told = manager.logs(msg="removed what a killed manager had left: nobody answers there")
     assert {each["object"] for each in told} == {*REGISTERED, "pets.petstore.example.com"}

@@ -33,7 +33,7 @@ class TiltfileFailed(Exception):
 
 @dataclasses.dataclass
 class Tilt:
-    """One evaluation of a Tiltfile: in this context, with these arguments after `--`."""
+    """An evaluation of a Tiltfile: in this context, with these arguments after `--`."""
 
     path: Path = ROOT / "Tiltfile"
     context: str = "kind-kind"

@@ -133,7 +133,7 @@ class Server:
     async def aclose(self) -> None:
         """Do nothing: there is no connection to close."""
 
-    def tell(self, kind: str, path: str, obj: Object) -> bytes:
+    def send_event(self, kind: str, path: str, obj: Object) -> bytes:
         """Give the object a new version, and send a watch event with it."""
         obj["metadata"]["resourceVersion"] = str(next(self._versions))
         raw = orjson.dumps(obj)
@@ -149,13 +149,13 @@ class Server:
         obj: Object = orjson.loads(raw.replace(self._creator.encode(), manager.encode()))
         obj["metadata"]["uid"] = _uid("deployment", number).decode()
         self.deployments[metadata["name"]] = obj
-        return self.tell("ADDED", DEPLOYMENTS, obj)
+        return self.send_event("ADDED", DEPLOYMENTS, obj)
 
     def _apply(self, name: str, wanted: Object) -> bytes:
         deployment = self.deployments[name]
         deployment["spec"]["replicas"] = wanted["spec"]["replicas"]
         deployment["metadata"]["generation"] += 1
-        return self.tell("MODIFIED", DEPLOYMENTS, deployment)
+        return self.send_event("MODIFIED", DEPLOYMENTS, deployment)
 
     def _patch_status(self, name: str, patch: list[Object]) -> bytes:
         memcached = self.memcacheds[name]
@@ -166,7 +166,7 @@ class Server:
                     memcached["status"][field] = operation["value"]
                 else:
                     memcached["status"] = operation["value"]
-        raw = self.tell("MODIFIED", MEMCACHEDS, memcached)
+        raw = self.send_event("MODIFIED", MEMCACHEDS, memcached)
         if any(operation["op"] != "test" for operation in patch):  # otherwise the patch only tests
             self.status_written(name)
         return raw
@@ -249,7 +249,7 @@ async def new_objects() -> AsyncIterator[Work]:
                 obj = orjson.loads(raw.replace(b"memcached-0", name.encode()))
                 obj["metadata"]["uid"] = _uid("memcached", str(number)).decode()
                 server.memcacheds[name] = obj
-                server.tell("ADDED", MEMCACHEDS, obj)
+                server.send_event("ADDED", MEMCACHEDS, obj)
             await written.all(OBJECTS)
 
         yield work
@@ -271,18 +271,18 @@ async def changes() -> AsyncIterator[Work]:
             counts = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
             deployment["status"].update(dict.fromkeys(counts, size))
             deployment["status"]["observedGeneration"] = deployment["metadata"]["generation"]
-            server.tell("MODIFIED", DEPLOYMENTS, deployment)
+            server.send_event("MODIFIED", DEPLOYMENTS, deployment)
             return False
 
         for number in range(1, OBJECTS + 1):
             deployment = _sampled("deployment", str(number))
             _apply_once(world, deployment)
             server.deployments[deployment["metadata"]["name"]] = deployment
-            server.tell("ADDED", DEPLOYMENTS, deployment)
+            server.send_event("ADDED", DEPLOYMENTS, deployment)
         for number in range(1, OBJECTS + 1):
             memcached = _sampled("memcached", str(number))
             server.memcacheds[memcached["metadata"]["name"]] = memcached
-            server.tell("ADDED", MEMCACHEDS, memcached)
+            server.send_event("ADDED", MEMCACHEDS, memcached)
         await written.all(OBJECTS)  # there are no pods
         written.then = rolls_out
 
@@ -291,7 +291,7 @@ async def changes() -> AsyncIterator[Work]:
             for obj in server.memcacheds.values():
                 obj["spec"]["size"] = size
                 obj["metadata"]["generation"] += 1
-                server.tell("MODIFIED", MEMCACHEDS, obj)
+                server.send_event("MODIFIED", MEMCACHEDS, obj)
             await written.all(OBJECTS)
 
         next(sizes)

@@ -29,7 +29,7 @@ def test_wordpress_spec_has_the_defaults_of_its_definition():
     assert spec.mysql_image is spec.image is spec.storage_class_name is None
 
 
-def told_as_it_stands(schema: Any, path: str = "") -> Iterator[str]:
+def quoted_rules(schema: Any, path: str = "") -> Iterator[str]:
     """Return where a message quotes a pattern, or a rule that has no message of its own."""
     if isinstance(schema, list):
         schema = dict(enumerate(schema))
@@ -38,7 +38,7 @@ def told_as_it_stands(schema: Any, path: str = "") -> Iterator[str]:
     if isinstance(schema.get("pattern"), str) or ("rule" in schema and "message" not in schema):
         yield path
     for name, inner in schema.items():
-        yield from told_as_it_stands(inner, f"{path}.{name}")
+        yield from quoted_rules(inner, f"{path}.{name}")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def told_as_it_stands(schema: Any, path: str = "") -> Iterator[str]:
 def test_spec_schemas_have_no_pattern_and_no_rule_without_a_message(definition: Path):
     versions = yaml.safe_load(definition.read_text())["spec"]["versions"]
     specs = [each["schema"]["openAPIV3Schema"]["properties"]["spec"] for each in versions]
-    assert [*told_as_it_stands(specs)] == []
+    assert [*quoted_rules(specs)] == []
 
 
 def test_site_repr_shows_no_password():

@@ -68,13 +68,13 @@ def house(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def kept(house: Path) -> None:
+def write_results(house: Path) -> None:
     results = made_results(made_run("operator-manager"), "memory", operator_manager={"idle.mb": [50.5]})
     results.write(house / "results.json")
 
 
 def test_rendering_makes_the_page_and_what_is_quoted_of_the_figures_that_are_kept(house: Path):
-    kept(house)
+    write_results(house)
     assert cli.main(["--render"], "what it does") == 0
     assert "| operator-manager | 50.5 |" in (house / "README.md").read_text()
     assert (house / "memory.svg").exists()
@@ -84,7 +84,7 @@ def test_rendering_makes_the_page_and_what_is_quoted_of_the_figures_that_are_kep
 
 
 def test_check_option_names_stale_files_and_writes_nothing(capsys: pytest.CaptureFixture[str], house: Path):
-    kept(house)
+    write_results(house)
     assert cli.main(["--render", "--check"], "what it does") == 1
     said = capsys.readouterr().err
     for name in ("README.md", "memory.svg", "quoting.md"):

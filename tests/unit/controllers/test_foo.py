@@ -75,7 +75,7 @@ async def test_foo_is_happy_while_a_pod_has_the_name_of_its_friend(foos: Seen):
         "observedGeneration": 3,
     }
     for name in ("foo-01", "foo-02"):
-        assert await foos.told(name) == [("Waiting", 1), ("BecameHappy", 1), ("BecameUnhappy", 1)]
+        assert await foos.events_of(name) == [("Waiting", 1), ("BecameHappy", 1), ("BecameUnhappy", 1)]
 
 
 async def test_foo_is_not_reconciled_for_unrelated_pods_labels_or_finalizers(foos: Seen):
@@ -120,7 +120,7 @@ async def test_a_write_that_fails_is_tried_again_and_told_once(foos: Seen):
     # The last one has asked first whether one of the others has come through.
     assert await foos.cost(pod(foos, "jack")) == (4, 2)
     assert happy(foos) == [True]
-    assert await foos.told("foo-01") == [("Waiting", 1), ("BecameHappy", 1)]
+    assert await foos.events_of("foo-01") == [("Waiting", 1), ("BecameHappy", 1)]
 
 
 async def test_a_name_that_no_pod_can_have_is_a_name_that_is_waited_for_in_vain(foos: Seen):

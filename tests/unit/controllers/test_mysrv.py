@@ -30,4 +30,4 @@ async def test_each_spec_is_taken_up_with_one_write_and_nothing_else_matters(mys
     [after] = mysrvs.status("sample")["conditions"]
     assert after["message"] == "The spec is taken up: CloudCMP, port 443"
     assert (after["observedGeneration"], after["lastTransitionTime"]) == (2, ready["lastTransitionTime"])
-    assert sum(count for _, count in await mysrvs.told("sample")) == 2
+    assert sum(count for _, count in await mysrvs.events_of("sample")) == 2

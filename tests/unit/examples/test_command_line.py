@@ -30,7 +30,7 @@ def test_parse_options_names_wrong_flag(flag: str, value: str, capsys: pytest.Ca
     assert f"error: argument {flag}: " in capsys.readouterr().err
 
 
-async def told(kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> str:
+async def error_of_run(kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> str:
     options = Options(kubeconfig=str(kubeconfig), context=None, namespace="n", image="i", timeout=1.0)
     assert await run(options) == 1
     return capsys.readouterr().err
@@ -42,5 +42,5 @@ async def test_workloads_reports_broken_kubeconfig_in_one_line(
     broken = tmp_path / "broken"
     broken.write_text("clusters: {")
     assert re.fullmatch(
-        rf"error: {broken}: not valid YAML in line \d+, column \d+: .+\n", await told(broken, capsys)
+        rf"error: {broken}: not valid YAML in line \d+, column \d+: .+\n", await error_of_run(broken, capsys)
     )

@@ -168,7 +168,7 @@ async def test_degraded_stays_the_same_while_a_server_crash_loops():
                 await pods.say("web", phase="Running", containerStatuses=[container(state, **more)])
                 assert pods.condition("Degraded") == wanted
         assert memcacheds.writes == written
-        assert (await memcacheds.told("m")).count(("CrashLoopBackOff", 1)) == 1
+        assert (await memcacheds.events_of("m")).count(("CrashLoopBackOff", 1)) == 1
         running = container(started, ready=True, lastState=ended, restartCount=5)
         await pods.say("web", phase="Running", containerStatuses=[running])
         assert pods.condition("Degraded") == wanted
@@ -183,7 +183,7 @@ async def test_degraded_message_follows_the_last_log_line_without_another_event(
             ended = terminated(1, "Error", f"2026-05-01T12:00:0{number}Z giving up")
             await pods.say("web", phase="Running", containerStatuses=[container(ended)])
             assert pods.condition("Degraded")[2].endswith(f"0{number}Z giving up")
-        assert (await memcacheds.told("m")).count(("CrashLoopBackOff", 1)) == 1
+        assert (await memcacheds.events_of("m")).count(("CrashLoopBackOff", 1)) == 1
 
 
 async def test_degraded_names_the_event_of_a_pod_whose_volume_cannot_be_mounted():
@@ -232,7 +232,7 @@ async def test_ordinary_start_of_servers_is_never_degraded_and_asks_for_no_event
         await asyncio.sleep(60)
         assert pods.condition("Degraded") == FINE
         assert pods.asked_for_events == 0
-        assert {reason for reason, _ in await memcacheds.told("m")} == {"Created", "ScalingReplicaSet"}
+        assert {reason for reason, _ in await memcacheds.events_of("m")} == {"Created", "ScalingReplicaSet"}
 
 
 async def test_degraded_names_a_server_without_room_within_half_a_minute():
@@ -258,7 +258,7 @@ async def test_degraded_names_a_server_without_room_within_half_a_minute():
             )
         await asyncio.sleep(30)
         assert pods.condition("Degraded") == FINE
-        assert (await memcacheds.told("m")).count(("Unschedulable", 1)) == 1
+        assert (await memcacheds.events_of("m")).count(("Unschedulable", 1)) == 1
 
 
 async def test_evicted_server_is_no_node_and_no_trouble_once_it_is_replaced():

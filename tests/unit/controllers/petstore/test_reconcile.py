@@ -28,7 +28,7 @@ THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
 
 
 class Stage:
-    """One API server and one store, and processes between them that share a fate."""
+    """An API server and a store, and processes between them that share a fate."""
 
     def __init__(self, server: ApiServer, store: EmbeddedStore) -> None:
         self.store = store

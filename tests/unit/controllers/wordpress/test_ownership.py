@@ -106,17 +106,17 @@ async def test_site_continues_when_an_obstacle_goes_or_a_missing_secret_comes():
     )
     async with operated(WordpressOperator, objects=[claim, secret, blog]) as world:
 
-        async def told(begin: str) -> None:
+        async def wait_degraded(begin: str) -> None:
             def says(site: Wordpress) -> bool:
                 found = find_condition(site.status.conditions, "Degraded")
                 return found is not None and found.message.startswith(begin)
 
             await world.until(blog, says)
 
-        await told("PersistentVolumeClaim blog-wp-pv-claim already exists")
+        await wait_degraded("PersistentVolumeClaim blog-wp-pv-claim already exists")
         await world.delete(await world.get(PersistentVolumeClaim, "blog-wp-pv-claim"))
-        await told("Secret blog-mysql already exists")
+        await wait_degraded("Secret blog-mysql already exists")
         await world.delete(await world.get(Secret, "blog-mysql"))
-        await told("waiting for Secret given")
+        await wait_degraded("waiting for Secret given")
         await world.create(Secret(metadata=ObjectMeta(name="given"), data={"root": "c2VjcmV0"}))
         await world.until(blog, lambda it: is_true(it.status.conditions, "Available"))

@@ -158,6 +158,6 @@ async def test_problem_of_a_sites_pod_is_told_once_whatever_its_last_lines_are()
             (degraded,) = (each for each in sites.status("blog")["conditions"] if each["type"] == "Degraded")
             assert degraded["status"] == "True"
             assert degraded["message"].endswith(f"0{number}Z aborting")
-        assert [each for each in await sites.told("blog") if each[0] == "CrashLoopBackOff"] == [
+        assert [each for each in await sites.events_of("blog") if each[0] == "CrashLoopBackOff"] == [
             ("CrashLoopBackOff", 1)
         ]

@@ -1,4 +1,4 @@
-"""A program with its own control plane that serves several measurements, next to other stands."""
+"""A program with its own control plane that serves several measurements, next to other setups."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SEEN_WITHIN = 60.0
 AFTERMATH = 1.0
 
 
-class Stand:
+class Setup:
     """Finished objects that grow in number, and a program that keeps them so; all of it ends with `close`."""
 
     def __init__(self, program: Program, recorder: Recorder) -> None:
