@@ -74,7 +74,7 @@ PROGRAMS_WITH_FLAGS = (
     (PROGRAMS / "devcluster", "up"),
     *((PROGRAMS / "petstore", command) for command in ("serve", "add", "search", "delete")),
     (sys.executable, "-m", "examples.workloads"),
-    *((sys.executable, "-m", module) for module in ("benchmarks", "benchmarks.micro", "tests.mutants")),
+    *((sys.executable, "-m", module) for module in ("benchmarks", "benchmarks.live", "tests.mutants")),
 )
 every_page = pytest.mark.parametrize("page", PRESENT, ids=lambda page: str(page.path))
 

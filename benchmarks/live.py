@@ -1,32 +1,53 @@
-"""The live path: the Memcached operator in a running manager, next to a server that answers at once.
+"""Measure the live path: the Memcached operator in a running manager, next to a server that answers at once.
+
+    python -m benchmarks.live [--only new-object|change] [--rounds N] [--calls N]
 
 The work is everything that the process does for an object, from the bytes of a watch event to the last
-response, except for sockets and encryption. To find the cause of a slowdown, count instructions instead of
-time (docs/benchmarks/profiles.md).
+response, except for sockets and encryption. `new-object`: its event, its Deployment, its status, and their
+events. `change`: another size, with two reconciles, an apply, and two writes of its status.
+
+Microseconds of CPU depend on the machine. To find the cause of a slowdown, count instructions instead: with
+`--calls` the work is done N times, and not measured (docs/benchmarks/profiles.md).
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import itertools
 import os
+import random
+import statistics
+import sys
+import time
 from collections import defaultdict
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from apis.cache.v1.memcached import Memcached
-from benchmarks.micro.sampling import Benchmark
-from benchmarks.micro.world import World, sample
+from benchmarks.table import table
+from controllers.cache.memcached import MemcachedOperator
+from manager.kube.transport import Transport
 from manager.operator.reconciler import add_controller
+from manager.process.manager import Manager
+from manager.settings import SettingValues
 from manager.telemetry.logs import configured
+from manager.telemetry.metrics import Metrics
+from manager.util.garbage import tune_garbage_collector
+from manager.util.loop import loop_factory
+from manager.util.program import Program
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
 
-    from benchmarks.micro.sampling import Work
-    from manager.kube.wire import WireRequest, WireResponse
+    from manager.kube.wire import Wire, WireRequest, WireResponse
+
+    Work = Callable[[], Awaitable[None]]
 
 Object = dict[str, Any]
 
@@ -36,6 +57,15 @@ OBJECTS = 40
 MEMCACHEDS = "/apis/cache.example.com/v1/memcacheds"
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 SIZES = (3, 4)
+
+
+SAMPLES = Path(__file__).parent / "samples"
+
+
+@cache
+def sample(kind: str) -> bytes:
+    """Return a converged `memcached` or its `deployment`, as a real API server and controllers left it."""
+    return orjson.dumps(orjson.loads((SAMPLES / f"{kind}.json").read_bytes()))
 
 
 def _kinds() -> dict[str, bytes]:
@@ -183,6 +213,27 @@ def _sampled(kind: str, number: str) -> Object:
         raw = raw.replace(orjson.loads(sample(each))["metadata"]["uid"].encode(), _uid(each, number))
     document: Object = orjson.loads(raw.replace(b"memcached-sample", f"memcached-{number}".encode()))
     return document
+
+
+class World:
+    """The Memcached operator in a manager that does not run yet."""
+
+    def __init__(self, wire: Wire) -> None:
+        metrics, rng = Metrics(), random.Random(1)
+        self.transport = Transport(wire, metrics=metrics, rng=rng, user_agent="benchmark")
+        settings = {key: key.default_value() for key in MemcachedOperator.declared_settings}
+        self.manager = Manager(
+            self.transport,
+            program=Program("operator-manager", "0"),
+            metrics=metrics,
+            rng=rng,
+            identity="benchmark",
+            settings=SettingValues(settings),
+        )
+        self.cache = self.manager.cache
+        self.operator = MemcachedOperator(self.manager)
+        self.operator.proxy = []
+        self.client = self.operator.client
 
 
 @contextlib.asynccontextmanager
@@ -335,18 +386,55 @@ def _applied_record(obj: Object, spec: Object) -> Object:
     return record
 
 
-BENCHMARKS = (
-    Benchmark(
-        "live.new-object",
-        "a new Memcached: its event, its Deployment, its status, and what comes back of them",
-        new_objects,
-        units=OBJECTS,
-    ),
-    Benchmark(
-        "live.change",
-        "another size of a Memcached: two reconciles, an apply, and two writes of its status",
-        changes,
-        units=OBJECTS,
-        against=("live.new-object",),
-    ),
-)
+WORK: dict[str, Callable[[], AbstractAsyncContextManager[Work]]] = {
+    "new-object": new_objects,
+    "change": changes,
+}
+
+
+async def measure(name: str, rounds: int) -> list[float]:
+    """Return the CPU microseconds for each object, by round; the first call only warms up."""
+    found = []
+    async with WORK[name]() as work:
+        await work()
+        for _ in range(rounds):
+            started = time.process_time()
+            await work()
+            found.append((time.process_time() - started) / OBJECTS * 1e6)
+    return found
+
+
+async def repeat(name: str, calls: int) -> None:
+    """Do the work `calls` times, for an external counter."""
+    async with WORK[name]() as work:
+        for _ in range(calls):
+            await work()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the benchmark, and return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.live",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--only", choices=WORK, help="default: both")
+    parser.add_argument("--rounds", type=int, default=20, help="of 40 objects each (%(default)s)")
+    parser.add_argument("--calls", type=int, metavar="N", help="do the work N times, and measure nothing")
+    options = parser.parse_args(arguments)
+    tune_garbage_collector()
+    rows = []
+    for name in [options.only] if options.only else WORK:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            if options.calls:
+                runner.run(repeat(name, options.calls))
+            else:
+                times = runner.run(measure(name, options.rounds))
+                rows.append([name, statistics.median(times), min(times), max(times)])
+    if rows:
+        print(table(["", "CPU µs an object", "least", "most"], rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
