@@ -15,8 +15,8 @@ from devcluster.errors import StatusError
 from manager import ObjectKey, Result
 from manager.api.core_v1 import PersistentVolumeClaim, Secret
 from manager.kube.errors import ApiError, ServerError
+from tests.unit.controllers.example.world import SECRET, SITES, Process, World, in_process_cluster
 from tests.unit.controllers.fate import Fate
-from tests.unit.controllers.wordpress.world import SECRET, SITES, Process, World, in_process_cluster
 
 pytestmark = pytest.mark.virtual_time
 

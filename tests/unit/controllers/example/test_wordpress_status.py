@@ -18,8 +18,8 @@ from manager.api import ObjectMeta
 from manager.api.core_v1 import Service
 from manager.api.pod_health import PodHealth
 from tests.unit.api.pods import container, pod, terminated
+from tests.unit.controllers.example.sites import NOW, deployment, site
 from tests.unit.controllers.seen import seen as watched
-from tests.unit.controllers.wordpress.sites import NOW, deployment, site
 
 RETRY = WordpressOperator.database_retry
 
