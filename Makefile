@@ -127,7 +127,7 @@ check: tools ## in less than a minute on two idle cores: style, types, quick uni
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	env -u KUBEBUILDER_ASSETS -u KUBEBUILDER_ASSETS_OLDEST \
-		$(PYTEST) --at-most=5 -m "(smoke or not integration) and not (whole or long)" $$($(BIN)/python scripts/quick-tests) $(PYTEST_FLAGS)
+		$(PYTEST) -m "(smoke or not integration) and not (whole or long)" $$($(BIN)/python scripts/quick-tests) $(PYTEST_FLAGS)
 
 .PHONY: test-quick
 test-quick: PYTEST_WORKERS = 2

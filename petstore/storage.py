@@ -165,7 +165,7 @@ class Storage:
             KeyConflict: one of the pets has another key.
             KeyTaken: another pet has one of the keys.
         """
-        await self._run(self._commit, lambda: [self._update(each) for each in pets])
+        await self._run(self._commit, self._update, pets)
 
     async def delete(self, ids: Sequence[str]) -> None:
         """Remove the pets of these ids; ignore unknown ones."""
@@ -194,11 +194,11 @@ class Storage:
     async def _run(self, function: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
-    def _commit(self, change: Callable[[], T]) -> T:
+    def _commit(self, change: Callable[..., T], *arguments: object) -> T:
         """Make a change as a whole, in the thread."""
         try:
             self._database.execute("BEGIN IMMEDIATE")
-            result = change()
+            result = change(*arguments)
             self._database.execute("COMMIT")
         except Exception as error:
             if (
@@ -225,18 +225,21 @@ class Storage:
         self._database.execute(_INSERT, values)
         return identity
 
-    def _update(self, pet: Pet) -> None:
-        row = self._database.execute("SELECT idempotency_key FROM pets WHERE id = ?", (pet.id,)).fetchone()
-        if row is None:
-            raise PetUnknown(f"there is no pet {pet.id}")
-        held, wanted = row[0], pet.idempotency_key
-        if wanted and wanted != held:
-            if held is not None:
-                raise KeyConflict(f"pet {pet.id} has another idempotency key")
-            if self._find(wanted) is not None:
-                raise KeyTaken(f"another pet has the idempotency key {wanted}")
-        birthday = pet.birthday.isoformat()
-        self._database.execute(_UPDATE, (pet.name, pet.type.value, birthday, held or wanted or None, pet.id))
+    def _update(self, pets: Sequence[Pet]) -> None:
+        for pet in pets:
+            row = self._database.execute(
+                "SELECT idempotency_key FROM pets WHERE id = ?", (pet.id,)
+            ).fetchone()
+            if row is None:
+                raise PetUnknown(f"there is no pet {pet.id}")
+            held, wanted = row[0], pet.idempotency_key
+            if wanted and wanted != held:
+                if held is not None:
+                    raise KeyConflict(f"pet {pet.id} has another idempotency key")
+                if self._find(wanted) is not None:
+                    raise KeyTaken(f"another pet has the idempotency key {wanted}")
+            values = (pet.name, pet.type.value, pet.birthday.isoformat(), held or wanted or None)
+            self._database.execute(_UPDATE, (*values, pet.id))
 
 
 def _read_page(database: sqlite3.Connection, query: Query, after: int) -> tuple[list[Pet], int | None]:

@@ -32,13 +32,11 @@ from tests.support.manager_process import ManagerProcess
 from tests.support.namespaces import create_namespace
 from tests.support.scheduling import (
     KIND_PARAMETER,
-    Bounded,
     EndsWithItsTests,
     LongestFirst,
     Seconds,
     arrange,
     has_business_on,
-    import_in_turn,
     runs_nowhere_else,
 )
 from tests.support.storage import storage_classes
@@ -65,12 +63,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write down how long each file takes, from which workers know which to begin with",
     )
-    parser.addoption(
-        "--at-most",
-        type=float,
-        metavar="SECONDS",
-        help="of CPU for a file that is not known to take long; the rest of it is left out",
-    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -90,8 +82,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(EndsWithItsTests(control_plane.__name__))
     if config.getoption("write_seconds") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Seconds())
-    if at_most := config.getoption("at_most"):
-        config.pluginmanager.register(Bounded(at_most))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -117,7 +107,6 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     """Exclude the collected tests from garbage collection, and collect the rest rarely."""
     gc.disable()
     try:
-        import_in_turn(session.config)
         return (yield)
     finally:
         gc.freeze()

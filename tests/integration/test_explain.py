@@ -18,9 +18,7 @@ from tests.support.namespaces import create_namespace
 from tests.support.pets import pet, pet_path
 from tests.support.ports import PortBlock
 from tests.support.roles import MANAGER, Roles
-from tests.support.wordpresses import wordpress, wordpress_path
 
-FINALIZER = "example.com/stuck"
 NO_STORE = "127.0.0.1:9"
 
 
@@ -99,30 +97,6 @@ def test_explain_blames_unreachable_pet_store(stage: Stage):
         assert f"Next: when the pet store at {NO_STORE} answers; it is asked every second or two" in printed
 
     eventually(is_blamed, every=0.5)
-
-
-@pytest.mark.contract
-def test_explain_blames_remaining_finalizer(stage: Stage):
-    stuck = memcached("stuck", 0)
-    stuck["metadata"]["finalizers"] = [FINALIZER]
-    path = memcached_path(stage.namespace, "stuck")
-    stage.plane.api.create(memcached_path(stage.namespace), stuck)
-    stage.plane.api.delete(path)
-    try:
-        stage.blames("memcached/stuck", "Memcached stuck", "Terminating", FINALIZER)
-        # A manager is not needed for that.
-        printed = stage.blames("memcached/stuck", "Terminating", FINALIZER, flags=("--manager=none",))
-        assert "Runs of" not in printed
-    finally:
-        stage.plane.api.patch(path, {"metadata": {"finalizers": None}})
-
-
-@pytest.mark.contract
-def test_explain_blames_pending_volume_claim(stage: Stage):
-    stage.plane.require(Feature.WORKLOADS)
-    spec = wordpress("site", storageClassName="no-such-class")
-    stage.plane.api.create(wordpress_path(stage.namespace), spec)
-    stage.blames("wordpress/site", "PersistentVolumeClaim site-", "Pending")
 
 
 @pytest.mark.contract

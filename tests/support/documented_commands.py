@@ -120,7 +120,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     "tests/integration/test_crds.py::test_model_command_generates_model_from_a_served_kind": (
         ".venv/bin/operator-manager model --from Certificate.cert-manager.io -o apis/acme/certificate.py",
     ),
-    "tests/unit/release/test_bundle.py::test_the_example_of_the_page_loads": (
+    "tests/unit/release/test_configuration.py::test_the_example_of_the_page_loads": (
         ".venv/bin/operator-manager run --config manager.yaml --log-level=debug",
     ),
     "tests/integration/test_explain.py::test_explain_blames_image_that_cannot_be_pulled": (

@@ -158,23 +158,14 @@ def test_a_check_runs_quick_unit_tests_and_each_operator_once():
     ("changed", "tested"),
     [
         ("manager/cache/store.py", "tests/unit/cache"),
-        ("manager/util/backoff.py", "tests/unit/util"),
         ("manager_tools/testing.py", "tests/unit/manager_tools/test_testing.py"),
-        ("devcluster/storage/log.py", "tests/unit/devcluster/storage"),
         ("controllers/petstore/pet.py", "tests/unit/controllers/petstore"),
         ("tests/unit/util/test_garbage.py", "tests/unit/util/test_garbage.py"),
         ("config/rbac/role.yaml", "tests/unit/config"),
-        ("docs/decisions/README.md", "tests/unit/docs"),
         ("README.md", "tests/unit/docs"),
-        ("mkdocs.yml", "tests/unit/docs"),
         ("Makefile", "tests/unit/config"),
-        ("Makefile", "tests/unit/docs"),
-        ("Dockerfile", "tests/unit/config"),
         ("constraints.txt", "tests/unit/config"),
-        (".ci/run", "tests/unit/config"),
-        ("scripts/fill-venv", "tests/unit/config"),
         ("tests/support/daemon.py", "tests/unit/support"),
-        ("tests/mutants/trial.py", "tests/unit/support"),
     ],
 )
 def test_beside_finds_the_unit_tests_of_a_changed_file(changed: str, tested: str):

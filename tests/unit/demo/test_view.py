@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from demo.board import Answer, Board, Entry, Note
+from demo.board import Board, Entry, Note
 from demo.columns import Columns
 from demo.screen import View
 from demo.view import render
@@ -59,19 +59,6 @@ def test_render_fits_any_terminal_and_ends_with_the_footer(width: int, height: i
         lines = shown(board(pods=pods), width=width, height=height).splitlines()
         assert len(lines) <= height
         assert lines[-1] == FOOTER
-
-
-def test_render_shows_answers_of_webhooks_above_workloads():
-    what = board()
-    refusal = 'Pet.petstore.example.com "pet-unborn" is invalid: spec.birthday: must not be in the future'
-    what.answers = [
-        Answer("pet/pet-unborn", "refused", refusal, refused=True),
-        Answer("pet/pet-old", "converted", "v1alpha1 type dog -> v1beta1 species dog"),
-    ]
-    text = shown(what)
-    assert "pet/pet-unborn  refused    spec.birthday: must not be in the future" in text
-    assert "pet/pet-old     converted  v1alpha1 type dog -> v1beta1 species dog" in text
-    assert text.index("Webhooks") < text.index("Workloads")
 
 
 @pytest.fixture

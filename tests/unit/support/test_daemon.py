@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,14 +17,6 @@ SHELL = "/bin/sh"
 
 def script(text: str, folder: Path) -> Daemon:
     return Daemon("script", [SHELL, "-c", text], log=folder / "log")
-
-
-def test_daemon_that_ignores_the_request_to_stop_is_killed(tmp_path: Path):
-    daemon = script("trap '' TERM; echo ready; while :; do sleep 1; done", tmp_path)
-    daemon.start()
-    eventually(lambda: "ready" in daemon.output(), every=0.01)
-    daemon.stop(grace=0.05)
-    assert daemon.exit_code == -signal.SIGKILL
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")

@@ -109,14 +109,6 @@ def test_a_write_after_the_range_was_given_back_is_found():
     assert log.ownership().faults() == [f"a: patch memcacheds/{FIRST}/status in range 0, which was of ['b']"]
 
 
-def test_ownership_finds_a_write_for_a_child_of_an_object_in_another_range():
-    log = Log()
-    log.renews("a")
-    log.renews("b", 1)
-    log.applies("a", SECOND)
-    assert log.ownership().faults() == [f"a: patch deployments/{SECOND} in range 1, which was of ['b']"]
-
-
 def test_a_write_before_the_claim_and_one_when_the_term_has_run_out_are_found():
     log = Log()
     log.writes("a")

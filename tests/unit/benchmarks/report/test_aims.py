@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.report.aims import Aim, aims_of
-from benchmarks.report.tables import NOTHING, imports_table, table_of
+from benchmarks.report.tables import imports_table, table_of
 from benchmarks.summary import Summary, summarize
 from tests.support.benchmark_results import made_results, made_run
 
@@ -27,20 +27,6 @@ def test_rounds_on_a_slower_machine_count_for_what_that_does_not_change():
     figures = {"conflicts": [0.0, 7.0, 0.0], "pace_ms": [1.0, 1.6, 1.1]}
     results = made_results(made_run("a"), "cold", a=figures)
     assert summarize(results, "cold", "a", "conflicts") == Summary(0.0, 0.0, 7.0, 3)
-
-
-def test_groups_are_rows_with_the_sizes_of_the_run():
-    results = made_results(
-        made_run("a", "b"), "change", a={"few.ms": [8.0], "many.ms": [9.0]}, b={"few.ms": [7.0]}
-    )
-    found = table_of(results, "change")
-    assert found.labels == 2
-    assert found.rows == [
-        ["among 100", "a", "8"],
-        ["among 100", "b", "7"],
-        ["among 10,000", "a", "9"],
-        ["among 10,000", "b", NOTHING],
-    ]
 
 
 def test_table_lists_failed_peer_and_puts_reason_in_notes():

@@ -50,14 +50,6 @@ def test_page_states_verdict_of_every_aim():
     assert "| cold convergence: no fewer objects/s | 2 against 3, 0.67 times | **not reached** |" in text
 
 
-def test_page_marks_part_of_another_run():
-    run = made_run(*PEERS, date="2026-11-22 08:00")
-    text = page(whole().merged_with(made_results(run, "ten", operator_manager={"watches": [1.0]})))
-    assert text.count("From another run") == 1
-    assert "From another run" in (ten := text.partition("## Ten controllers")[2])
-    assert "08:00 UTC, 1 round, on A CPU.*" in ten
-
-
 def test_quote_of_worse_figures_lists_them_with_the_ratio_and_no_others():
     figures = {
         "operator_manager": {"rate": [100.0], "cpu_ms": [3.0], "server_cpu_ms": [1.0], "events": [9.0]},
