@@ -219,8 +219,8 @@ def _keep_console(
     address = settings.console_bind_address
     if address is None:
         return
-    from manager.console.find_pod import audience_of  # noqa: PLC0415 - only where it is on
-    from manager.console.pages import Console  # noqa: PLC0415
+    from manager.console.pages import Console  # noqa: PLC0415 - only where it is on
+    from manager.console.web import audience_of  # noqa: PLC0415
     from manager.server.server import routes_of, serve  # noqa: PLC0415
 
     access = Access(transport, rng=manager.rng, audience=audience_of(manager.program))

@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from manager.cli.arguments import origin_of
 from manager.util.program import Program
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from manager.operator import AnyOperator
 
 __all__ = ["GROUP", "Commands", "Invocation", "LazyCommand", "pass_invocation"]
 
 GROUP = "operator_manager.commands"
 """The group of entry points that name sequences of `LazyCommand`."""
+
+
+def origin_of(entry: EntryPoint) -> str:
+    """Return the name and version of the package that has the entry point."""
+    return "an unknown package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
 
 
 class Invocation:
@@ -85,11 +91,6 @@ class LazyCommand(click.Command):
 
 _OWN = (
     LazyCommand("run", "run the controllers until interrupted", "manager.cli.run:run"),
-    LazyCommand("explain", "tell why an object is not ready", "manager.cli.explain:explain"),
-    LazyCommand("plan", "tell what the operators would do to existing objects", "manager.cli.plan:plan"),
-    LazyCommand(
-        "console", "open the console of a cluster's manager in a browser", "manager.cli.console:console"
-    ),
     LazyCommand(
         "completion",
         "print a script that completes commands and flags in a shell",

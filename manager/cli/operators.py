@@ -12,9 +12,9 @@ from typing import Any
 import click
 from pydantic import PydanticUserError
 
-from manager.api import GroupVersionKind, Resource, crd_options, is_crd
+from manager.api import GroupVersionKind
 from manager.api.crd import conflict_of_kinds
-from manager.cli.arguments import OperatorUnusable, origin_of
+from manager.cli.commands import origin_of
 from manager.cli.settings import OWN, SERVICE_LINK
 from manager.operator import AnyOperator, Operator, Owns
 from manager.operator.reconciler import check_work
@@ -24,6 +24,10 @@ from manager.webhook.methods import webhooks_of
 
 _ALL = "*"
 _MANAGER = "the manager itself"
+
+
+class OperatorUnusable(click.ClickException):
+    """An operator, or all together, cannot be of this program."""
 
 
 def all_operators(
@@ -200,27 +204,3 @@ def owned_by(operators: Sequence[AnyOperator]) -> dict[GroupVersionKind, list[Gr
         kinds = owned.setdefault(operator.kind.gvk, [])
         kinds += [each.kind.gvk for each in operator.sources if isinstance(each, Owns)]
     return {kind: list(dict.fromkeys(each)) for kind, each in owned.items()}
-
-
-class UnknownKind(click.UsageError):
-    """No kind is called so."""
-
-
-def kind_named(name: str, kinds: Sequence[type[Resource]]) -> type[Resource]:
-    """Find a kind by its name, plural, short name or full name, in any case.
-
-    Raises `UnknownKind` if none of `kinds` has the name, and `UsageError` if several have it.
-    """
-    found: dict[str, type[Resource]] = {}
-    for kind in kinds:
-        full = f"{kind.plural}.{kind.gvk.group}"
-        options = crd_options(kind)
-        also = (options.singular or kind.gvk.kind, *options.short_names) if is_crd(kind) else ()
-        if name.lower() in {each.lower() for each in (full, kind.gvk.kind, kind.plural, *also)}:
-            found[full] = kind
-    if len(found) > 1:
-        raise click.UsageError(f"{name!r} may be each of {', '.join(found)}; which one?")
-    for kind in found.values():
-        return kind
-    ours = ", ".join(dict.fromkeys(kind.gvk.kind for kind in kinds))
-    raise UnknownKind(f"unknown kind {name!r}; ours are {ours}")

@@ -12,10 +12,8 @@ from typing import Any
 import click
 
 from manager.api import Resource
-from manager.cli.arguments import cluster_flags
 from manager.cli.commands import Invocation, pass_invocation
-from manager.cli.failure import connected, in_one_line, is_expected
-from manager.cli.operators import UnknownKind, kind_named
+from manager.cli.failure import in_one_line, is_expected
 from manager.cli.signals import StopSignals
 from manager.kube.errors import KubeError, NotFound, Unauthorized
 from manager.kube.transport import Transport
@@ -24,6 +22,7 @@ from manager.telemetry.watchdog import Watchdog
 from manager.util.duration import format_duration, parse_wait
 from manager.util.loop import loop_factory
 from manager.util.program import Program
+from manager_tools.commands.cluster import UnknownKind, cluster_flags, connected, kind_named
 from manager_tools.migration.definitions import Definitions, MigrationFailed
 from manager_tools.migration.migration import Migration
 from manager_tools.migration.report import MigrationOptions, Outcome, Report, Screen

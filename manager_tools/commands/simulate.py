@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from manager.cli.arguments import file_flag
 from manager.cli.commands import Invocation, pass_invocation
 from manager.shards.ranges import parse_count
 from manager_tools.codegen.manifest import UNPLACED
+from manager_tools.commands.cluster import file_flag
 from manager_tools.commands.generating import declared_definitions
 
 if TYPE_CHECKING:

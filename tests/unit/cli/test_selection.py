@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from manager.cli.operators import check_names, enabled_operators
+from apis.cache.v1.memcached import Memcached
+from controllers.main import OPERATORS as SHIPPED
+from manager.api.apps_v1 import Deployment
+from manager.cli.operators import check_names, enabled_operators, owned_by
 from manager.settings import SettingsError
 from tests.unit.cli.conftest import OPERATORS
 
@@ -49,3 +52,7 @@ def test_check_names_refuses_an_unknown_controller_in_other_settings():
     check_names(OPERATORS, {"foo": 1}, where="--concurrency")
     with pytest.raises(SettingsError, match="--concurrency: unknown controller 'bar'; the controllers are"):
         check_names(OPERATORS, {"bar": 1}, where="--concurrency")
+
+
+def test_owned_by_returns_the_owned_kinds_that_operators_declare():
+    assert owned_by(SHIPPED)[Memcached.gvk] == [Deployment.gvk]
