@@ -20,7 +20,7 @@ from yarl import URL
 
 from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.failure import in_one_line
-from manager.cli.signals import StopSignals
+from manager.cli.run import StopSignals
 from manager.console.web import audience_of
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import Credentials, TokenFile

@@ -14,7 +14,7 @@ import click
 from manager.api import Resource
 from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.failure import in_one_line, is_expected
-from manager.cli.signals import StopSignals
+from manager.cli.run import StopSignals
 from manager.kube.errors import KubeError, NotFound, Unauthorized
 from manager.kube.transport import Transport
 from manager.telemetry.logs import configured, get_logger

@@ -20,8 +20,7 @@ from manager.api import GroupVersionKind, ObjectKey
 from manager.api.confidential import masked
 from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.failure import server_version
-from manager.cli.flags import SettingsCommand
-from manager.cli.run import settings_of
+from manager.cli.run import SettingsCommand, settings_of
 from manager.cli.settings import Settings
 from manager.controller import Controller
 from manager.controller.failure import Failure, explain

@@ -133,7 +133,7 @@ def test_command_replaces_the_interrupt_handler_while_it_runs(
         seen.append(signal.getsignal(signal.SIGINT))
         return 0
 
-    monkeypatch.setattr("manager.cli.version.version", click.Command("version", callback=look))
+    monkeypatch.setattr("manager.cli.commands.version", click.Command("version", callback=look))
     original = signal.signal(signal.SIGINT, before)
     try:
         command("version")
@@ -157,7 +157,7 @@ def test_main_ends_by_signals_as_the_first_process_of_a_container(
         signal.raise_signal(number)
         return 0
 
-    monkeypatch.setattr("manager.cli.version.version", click.Command("version", callback=command))
+    monkeypatch.setattr("manager.cli.commands.version", click.Command("version", callback=command))
     original = signal.signal(number, before)  # a shell has background jobs ignore SIGINT
     try:
         assert main(["version"], (), name="test", version="1") == 0

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from manager.cli.signals import StopSignals
+from manager.cli.run import StopSignals
 from manager.telemetry.watchdog import Watchdog
 
 
