@@ -23,10 +23,9 @@ from manager.util.duration import format_duration, parse_wait
 from manager.util.loop import loop_factory
 from manager.util.program import Program
 from manager_tools.commands.cluster import UnknownKind, cluster_flags, connected, kind_named
-from manager_tools.migration.definitions import Definitions, MigrationFailed
+from manager_tools.migration.definitions import Definitions, MigrationFailed, RetryingClient
 from manager_tools.migration.migration import Migration
 from manager_tools.migration.report import MigrationOptions, Outcome, Report, Screen
-from manager_tools.migration.retry import RetryingClient
 
 _STOP_WITHIN = 10.0
 """Seconds from a signal in which it ends."""
