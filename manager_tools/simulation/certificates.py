@@ -7,31 +7,26 @@ their order, are the manager's own.
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cryptography.x509  # noqa: F401 - the first keeper of a process would wait for it, and others not
 import orjson
 
+from devcluster.storage import Change, Key
 from manager.certificates.kept import Certificates, kept_in_secret
 from manager.certificates.lifetimes import Lifetimes
 from manager.certificates.targets import bundle_of, hosts_of
+from manager.kube.transport import Transport
 from manager.tls.certificate import certificates_in
+from manager.tls.issue import Chance
+from manager.util.program import Program
 from manager.webhook.configurations import SECRET
+from manager.webhook.registration import Webhooks
 from manager_tools.simulation.loop import EPOCH
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from devcluster.storage import Change, Key
-    from manager.kube.transport import Transport
-    from manager.tls.issue import Chance
-    from manager.util.program import Program
-    from manager.webhook.registration import Webhooks
-    from manager_tools.simulation.network import Sent
-    from manager_tools.simulation.scene import Scene
-
-__all__ = ["CHECKED_EVERY", "READ_EVERY", "TRUSTED_WITHIN", "WebhookCertificates", "tells_a_key"]
+from manager_tools.simulation.network import Sent
+from manager_tools.simulation.scene import Scene
 
 Object = dict[str, Any]
 

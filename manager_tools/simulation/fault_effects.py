@@ -10,21 +10,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from devcluster.api.local import LocalClient
 from devcluster.errors import StatusError
 from devcluster.storage.errors import JournalFailed
 from manager_tools.simulation.comparing import resource_of, resource_of_manifest
-from manager_tools.simulation.replica import TIMING
+from manager_tools.simulation.faults import Fault
+from manager_tools.simulation.replica import TIMING, Replica
 from manager_tools.simulation.workload import PLANTED
-
-if TYPE_CHECKING:
-    from devcluster.api.local import LocalClient
-    from manager_tools.simulation.faults import Fault
-    from manager_tools.simulation.replica import Replica
-    from manager_tools.simulation.world import World
-
-__all__ = ["befall"]
+from manager_tools.simulation.world import World
 
 _BACKUP = 120.0
 """Seconds that a backup is old at most."""

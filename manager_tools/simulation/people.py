@@ -5,29 +5,23 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
+from devcluster import DevCluster
 from devcluster.access.authentication import ADMIN
+from devcluster.api.local import LocalClient
 from devcluster.controllers.images import ImageReference, InvalidImageName
 from devcluster.errors import StatusError
 from devcluster.exchange import ApiRequest
-from manager.operator import Owns
+from manager.operator import AnyOperator, Owns
 from manager_tools.simulation.comparing import EVICT, controller_of, owned_resources, resource_of
+from manager_tools.simulation.control_plane import ControlPlane
 from manager_tools.simulation.workload import NAMES, NAMESPACES, Step, changed, drawn
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-
-    from devcluster import DevCluster
-    from devcluster.api.local import LocalClient
-    from manager.operator import AnyOperator
-    from manager_tools.simulation.control_plane import ControlPlane
-
-__all__ = ["People", "marks_of_others"]
 
 Object = dict[str, Any]
 

@@ -26,8 +26,6 @@ from manager_tools.simulation.guards import NotRepeatable, operators_line
 if TYPE_CHECKING:
     from aiohttp import web
 
-__all__ = ["Handler", "Services"]
-
 Handler = Callable[["web.BaseRequest"], Awaitable["web.StreamResponse"]]
 
 _PORTS = {"http": 80, "https": 443}

@@ -12,14 +12,16 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from prometheus_client import generate_latest
 
 from devcluster.admission import WebhookClient, WebhookFailed
 from devcluster.errors import StatusError
+from devcluster.storage import Change, Key
 from manager.certificates.targets import bundle_of, hosts_of
+from manager.controller.queue import WorkQueue
 from manager.election.shard_count import lease_of_shard
 from manager.operator import AnyOperator, rights_of
 from manager.shards.cache_filter import ShardFilter
@@ -55,12 +57,6 @@ from manager_tools.simulation.replica import Replica
 from manager_tools.simulation.scene import Scene, current_process
 from manager_tools.simulation.services import Handler, Services
 from manager_tools.simulation.workload import LEASE_NAMESPACE, NAMESPACES, PLANTED, PROGRAM, Step
-
-if TYPE_CHECKING:
-    from devcluster.storage import Change, Key
-    from manager.controller.queue import WorkQueue
-
-__all__ = ["Outside", "World"]
 
 Object = dict[str, Any]
 

@@ -22,11 +22,9 @@ from manager.util.program import Program
 from manager.util.yaml_text import yaml_documents, yaml_stream
 from manager_tools.commands import namespaces
 from manager_tools.scaffold import Names
-from manager_tools.scaffold.names import plural_of
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
 from manager_tools.scaffold.project.demo import is_ready
-from manager_tools.scaffold.source import with_import, with_members
-from manager_tools.scaffold.writing import beginnings, with_operator
+from manager_tools.scaffold.writing import beginnings, plural_of, with_import, with_members, with_operator
 from manager_tools.testing import operated
 from tests.support import ROOT
 from tests.support.makefile import make
