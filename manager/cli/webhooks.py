@@ -158,7 +158,7 @@ class _Serving:
         from manager.webhook.server import WebhookServer  # noqa: PLC0415
 
         manager = self._manager
-        _tell_who_reaches(self._settings, address, url)
+        _warn_of_unreachable(self._settings, address, url)
         give_back_large_blocks()
         certificates = self._certificates(way, url)
         served = ServedCertificate(certificates.source, clients=self._clients)
@@ -232,7 +232,7 @@ class _Serving:
         await asyncio.Event().wait()
 
 
-def _tell_who_reaches(settings: Settings, address: BindAddress, url: str | None) -> None:
+def _warn_of_unreachable(settings: Settings, address: BindAddress, url: str | None) -> None:
     """Warn of webhooks that are for an API server elsewhere, and by default for this machine alone."""
     if url is not None and not settings.is_given(Settings.webhook_bind_address):
         asked = urlsplit(url).port or _HTTPS

@@ -123,7 +123,7 @@ class GeneratedTree:
     def stale(self) -> list[Path]:
         """Return the files that are missing, differ or are left over, sorted."""
         changed = [path for path, text in self._files.items() if _content(path) != text]
-        return sorted([*changed, *self._left_over()])
+        return sorted([*changed, *self._obsolete()])
 
     def write(self) -> list[Path]:
         """Bring the folder up to date; returns what was written or removed, sorted."""
@@ -139,7 +139,7 @@ class GeneratedTree:
             path.write_text(text, encoding="utf-8")
         return stale
 
-    def _left_over(self) -> list[Path]:
+    def _obsolete(self) -> list[Path]:
         found = (path for path in self._root.rglob("*.yaml") if path not in self._files)
         return [path for path in found if (_content(path) or "").startswith(HEADER)]
 

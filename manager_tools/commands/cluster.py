@@ -1,4 +1,4 @@
-"""What several commands share: flags for a cluster, a connection to it, and the names of kinds."""
+"""Parts of several commands: flags for a cluster, a connection to it, and the names of kinds."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def decode_definition(raw: bytes, *, position: str) -> StoredDefinition:
     )
 
 
-class _Kept(msgspec.Struct, rename={"storage": "storageVersion", "resume": "continue"}):
+class _SavedPosition(msgspec.Struct, rename={"storage": "storageVersion", "resume": "continue"}):
     uid: str
     generation: int
     storage: str
@@ -230,7 +230,7 @@ class _Kept(msgspec.Struct, rename={"storage": "storageVersion", "resume": "cont
     done: int
 
 
-_decode_position = Decoder(_Kept, "a position")
+_decode_position = Decoder(_SavedPosition, "a position")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ class Position:
     done: int = 0
 
     @classmethod
-    def kept_at(cls, definition: StoredDefinition) -> Self | None:
+    def saved_in(cls, definition: StoredDefinition) -> Self | None:
         """Return the saved position of an earlier run; None if there is none or it is no longer valid."""
         if definition.position is None:
             return None
@@ -263,7 +263,7 @@ class Position:
     def text(self, definition: StoredDefinition) -> str:
         """Return the position as the annotation's value."""
         uid, generation, storage = _identity(definition)
-        kept = _Kept(uid, generation, storage, self.resume, self.done)
+        kept = _SavedPosition(uid, generation, storage, self.resume, self.done)
         return msgspec.json.encode(kept).decode()
 
 

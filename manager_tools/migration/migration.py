@@ -113,7 +113,7 @@ class Migration:
         dry_run = self.options.dry_run
         if missing := await missing_rights(self._client, definition, dry_run=dry_run):
             raise MigrationFailed(f"the right is missing to {' and to '.join(missing)}")
-        position = None if dry_run else Position.kept_at(definition)
+        position = None if dry_run else Position.saved_in(definition)
         if position is None:
             position = Position()
             if not dry_run:

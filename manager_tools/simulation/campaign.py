@@ -32,7 +32,7 @@ from manager_tools.simulation.seeds import (
     run_all,
     shrunk,
     specs_of,
-    told,
+    story_of,
 )
 
 _TOLD_EVERY = 5.0
@@ -141,10 +141,10 @@ def _run(
                 progress.add(outcome)
             elif keeps_going:
                 failed += 1
-                kept = _kept(outcome.plan)
+                kept = _save_plan(outcome.plan)
                 print(f"seed {outcome.plan.seed}: {outcome.violations[0].what}; see {kept}", flush=True)
             else:
-                _tell(outcome, operators, samples, asked, only)
+                _print_failure(outcome, operators, samples, asked, only)
                 return 1
             if asked:
                 return progress.interrupted(asked[0])
@@ -245,7 +245,7 @@ class _Progress:
         return self.done / max(time.monotonic() - self._began, 0.001) * 60
 
 
-def _tell(
+def _print_failure(
     outcome: Outcome,
     operators: Sequence[AnyOperator],
     samples: Samples,
@@ -257,13 +257,13 @@ def _tell(
     small = shrunk(outcome, operators, samples=samples, enough=lambda: asked)
     if asked:
         print("interrupted: it could be smaller")
-    print(told(small))
+    print(story_of(small))
     # Steps are drawn for these operators, and with others they are other steps.
     chosen = "".join(f" --operator {name}" for name in only)
-    print(f"\nto see this again: simulate{chosen} --replay {_kept(small.plan)}")
+    print(f"\nto see this again: simulate{chosen} --replay {_save_plan(small.plan)}")
 
 
-def _kept(plan: Plan) -> Path:
+def _save_plan(plan: Plan) -> Path:
     """Write a plan to a file, and return its path."""
     crash = "" if plan.crash_at is None else "-{}-{}".format(*plan.crash_at)
     path = Path(f"simulation-{plan.seed}{crash}.json")

@@ -83,7 +83,7 @@ class WebhookCertificates:
         """Return the names of the definitions whose objects a webhook converts."""
         return [f"{each.hub.plural}.{each.hub.gvk.group}" for each in self._webhooks.conversions]
 
-    def kept_by(self, transport: Transport, webhooks: Webhooks, chance: Chance) -> Certificates:
+    def certificates_for(self, transport: Transport, webhooks: Webhooks, chance: Chance) -> Certificates:
         """Return the runnables and the source for a replica's certificates."""
         return kept_in_secret(
             transport,

@@ -55,7 +55,7 @@ async def _kill(_: World, __: Fault, here: Sequence[Replica]) -> None:
 
 async def _stop(_: World, __: Fault, here: Sequence[Replica]) -> None:
     for each in here:
-        each.tell_to_end()
+        each.terminate()
 
 
 async def _scale(world: World, fault: Fault, here: Sequence[Replica]) -> None:
@@ -202,7 +202,7 @@ async def _take_definition(world: World, fault: Fault, _: Sequence[Replica]) -> 
         await asyncio.sleep(1.0)
         if world.now > deadline - _GOES_WITHIN + _HELD_FOR:
             with suppress(StatusError, JournalFailed):
-                await world.people.let_go_of_all(name)
+                await world.people.release_all(name)
     await asyncio.sleep(fault.seconds)
     anew = {"metadata": {"name": name}, "spec": definition["spec"]}
     await world.plane.lasting(lambda client: client.create(_DEFINITIONS, "", copy.deepcopy(anew)))

@@ -183,12 +183,12 @@ class Replica:
         webhooks = Webhooks([each for operator in made for each in registrations(operator)])
         self.endpoints = {each.path: each for each in endpoints_of(webhooks, self.metrics)}
         if self._certificates is not None:
-            kept = self._certificates.kept_by(transport, webhooks, self._unguessable)
+            kept = self._certificates.certificates_for(transport, webhooks, self._unguessable)
             self._served = ServedCertificate(kept.source, look_every=READ_EVERY)
             for runnable in (*kept.runnables, Runnable("webhooks", self._serve)):
                 self.manager.add(runnable)
             # A second keeper, which may run beside the leader's.
-            *_, keeper = self._certificates.kept_by(transport, webhooks, self._unguessable).runnables
+            *_, keeper = self._certificates.certificates_for(transport, webhooks, self._unguessable).runnables
             self._keep = keeper.run
 
     async def _serve(self) -> None:
@@ -248,7 +248,7 @@ class Replica:
             if left:
                 self.world.violated(f"{self.name} has left {what} behind: {sorted(left)}")
 
-    def tell_to_end(self) -> None:
+    def terminate(self) -> None:
         """Stop the process like SIGTERM."""
         if self.alive and not self.stop.is_set():
             self.stop.set()

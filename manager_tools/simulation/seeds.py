@@ -429,7 +429,7 @@ def assert_holds(
         accepted.update(outcome.accepted)
         if outcome.violations:
             small = shrunk(outcome, operators, samples=specs, services=services, may_differ=may_differ)
-            raise AssertionError(told(small))
+            raise AssertionError(story_of(small))
     if missing := never_accepted(accepted, operators):
         raise AssertionError(f"{missing}: give `samples`")
 
@@ -449,7 +449,7 @@ def never_accepted(accepted: Mapping[str, int], operators: Sequence[AnyOperator]
     return f"the API server took none of the objects made up for {', '.join(kinds)}" if kinds else ""
 
 
-def told(outcome: Outcome) -> str:
+def story_of(outcome: Outcome) -> str:
     """Return the story of a failure for a reader."""
     plan = outcome.plan
     lines = [f"seed {plan.seed}, {plan.replicas} replicas"]

@@ -394,7 +394,7 @@ class World(Scene):
         loop.services = Services(handlers, self.refused)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(loop.services.aclose)
-            stack.enter_context(captured(_told_by_logs(self)))
+            stack.enter_context(captured(_log_observer(self)))
             self.plane = ControlPlane(
                 self.seed,
                 webhooks=_Webhooks(self),
@@ -720,7 +720,7 @@ class World(Scene):
 
     async def _end(self) -> None:
         for replica in self.running:
-            replica.tell_to_end()
+            replica.terminate()
             self.check_told(f"/metrics of {replica.name}", generate_latest(replica.metrics.registry))
         if tasks := [each.task for each in self.running if each.alive]:
             _, late = await asyncio.wait(tasks, timeout=_STOPS_WITHIN)
@@ -757,8 +757,8 @@ def _declared(operators: tuple[AnyOperator, ...], in_pods: bool) -> Sequence[tup
     ]
 
 
-def _told_by_logs(world: World) -> Callable[[str, dict[str, Any]], None]:
-    def tell(level: str, fields: dict[str, Any]) -> None:
+def _log_observer(world: World) -> Callable[[str, dict[str, Any]], None]:
+    def observe(level: str, fields: dict[str, Any]) -> None:
         name, event = fields.pop("logger_name", ""), fields.pop("event", "")
         if fields.pop("exc_info", None) and not event.endswith("timed out"):
             world.violated(
@@ -768,4 +768,4 @@ def _told_by_logs(world: World) -> Callable[[str, dict[str, Any]], None]:
         world.check_told(f"a log line of {current_process.get()}", f"{event}{rest}".encode())
         world.note(current_process.get(), f"log {level} {name}: {event}{rest}")
 
-    return tell
+    return observe

@@ -11,7 +11,7 @@ import pytest
 from manager_tools.commands.uninstall import _left_of, _tell
 
 
-def told(tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: dict[str, Any]) -> str:
+def printed(tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: dict[str, Any]) -> str:
     metadata = {"name": "rex", "namespace": "ns", "deletionTimestamp": "x", "finalizers": ["a"]}
     (tmp_path / "list").write_text(
         json.dumps({"items": [{"metadata": metadata, "status": {"conditions": [condition]}}]})
@@ -27,7 +27,7 @@ def test_uninstall_escapes_and_shortens_the_message_of_a_condition(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     message = "\x1b]0;owned\x07\nline two" + "x" * 30_000
-    said = told(tmp_path, capsys, {"type": "Ready", "message": message})
+    said = printed(tmp_path, capsys, {"type": "Ready", "message": message})
     assert said.replace("\n", "").isprintable()
     assert r"  ns/pets/rex: \x1b]0;owned\x07\nline twoxxx" in said.splitlines()[1]
     assert len(said) < 2_000
@@ -37,4 +37,4 @@ def test_uninstall_escapes_and_shortens_the_message_of_a_condition(
 def test_uninstall_prints_the_next_command_when_a_condition_is_malformed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: dict[str, Any]
 ):
-    assert "kubectl patch -n ns pets/rex" in told(tmp_path, capsys, condition)
+    assert "kubectl patch -n ns pets/rex" in printed(tmp_path, capsys, condition)

@@ -56,7 +56,7 @@ async def server(wire: ScriptedWire) -> AsyncIterator[GadgetServer]:
 
 
 class Run:
-    """One start of the program."""
+    """Start of the program."""
 
     def __init__(self, wire: ScriptedWire, **options: Any) -> None:
         rng = random.Random(1)
