@@ -40,7 +40,7 @@ def all_operators(
     others = installed_operators(own, program) if installed else {}
     named: dict[str, str] = {}
     for operator in (*own, *others):
-        if not _is_operator(operator):
+        if not (isinstance(operator, type) and issubclass(operator, Operator)):
             raise OperatorUnusable(f"{operator!r} is no operator, as in class Name(Operator[Kind])")
         if not hasattr(operator, "kind"):
             raise OperatorUnusable(f"{operator.__name__} has no kind, as in class Name(Operator[Kind])")
@@ -92,10 +92,6 @@ def _is_librarys(module: str) -> bool:
     return module.partition(".")[0] in {"manager", "pydantic", "abc", "dataclasses", "importlib"}
 
 
-def _is_operator(operator: object) -> bool:
-    return isinstance(operator, type) and issubclass(operator, Operator)
-
-
 def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:
     """By name, whether replicas share an operator's objects, where they share the work at all."""
     return {each.name: each.shared_out for each in operators if each.options.needs_leader_election}
@@ -138,7 +134,9 @@ def enabled_operators(
     names. Raises `SettingsError` for an unknown name, and when no operator is left to run.
     """
     check_names(operators, (entry.removeprefix("-") for entry in entries if entry != _ALL), where=where)
-    chosen = tuple(operator for operator in operators if _is_enabled(operator.name, entries))
+    first = {entry.removeprefix("-"): entry for entry in reversed(entries)}
+    unnamed = set() if _ALL not in entries else {each.name for each in operators} - first.keys()
+    chosen = tuple(each for each in operators if first.get(each.name) == each.name or each.name in unnamed)
     if not chosen:
         hint = "; to run all but some, begin with '*', as in '*,-foo'" if _ALL not in entries else ""
         raise SettingsError(f"{where}: {','.join(entries)!r} leaves no controller to run{hint}")
@@ -155,13 +153,6 @@ def check_names(operators: Sequence[AnyOperator], names: Iterable[str], *, where
             raise SettingsError(
                 f"{where}: unknown controller {name!r}; {hint}the controllers are {', '.join(known)}"
             )
-
-
-def _is_enabled(name: str, entries: Sequence[str]) -> bool:
-    for entry in entries:
-        if entry.removeprefix("-") == name:
-            return entry == name
-    return _ALL in entries
 
 
 def declared_settings(operators: Sequence[AnyOperator], program: Program) -> tuple[Setting[Any], ...]:

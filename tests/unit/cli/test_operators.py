@@ -135,7 +135,7 @@ def test_class_that_the_library_refuses_is_told_in_one_line_with_its_place(
 
     for each in COMMANDS:
         _, place, line, said = command(each, operators=operators).refusal(1).split(":", 3)
-        assert place.endswith("test_declared.py")
+        assert place.endswith("test_operators.py")
         assert line.isdigit()
         assert said.startswith(f" {told}")
 

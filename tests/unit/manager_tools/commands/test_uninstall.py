@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from manager_tools.commands.uninstall import _left_of, _tell
+from manager_tools.commands.uninstall import _left_of, _print_waiting
 
 
 def printed(tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: dict[str, Any]) -> str:
@@ -19,7 +19,7 @@ def printed(tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: dict[
     kubectl = tmp_path / "kubectl"
     kubectl.write_text(f"#!/bin/sh\ncat {tmp_path / 'list'}\n")
     kubectl.chmod(0o755)
-    _tell(_left_of(str(kubectl), "pets"))
+    _print_waiting(_left_of(str(kubectl), "pets"))
     return capsys.readouterr().err
 
 
