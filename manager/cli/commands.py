@@ -17,23 +17,16 @@ from click.exceptions import Exit, NoArgsIsHelpError
 from click.shell_completion import BashComplete, add_completion_class, shell_complete
 
 from manager.util.garbage import tune_garbage_collector
-from manager.util.program import Program
+from manager.util.program import Program, origin_of
 from manager.util.version import KUBERNETES_VERSIONS
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from manager.operator import AnyOperator
 
-__all__ = ["GROUP", "Commands", "Invocation", "LazyCommand", "main", "origin_of", "pass_invocation"]
+__all__ = ["GROUP", "Commands", "Invocation", "LazyCommand", "main", "pass_invocation"]
 
 GROUP = "operator_manager.commands"
 """The group of entry points that name sequences of `LazyCommand`."""
-
-
-def origin_of(entry: EntryPoint) -> str:
-    """Return the name and version of the package that has the entry point."""
-    return "an unknown package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
 
 
 class Invocation:
