@@ -55,7 +55,6 @@ from manager.webhook import AdmissionRequest, JsonObject
 from petstore.errors import InvalidPet, NoAnswer, PetStoreError
 
 if TYPE_CHECKING:
-
     from petstore.client import Handled, PetStoreClient
     from petstore.tls import Tls
 
