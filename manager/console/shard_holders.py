@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from manager.diagnose.report import ShardOwner
+from manager.diagnose.explanation import ShardOwner
 from manager.election.config import LeaseTiming
 from manager.election.lease import Lease
 from manager.election.lease_client import LeaseGroup

@@ -274,11 +274,11 @@ def what_changes_during_a_reconcile_is_forgotten(patch: pytest.MonkeyPatch) -> N
 
 @mutant("memcached", NOT_FRESH, by="meddle", took=1)
 def every_change_counts_as_an_own_write(patch: pytest.MonkeyPatch) -> None:
-    def disregard(self: WorkQueue[Any], key: Any, _: Any) -> bool:
+    def discard(self: WorkQueue[Any], key: Any, _: Any) -> bool:
         item = self._items.get(key)
         return item is not None and item.due is None and self._items.pop(key) is item
 
-    patch.setattr(WorkQueue, "discard_if_only", disregard)
+    patch.setattr(WorkQueue, "discard_if_only", discard)
 
 
 @mutant("memcached", TWO_LEAD, took=1)
@@ -549,12 +549,12 @@ def a_log_line_tells_a_key(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("pet", "took away finalizer", took=1)
 def the_end_of_a_cleanup_takes_all_finalizers(patch: pytest.MonkeyPatch) -> None:
-    async def let_go(_: Any, obj: Any, ctx: Context) -> None:
+    async def release(_: Any, obj: Any, ctx: Context) -> None:
         obj.metadata.finalizers = []
         await ctx.patch()
         ctx.written()
 
-    patch.setattr(reconciler.ObjectReconciler, "_let_go", let_go)
+    patch.setattr(reconciler.ObjectReconciler, "_let_go", release)
 
 
 @mutant("memcached", "took away labels spoilt=", took=1)

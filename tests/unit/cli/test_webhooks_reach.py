@@ -12,8 +12,8 @@ import pytest
 from yarl import URL
 
 from controllers.main import PROGRAM
-from manager.cli import reach
-from manager.cli.reach import NotCalled, reached_address
+from manager.cli import webhooks
+from manager.cli.webhooks import NotCalled, reached_address
 from manager.kube.config import ClusterConfig
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
@@ -103,7 +103,7 @@ async def test_reached_address_raises_not_called_when_the_server_cannot_call():
 async def test_reached_address_is_to_be_tried_again_when_a_server_is_slow(
     monkeypatch: pytest.MonkeyPatch, says: str
 ):
-    monkeypatch.setattr(reach, "_PATIENCE", 0.05)
+    monkeypatch.setattr(webhooks, "_PATIENCE", 0.05)
     server = Server(calls=False, says=says)
     with pytest.raises(NotCalled, match=r"has called no webhook within 0\.05 s$") as error:
         await tried(server, {})

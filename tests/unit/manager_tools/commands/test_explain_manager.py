@@ -20,14 +20,14 @@ from controllers.cache.memcached import MemcachedOperator
 from controllers.main import PROGRAM
 from controllers.petstore.pet import PetOperator
 from manager.api import ObjectKey
-from manager.cli import explain
-from manager.cli.explain import ExplainArguments
 from manager.console.shard_holders import ShardLeases
-from manager.diagnose.report import ControllerReport, ManagerReport, ShardOwner
+from manager.diagnose.explanation import ControllerReport, ManagerReport, ShardOwner
 from manager.kube.errors import ConfigError
 from manager.kube.transport import Transport
 from manager.shards.ranges import Ranges
 from manager.telemetry.metrics import Metrics
+from manager_tools.commands import explain
+from manager_tools.commands.explain import ExplainArguments
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
 from tests.unit.election.program import COUNT, Program, program

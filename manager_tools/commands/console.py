@@ -19,13 +19,10 @@ import click
 from aiohttp import web
 from yarl import URL
 
-from manager.cli.arguments import cluster_flags, file_flag
 from manager.cli.commands import Invocation, pass_invocation
-from manager.cli.explain import manager_namespace, manager_url
-from manager.cli.failure import connected, ended_in_one_line, in_one_line
-from manager.cli.signals import StopSignals
-from manager.console.find_pod import AccountToken, Installed, audience_of
-from manager.console.proxy import Authorization, Proxy
+from manager.cli.failure import in_one_line
+from manager.cli.run import StopSignals
+from manager.console.web import audience_of
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import Credentials, TokenFile
 from manager.kube.errors import ApiError, ConfigError
@@ -39,6 +36,15 @@ from manager.telemetry.watchdog import Watchdog
 from manager.util.address import BindAddress, is_loopback, parse_bind_address
 from manager.util.loop import loop_factory
 from manager.util.program import Program
+from manager_tools.commands.cluster import (
+    cluster_flags,
+    connected,
+    ended_in_one_line,
+    file_flag,
+    manager_namespace,
+    manager_url,
+)
+from manager_tools.console_proxy import AccountToken, Authorization, Installed, Proxy
 
 _COMMAND = "console"
 _BEARER = "Bearer "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import os
 import random
 import sys
@@ -16,30 +17,33 @@ from typing import Any, NamedTuple
 import click
 
 from manager.api import GroupVersionKind, ObjectKey
+from manager.api.confidential import masked
 from manager.cli.commands import Invocation, pass_invocation
-from manager.cli.failure import ended_in_one_line, server_version
-from manager.cli.flags import SettingsCommand
-from manager.cli.run import settings_of
+from manager.cli.failure import server_version
+from manager.cli.run import SettingsCommand, settings_of
 from manager.cli.settings import Settings
 from manager.controller import Controller
-from manager.diagnose.differences import replaced_pods, title, unified
-from manager.diagnose.dry_run import DryRunTransport
-from manager.diagnose.plan import OUTSIDE, Planned
-from manager.diagnose.plan import plan as plan_one
+from manager.controller.failure import Failure, explain
 from manager.kube.config import load_config
+from manager.kube.errors import Fenced
 from manager.kube.http_wire import HttpWire
 from manager.operator import AnyOperator, Operator, add_controller
 from manager.process.manager import Manager
 from manager.settings import SettingValues, parse_text
-from manager.telemetry.logs import configured, on_one_line, shortened
+from manager.telemetry.logs import configured, get_logger, on_one_line, shortened
 from manager.telemetry.metrics import Metrics
 from manager.util.duration import format_duration, parse_duration
 from manager.util.loop import loop_factory
 from manager.util.program import Program
 from manager.util.small_file import read_small_file
-from manager.util.yaml_text import load_all
+from manager.util.yaml_text import load_all, yaml_lines
+from manager_tools.commands.cluster import ended_in_one_line
+from manager_tools.dry_run import IN_A_POD, Change, DryRunTransport
 
 NOTHING, FAILED, CHANGES = 0, 1, 3
+
+OUTSIDE = "what comes next is outside of the cluster, and a plan calls nothing there"
+"""The reason why nothing is permitted that needs leadership, as people see it."""
 
 _COMMAND = "plan"
 _LONGEST_FILE = 16 * 1024 * 1024
@@ -48,8 +52,21 @@ _MOST_SHOWN = 4 * 1024 * 1024
 
 _LONGEST_NOTE = 1_000
 
+_MOST_LINES = 20_000
+"""Of an object: to compare more takes long, and nobody reads them."""
+
+_LONGEST_LINE = 2_000
+
+_HIDDEN = ("managedFields", "resourceVersion")
+_DRAWN = ("uid", "creationTimestamp")
+"""Of what would be created: they would be others."""
+
+_COLOURS = {"+": "\x1b[32m", "-": "\x1b[31m", "@": "\x1b[36m"}
+
 _AT_ONCE = 8
 """Objects that are planned at a time."""
+
+_log = get_logger("plan")
 
 
 class _Asked(NamedTuple):
@@ -301,7 +318,7 @@ async def _each_planned(
             for target in islice(rest, _AT_ONCE - len(begun)):
                 task = None
                 if target.controller is not None:
-                    task = asyncio.create_task(plan_one(target.controller, target.key, transport))
+                    task = asyncio.create_task(plan_object(target.controller, target.key, transport))
                 begun.append((target, task))
             if not begun:
                 return
@@ -340,3 +357,101 @@ def _safe(text: str) -> str:
 
 def _print(line: str) -> None:
     sys.stdout.write(line + "\n")
+
+
+class Planned(NamedTuple):
+    """The writes that the reconcile of an object would send."""
+
+    changes: list[Change]
+    other: list[str]
+    """Requests of other sorts: an eviction, a scale."""
+
+    ends: str = ""
+    """Why the plan is incomplete, if it is."""
+
+    failed: bool = False
+
+
+async def plan_object(controller: Controller, key: ObjectKey, transport: DryRunTransport) -> Planned:
+    """Reconcile one object as a dry run."""
+    ends, failed = "", False
+    with transport.planning() as taken:
+        try:
+            async with asyncio.timeout(controller.options.reconcile_timeout):
+                await controller.reconciler.reconcile(key)
+        except Fenced as error:
+            ends, failed = str(error), str(error) not in {OUTSIDE, IN_A_POD}
+        except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
+            ends, failed = f"{type(error).__name__}: {explain(error)}", True
+            if Failure.of(error, primary=controller.primary, key=key).has_traceback:
+                _log.error("a reconcile failed", controller=controller.name, object=str(key), exc_info=error)
+    changes, other = taken()
+    return Planned([each for each in changes if differs(each)], other, ends, failed)
+
+
+def title(change: Change) -> str:
+    """Return the object's name, as `kubectl diff` names its files."""
+    known = change.after or change.before or {}
+    version, metadata = str(known.get("apiVersion", "")).replace("/", "."), known.get("metadata", {})
+    named = (version, known.get("kind"), metadata.get("namespace"), metadata.get("name"))
+    return on_one_line(".".join(str(each) for each in named if each))
+
+
+def differs(change: Change) -> bool:
+    """Return whether more than the server's own metadata would change."""
+    before, after = _shown(change)
+    return before != after
+
+
+def replaced_pods(change: Change) -> int:
+    """Return how many pods would be replaced, because their template would be another one."""
+    if change.before is None or change.after is None:
+        return 0
+    before, after = (each.get("spec") or {} for each in (change.before, change.after))
+    if not isinstance(after.get("template"), dict) or before.get("template") == after["template"]:
+        return 0
+    kind, status = change.after.get("kind"), change.before.get("status") or {}
+    by_hand = (after.get("updateStrategy") or {}).get("type") == "OnDelete"
+    if kind not in _ROLLED_OUT or by_hand or (kind == "Deployment" and after.get("paused")):
+        return 0
+    return int(status.get(_ROLLED_OUT[kind]) or 0)
+
+
+_ROLLED_OUT = {
+    "Deployment": "replicas",
+    "StatefulSet": "replicas",
+    "DaemonSet": "currentNumberScheduled",
+}
+"""Kinds that replace their pods when the template changes, and the field of the status that counts them."""
+
+
+def unified(change: Change, *, coloured: bool = False) -> Iterator[str]:
+    """Yield the lines of `diff -u`, without confidential values and control characters."""
+    before, after = _shown(change)
+    name = title(change)
+    old, new = ([] if each is None else yaml_lines(each) for each in (before, after))
+    if len(old) + len(new) > _MOST_LINES:
+        yield f"{name} differs, and is too long to be compared"
+        return
+    lines = difflib.unified_diff(old, new, f"live/{name}", f"planned/{name}", lineterm="")
+    for number, line in enumerate(lines):
+        safe = shortened(on_one_line(line), _LONGEST_LINE)
+        colour = _COLOURS.get(safe[:1], "") if coloured else ""
+        if number < 2 and coloured:  # noqa: PLR2004 - both names
+            colour = "\x1b[1m"
+        yield f"{colour}{safe}\x1b[0m" if colour else safe
+
+
+def _shown(change: Change) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """Return both states, without the server's own metadata and confidential values."""
+    before, after = change.before, change.after
+    return (
+        before and _cleaned(masked(before, after, "before"), change),
+        after and _cleaned(masked(after, before, "after"), change),
+    )
+
+
+def _cleaned(obj: dict[str, Any], change: Change) -> dict[str, Any]:
+    hidden = _HIDDEN if change.before is not None else (*_HIDDEN, *_DRAWN)
+    metadata = {name: value for name, value in obj.get("metadata", {}).items() if name not in hidden}
+    return {**obj, "metadata": metadata}

@@ -5,13 +5,11 @@ from typing import Any
 import click
 import pytest
 
-from apis.cache.v1.memcached import Memcached
 from apis.petstore.v1beta1.pet import Pet
 from controllers.main import OPERATORS
-from manager.api.apps_v1 import Deployment
-from manager.cli.explain import ExplainArguments
-from manager.cli.operators import kind_named, owned_by
 from manager.kube.errors import ConfigError
+from manager_tools.commands.cluster import kind_named
+from manager_tools.commands.explain import ExplainArguments
 from tests.unit.cli.conftest import Command
 
 MANAGER = "Invalid value for '--manager': "
@@ -25,7 +23,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, command: Command, *argv: str) -> Expl
         seen.append(arguments)
         raise ConfigError("that is enough")
 
-    monkeypatch.setattr("manager.cli.explain._explain", look)
+    monkeypatch.setattr("manager_tools.commands.explain._explain", look)
     assert command("explain", *argv).refusal(1) == "explain: that is enough"
     return seen[0]
 
@@ -93,7 +91,3 @@ def test_kind_named_accepts_any_name_of_a_kind(name: str):
 def test_kind_named_lists_known_kinds_when_the_kind_is_unknown():
     with pytest.raises(click.UsageError, match=r"unknown kind 'dog'; ours are .*Memcached.*Pet"):
         kind_named("dog", [each.kind for each in OPERATORS])
-
-
-def test_owned_by_returns_the_owned_kinds_that_operators_declare():
-    assert owned_by(OPERATORS)[Memcached.gvk] == [Deployment.gvk]

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from manager.cli.console import ConsoleArguments
 from manager.util.address import BindAddress
+from manager_tools.commands.console import ConsoleArguments
 from tests.unit.cli.conftest import Command
 
 
@@ -15,7 +15,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[ConsoleArguments]:
     async def open_console(_: object, arguments: ConsoleArguments, __: object) -> None:
         seen.append(arguments)
 
-    monkeypatch.setattr("manager.cli.console._until_stopped", open_console)
+    monkeypatch.setattr("manager_tools.commands.console._until_stopped", open_console)
     return seen
 
 

@@ -1,23 +1,25 @@
-"""Flags of `run`: those of the manager, and the settings that operators declare."""
+"""Operators of a program, of installed packages, and the settings that they declare."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 
 from apis.cache.v1.memcached import Memcached
+from controllers.main import OPERATORS as SHIPPED
 from controllers.main import PROGRAM
 from manager import Operator, Watch
 from manager.api import ApiModel, Resource, crd
-from manager.cli.operators import declared_settings
-from manager.cli.settings import OWN
-from manager.settings import Setting, SettingsError, UndeclaredSetting, parse_bool
+from manager.api.apps_v1 import Deployment
+from manager.cli.operators import declared_settings, enabled_operators, owned_by
+from manager.settings import Setting, SettingsError, parse_bool
 from manager.util.duration import parse_duration
-from tests.support.settings import parse_flags
-from tests.unit.cli.conftest import Assemble, Command, Plain, operator
+from tests.unit.cli.conftest import OPERATORS as SELECTED
+from tests.unit.cli.conftest import Assemble, Command, Install, Plain, operator
 
 LABEL = Setting("store-label", default="main", description="What it is called", placeholder="TEXT")
 INTERVAL = Setting("store-interval", parse_duration, default="10m", description="How often")
@@ -34,9 +36,6 @@ def setting(name: str) -> Setting[str | None]:
 def none_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for each in declared_settings(OPERATORS, PROGRAM):
         monkeypatch.delenv(each.variable, raising=False)
-
-
-# Names.
 
 
 def test_declared_settings_come_in_the_order_of_their_operators():
@@ -136,7 +135,7 @@ def test_class_that_the_library_refuses_is_told_in_one_line_with_its_place(
 
     for each in COMMANDS:
         _, place, line, said = command(each, operators=operators).refusal(1).split(":", 3)
-        assert place.endswith("test_declared.py")
+        assert place.endswith("test_operators.py")
         assert line.isdigit()
         assert said.startswith(f" {told}")
 
@@ -182,138 +181,153 @@ def test_setting_with_the_name_of_a_manager_flag_is_refused(name: str, told: str
         declared_settings([operator("bold", setting(name))], PROGRAM)
 
 
-# Flags and help.
+def enabled(*entries: str) -> list[str]:
+    return [operator.name for operator in enabled_operators(SELECTED, entries, where="--controllers")]
 
 
-def test_run_help_lists_settings_under_their_operator(command: Command):
-    text = command("run", "--help", operators=OPERATORS).out
-    shown = text[text.index("\nOperator store:") :]
-    assert " ".join(shown.split()) == (
-        "Operator store: "
-        "--store-label TEXT What it is called (default main; environment STORE_LABEL) "
-        "--store-interval DURATION How often (default 10m; environment STORE_INTERVAL) "
-        "Operator greeter: "
-        "--greeting VALUE What to say (default none; environment GREETING)"
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        (("*",), ["memcached", "foo", "pet"]),
+        (("*", "-foo"), ["memcached", "pet"]),
+        (("-foo", "*"), ["memcached", "pet"]),
+        (("pet", "memcached"), ["memcached", "pet"]),
+        (("foo", "-foo"), ["foo"]),
+        (("-foo", "foo", "*"), ["memcached", "pet"]),
+    ],
+)
+def test_controllers_setting_obeys_the_first_entry_that_names_a_controller(
+    entries: tuple[str, ...], expected: list[str]
+):
+    assert enabled(*entries) == expected
+
+
+@pytest.mark.parametrize("entry", ["memcache", "-memcache"])
+def test_controllers_setting_lists_known_names_when_a_name_is_unknown(entry: str):
+    with pytest.raises(SettingsError) as error:
+        enabled("*", entry)
+    assert str(error.value) == (
+        "--controllers: unknown controller 'memcache'; did you mean 'memcached'? "
+        "the controllers are memcached, foo, pet"
     )
 
 
-# Running.
+def test_controllers_setting_is_refused_when_it_leaves_no_controller():
+    with pytest.raises(SettingsError, match="'-foo' leaves no controller to run; to run all but some"):
+        enabled("-foo")
+    with pytest.raises(SettingsError, match=r"leaves no controller to run$"):
+        enabled("*", "-memcached", "-foo", "-pet")
 
 
-def test_run_passes_settings_from_flags_and_environment_to_operators(
-    command: Command, assemble: Assemble, monkeypatch: pytest.MonkeyPatch
+def test_owned_by_returns_the_owned_kinds_that_operators_declare():
+    assert owned_by(SHIPPED)[Memcached.gvk] == [Deployment.gvk]
+
+
+GREETER = """
+from apis.tutorial.v1.foo import Foo
+from manager import Context, Operator, Setting
+
+
+class Greeter(Operator[Foo]):
+    name = "greeter"
+    words = Setting("greeter-words", default="hello", description="What to say")
+
+    async def reconcile(self, foo: Foo, ctx: Context) -> None:
+        ...
+
+
+class Second(Greeter):
+    name = "foo"
+
+
+class Many(Operator):
+    name = "many"
+"""
+MODULE = "hello_from_outside"
+
+
+@pytest.fixture
+def install(install_package: Install) -> Install:
+    """Return a function that installs a package with the operators above, given an entry point's line."""
+
+    def put(value: str, package: str = "hello-operators", group: str = "operator_manager.operators") -> None:
+        install_package(MODULE, GREETER, value, group=group, package=package)
+
+    return put
+
+
+def test_run_starts_installed_operators_beside_built_in_ones(
+    command: Command, install: Install, assemble: Assemble
 ):
     asked = assemble()
-    monkeypatch.setenv("GREETING", "hello")
-    assert command("run", "--store-interval=1m", operators=OPERATORS).code == 0
-    [(_, _, values)] = asked
-    assert (values[LABEL], values[INTERVAL], values[GREETING]) == ("main", 60.0, "hello")
+    install(f"hi = {MODULE}:Greeter")
+    assert command("run", "--greeter-words=bye").code == 0
+    assert command("run", "--controllers=greeter").code == 0
+    assert command("run", "--controllers=*,-greeter").code == 0
+    assert [operators for _, operators, _ in asked] == [
+        ["memcached", "foo", "pet", "greeter"],
+        ["greeter"],
+        ["memcached", "foo", "pet"],
+    ]
 
 
-def test_settings_of_an_operator_that_does_not_run_are_accepted_and_left_unread(
-    command: Command, assemble: Assemble
-):
-    asked = assemble()
-    outcome = command("run", "--controllers=greeter", "--store-interval=nonsense", operators=OPERATORS)
-    assert (outcome.code, outcome.err) == (0, "")
-    [(_, _, values)] = asked
-    assert values[GREETING] is None
-    with pytest.raises(UndeclaredSetting):
-        values[INTERVAL]
+def test_run_help_names_the_package_of_an_installed_operator(command: Command, install: Install):
+    install(f"hi = {MODULE}:Greeter")
+    help_ = command("run", "--help").out
+    assert "The controllers are: memcached, foo, pet, greeter.\n" in help_
+    assert "greeter comes from the installed package hello-operators 1.2.\n" in help_
+    assert "\nOperator greeter:\n  --greeter-words VALUE\n" in help_
+
+
+def test_run_ignores_entry_points_of_another_program(command: Command, install: Install):
+    install(f"hi = {MODULE}:Greeter", group="greenhouse.operators")
+    assert "greeter" not in command("run", "--help").out
 
 
 @pytest.mark.parametrize(
-    ("argv", "expected"),
+    ("value", "said"),
     [
-        ([], {}),
-        (["--log-level=debug"], {"log-level": "debug"}),
-        (["--log-level", "debug"], {"log-level": "debug"}),
-        (["--log-level=debug", "--log-level=warn"], {"log-level": "warn"}),
-        (["--leader-elect"], {"leader-elect": "true"}),
-        (["--leader-elect=true"], {"leader-elect": "true"}),
-        (["--leader-elect=false"], {"leader-elect": "false"}),
-        (["--leader-elect", "false"], {"leader-elect": "false"}),
-        (["--leader-elect", "--context=a"], {"leader-elect": "true", "context": "a"}),
-        (["--controllers=*,-foo"], {"controllers": "*,-foo"}),
-        (["--controllers=-foo"], {"controllers": "-foo"}),
-        (["--controllers", "-foo"], {"controllers": "-foo"}),
-        (["--concurrency=a=1", "--concurrency", "b=2,c=3"], {"concurrency": "a=1,b=2,c=3"}),
-        (["--namespaces=a", "--namespaces=b"], {"namespaces": "a,b"}),
-        (["--kubeconfig="], {"kubeconfig": ""}),
-        (["--metrics-bind-address=[::]:8080"], {"metrics-bind-address": "[::]:8080"}),
-        # The operators' flags parse alike.
-        (["--store-label=a", "--log-level=debug"], {"store-label": "a", "log-level": "debug"}),
-        (["--store-label", "a", "--store-label=b,c"], {"store-label": "b,c"}),
-        (["--greeting="], {"greeting": ""}),
+        ("no_such_module:X", "no_such_module:X, cannot be loaded: ModuleNotFoundError: No module named"),
+        (f"{MODULE}:None_", f"{MODULE}:None_, cannot be loaded: AttributeError: "),
+        (f"{MODULE}:GREETING", "cannot be loaded: AttributeError"),
+        (f"{MODULE}:Setting", f"{MODULE}:Setting, is not an operator class with a kind"),
+        (f"{MODULE}:Foo", "is not an operator class with a kind"),
+        (f"{MODULE}:Many", "is not an operator class with a kind"),
+        (MODULE, "is not an operator class with a kind"),
     ],
 )
-def test_parse_flags_reads_flags_as_go_programs_do(argv: list[str], expected: dict[str, str]):
-    assert parse_flags(argv, OPERATORS) == expected
-
-
-@pytest.mark.parametrize(
-    ("argv", "expected"),
-    [
-        (["--leader-elekt"], "No such option '--leader-elekt'. (Did you mean one of: '--leader-elect', "),
-        (
-            ["--leader-elekt=true"],
-            "No such option '--leader-elekt'. (Did you mean one of: '--leader-elect', ",
-        ),
-        (["--store-lable=a"], "No such option '--store-lable'. (Did you mean one of: '--store-inter"),
-        (["--store-label"], "Option '--store-label' requires an argument."),
-        (["--zzz", "value"], "No such option '--zzz'."),
-        (["--kube=x"], "No such option '--kube'."),
-        (["--log-lev=debug"], "No such option '--log-lev'."),
-        (["-v"], "No such option '-v'."),
-        (["now"], "Got unexpected extra argument (now)"),
-        (["--kubeconfig"], "Option '--kubeconfig' requires an argument."),
-    ],
-)
-def test_parse_flags_reports_a_wrong_flag_in_one_line(argv: list[str], expected: str):
-    with pytest.raises(click.UsageError) as error:
-        parse_flags(argv, OPERATORS)
-    assert error.value.format_message().startswith(expected)
-    assert "\n" not in error.value.format_message()
-
-
-@pytest.mark.parametrize("setting", OWN, ids=lambda setting: setting.name)
-def test_run_help_shows_every_setting_with_its_flag_and_variables(command: Command, setting: Setting[Any]):
-    text = command("run", "--help").out
-    assert f"\n  {setting.flag} " in text
-    assert all(name in text for name in setting.variables(PROGRAM))
-    # And what holds without it.
-    said = " ".join(text.split()).partition(f" {setting.flag} ")[2].partition(" environment ")[0]
-    assert "(default " in said
-
-
-@pytest.mark.parametrize(
-    "default", ["15s", "30s", "127.0.0.1:8080", "127.0.0.1:8081", "info", "auto", "false", "*"]
-)
-def test_run_help_shows_defaults_as_a_user_would_write_them(command: Command, default: str):
-    assert f"(default {default};" in " ".join(command("run", "--help").out.split())
-
-
-def test_run_help_is_the_same_inside_and_outside_a_pod(command: Command, monkeypatch: pytest.MonkeyPatch):
-    outside = command("run", "--help").out
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
-    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    assert command("run", "--help").out == outside
-
-
-def test_run_help_lists_the_controllers(command: Command):
-    assert "The controllers are: memcached, foo, pet." in command("run", "--help").out
-
-
-@pytest.mark.parametrize("columns", ["20", "80", "400"])
-def test_run_help_lines_have_at_most_120_characters(
-    command: Command, monkeypatch: pytest.MonkeyPatch, columns: str
+@pytest.mark.parametrize("argv", [("run",), ("crds",), ("run", "--help")], ids=" ".join)
+def test_run_names_a_broken_installed_operator_in_one_line(
+    command: Command, install: Install, value: str, said: str, argv: tuple[str, ...]
 ):
-    monkeypatch.setenv("COLUMNS", columns)
-    assert max(map(len, command("run", "--help").out.splitlines())) <= 120
+    install(f"hi = {value}")
+    told = command(*argv).refusal(1)
+    assert told.startswith(f"{argv[0]}: the operator hi of hello-operators 1.2, ")
+    assert said in told
 
 
-def test_plan_flag_comes_before_the_setting_of_that_name(command: Command):
-    same = operator("same", setting("timeout"))
-    assert command("plan", "--all", "--timeout=soon", operators=[same]).refusal() == (
-        'plan: Invalid value for \'--timeout\': a duration such as "15s", "1m30s" or "500ms" is expected'
+def test_run_refuses_an_installed_operator_with_the_name_of_a_built_in_one(
+    command: Command, install: Install
+):
+    install(f"hi = {MODULE}:Second")
+    assert command("run").refusal(1) == (
+        "run: Named and Second of hello-operators 1.2 are both called foo: give one of them another `name`"
     )
+
+
+def test_run_refuses_two_installed_operators_of_one_name(command: Command, install: Install):
+    (Path(sys.path[0]) / f"{MODULE}_again.py").write_text(GREETER)
+    install(f"a = {MODULE}:Greeter")
+    install(f"b = {MODULE}_again:Greeter", package="other-operators")
+    assert command("run").refusal(1) == (
+        "run: Greeter of hello-operators 1.2 and Greeter of other-operators 1.2 are both called greeter: "
+        "give one of them another `name`"
+    )
+
+
+@pytest.mark.parametrize("argv", ["version", "--version", "--help"])
+def test_version_and_help_work_beside_a_broken_operator_package(
+    command: Command, install: Install, argv: str
+):
+    install("hi = no_such_module:X")
+    assert command(argv).code == 0

@@ -7,27 +7,39 @@ import json
 import os
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import click
+import msgspec
+import orjson
 from yarl import URL
 
 from manager.api import ObjectKey, Resource
-from manager.cli.arguments import cluster_flags, file_flag
 from manager.cli.commands import Invocation, pass_invocation
-from manager.cli.failure import connected, ended_in_one_line, in_one_line
-from manager.cli.operators import kind_named, owned_by, shared_out_by
+from manager.cli.failure import in_one_line
+from manager.cli.operators import owned_by, shared_out_by
 from manager.console.shard_holders import ShardLeases
-from manager.diagnose.collect import Collector
-from manager.diagnose.render import COLOURED, PLAIN, Explanation, to_text
-from manager.diagnose.render import explain as explain_state
-from manager.diagnose.report import ManagerReport, ShardOwner, decode_report, to_objects
+from manager.diagnose.collect import Collector, Node
+from manager.diagnose.explanation import (
+    ControllerReport,
+    Explanation,
+    ManagerReport,
+    ShardOwner,
+    ago,
+    next_run,
+    owner_text,
+    reason_of,
+    to_objects,
+    visible,
+)
+from manager.diagnose.explanation import explain as explain_state
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import FixedCredentials, TokenFile
+from manager.kube.decoding import shallow_at_once
 from manager.kube.errors import ApiError, KubeError, ProtocolError, TransportError
 from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
@@ -37,9 +49,27 @@ from manager.operator import AnyOperator
 from manager.settings import parse_text
 from manager.telemetry.logs import configured
 from manager.telemetry.metrics import Metrics
-from manager.util.address import is_loopback
+from manager.telemetry.runs import (
+    CALLED,
+    NO_ANSWER,
+    SPARED,
+    EventRecord,
+    ReconcileRecord,
+    RequestRecord,
+    Trigger,
+    resource_and_name,
+)
 from manager.util.loop import loop_factory
 from manager.util.program import Program
+from manager_tools.commands.cluster import (
+    cluster_flags,
+    connected,
+    ended_in_one_line,
+    file_flag,
+    kind_named,
+    manager_namespace,
+    manager_url,
+)
 
 READY, NOT_READY = 0, 3
 
@@ -49,21 +79,6 @@ _PATIENCE = 5.0
 """Seconds for a manager to answer."""
 
 _LONGEST = 4 * 1024 * 1024
-
-
-def manager_url(text: str) -> str:
-    """Parse where a manager's console is. Raises `ValueError` for another address."""
-    if text == "none":
-        return text
-    try:
-        url = urlsplit(text)
-        usable = url.scheme == "https" or (url.scheme == "http" and is_loopback(url.hostname or ""))
-        whole = usable and url.hostname and url.port != 0 and url.path in ("", "/") and not url.query
-    except ValueError:
-        whole = False
-    if not whole:
-        raise ValueError("https://HOST:PORT, http://127.0.0.1:PORT or none is expected")
-    return text.rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +192,6 @@ async def _explain(
     )
 
 
-def manager_namespace(program: Program) -> str:
-    """Return the default namespace of a manager."""
-    return f"{program.name}-system"
-
-
 async def _owners(leases: ShardLeases, operators: Sequence[AnyOperator], uid: str) -> list[ShardOwner]:
     """Return the object's owners; none where the work is not shared, or the leases may not be read."""
     try:
@@ -246,3 +256,134 @@ async def _read(transport: Transport, path: str, query: dict[str, str]) -> bytes
             if len(body) > _LONGEST:
                 raise ProtocolError(f"the answer is longer than {_LONGEST} bytes")
     return bytes(body)
+
+
+def decode_report(answer: bytes) -> ManagerReport:
+    """Decode a manager's answer. Raises `ValueError` for anything else: any program may answer."""
+    try:
+        report = orjson.loads(shallow_at_once(answer))
+        for each in report["controllers"]:
+            each["runs"] = [_values_of(ReconcileRecord, run) for run in each["runs"]]
+            if each["running"] is not None:
+                each["running"] = _values_of(ReconcileRecord, each["running"])
+            if each["next"] is not None:
+                each["next"]["triggers"] = [_values_of(Trigger, one) for one in each["next"]["triggers"]]
+        return msgspec.convert(report, ManagerReport)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a report: {error!r}") from None
+
+
+def _values_of(kind: type[msgspec.Struct], fields: dict[str, Any]) -> list[Any]:
+    """Return the values of a record that is stored without field names."""
+    return [
+        [_values_of(nested, each) for each in fields.get(field.name, ())]
+        if (nested := _NESTED.get(field.name)) is not None
+        else fields[field.name]
+        if field.required
+        else fields.get(field.name, field.default)
+        for field in msgspec.structs.fields(kind)
+    ]
+
+
+_NESTED: dict[str, type[msgspec.Struct]] = {
+    "triggers": Trigger,
+    "requests": RequestRecord,
+    "events": EventRecord,
+}
+
+
+Style = Mapping[str, str]
+Paint = Callable[[str, str], str]
+
+PLAIN: Style = {}
+COLOURED: Style = {"good": "\x1b[32m", "bad": "\x1b[31m", "dim": "\x1b[2m", "head": "\x1b[1m"}
+
+_RUNS_SHOWN = 8
+
+
+def to_text(told: Explanation, style: Style = PLAIN) -> str:
+    """Return an explanation as text. Its only control characters are those of `style`."""
+    return "\n".join(_lines(told, style)) + "\n"
+
+
+def _lines(told: Explanation, style: Style) -> Iterator[str]:
+    def paint(text: str, how: str) -> str:
+        return f"{style[how]}{text}\x1b[0m" if how in style else text
+
+    name = f"{told.namespace}/{told.name}" if told.namespace else told.name
+    how = paint("ready", "good") if told.ready else paint("not ready", "bad")
+    yield f"{visible(told.kind)} {visible(name)} is {how}"
+    for each in told.blocking:
+        yield "  " + paint(f"{visible(each.kind)} {visible(each.name)}: {reason_of(each)}", "bad")
+    if told.conditions:
+        yield from ("", paint("Conditions", "head"))
+        for condition in told.conditions:
+            since = paint(ago(condition["lastTransitionTime"]), "dim")
+            yield f"  {visible(condition['type'])} {visible(condition['status'])} {since}"
+            yield f"    {reason_of(condition)}"
+    yield from ("", paint("Objects", "head"))
+    yield from _tree_lines(told.tree, "  ", paint)
+    if told.events:
+        yield from ("", paint("Events", "head"))
+        for event in told.events:
+            times = f" ({event['count']} times)" if event["count"] != 1 else ""
+            warning = paint("Warning ", "bad") if event["type"] == "Warning" else ""
+            yield f"  {paint(ago(event['at']), 'dim')} {warning}{reason_of(event)}{times}"
+    if told.owners:
+        yield from ("", paint("Whose it is", "head"), *_owner_lines(told.owners))
+    for report in told.controllers:
+        yield from _report_lines(report, paint)
+    for note in (told.manager, *(f"not known: {each}" for each in told.missing)):
+        if note:
+            yield from ("", visible(note))
+
+
+def _owner_lines(owners: Sequence[ShardOwner]) -> Iterator[str]:
+    for owner in owners:
+        yield f"  For controller {visible(owner.controller)} it is in {owner_text(owner)}"
+    if any(owner.here is False for owner in owners):
+        yield "  The manager that was asked is another replica: its report may be older."
+
+
+def _report_lines(report: ControllerReport, paint: Paint) -> Iterator[str]:
+    heading = f"Runs of controller {visible(report.controller)} ({visible(report.state)})"
+    yield from ("", paint(heading, "head"))
+    for run in report.runs[-_RUNS_SHOWN:]:
+        yield from _run_lines(run, paint)
+    yield f"  Next: {next_run(report)}"
+
+
+def _run_lines(run: ReconcileRecord, paint: Paint) -> Iterator[str]:
+    outcome = paint("error", "bad") if run.outcome == "error" else visible(run.outcome)
+    sent = [f"{_request_text(each)} {_result_text(each)}" for each in run.requests if each.code != SPARED]
+    spared = f", {run.spared} not needed" if run.spared else ""
+    did = f"{visible(', '.join(sent)) or 'nothing sent'}{spared}"
+    when, took = paint(ago(run.started), "dim"), f"{run.seconds * 1000:.0f} ms"
+    yield f"  {when} {outcome} in {took}: {visible(run.why)}; {did}"
+    if run.error:
+        yield f"    {visible(run.error_type)}: {visible(run.error)}"
+
+
+def _request_text(request: RequestRecord) -> str:
+    if request.code == CALLED:
+        return f"{request.verb} {request.path.rpartition('/')[2]}"
+    resource, name = resource_and_name(request.path)
+    return " ".join(filter(None, (request.verb, resource, request.name or name)))
+
+
+def _result_text(request: RequestRecord) -> str:
+    if request.code == CALLED:
+        return request.error or "answered"
+    return "no answer" if request.code == NO_ANSWER else str(request.code)
+
+
+def _tree_lines(node: Node, indent: str, paint: Paint) -> Iterator[str]:
+    state = {True: paint("ready", "good"), False: paint("not ready", "bad"), None: ""}[node.ready]
+    why = f": {reason_of(node)}" if node.ready is False else ""
+    yield f"{indent}{visible(node.kind)} {visible(node.name)} {state}{why}".rstrip()
+    for each in node.children:
+        yield from _tree_lines(each, indent + "  ", paint)
+    for kind, count in node.more.not_ready.items():
+        yield f"{indent}  {kind}: {count} more not ready"
+    for kind, count in node.more.ready.items():
+        yield f"{indent}  {kind}: {count} ready"

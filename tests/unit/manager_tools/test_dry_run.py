@@ -11,21 +11,15 @@ from typing import Any
 import orjson
 import pytest
 
-from apis.example.v1.wordpress import Wordpress
 from devcluster import DevCluster
 from devcluster.api.pod_sessions import Process
 from manager import Context, Operator
 from manager.api import ObjectKey, ObjectMeta
 from manager.api.apps_v1 import Deployment
-from manager.api.confidential import LAST_APPLIED
 from manager.api.core_v1 import ConfigMap, Secret
 from manager.cache import Cache
-from manager.cli import plan as command
 from manager.client import Client
 from manager.controller import Controller
-from manager.diagnose.differences import differs, replaced_pods, title, to_yaml, unified
-from manager.diagnose.dry_run import IN_A_POD, Change, DryRunTransport
-from manager.diagnose.plan import OUTSIDE, Planned, plan
 from manager.kube.errors import Fenced
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -34,6 +28,8 @@ from manager.process.manager import Manager
 from manager.telemetry.metrics import Metrics
 from manager.util.program import Program
 from manager_tools.codegen import custom_resource_definitions
+from manager_tools.commands.plan import OUTSIDE, Planned, plan_object, title, unified
+from manager_tools.dry_run import IN_A_POD, DryRunTransport
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
 from manager_tools.testing import LocalWire
 
@@ -63,7 +59,7 @@ class Cluster:
     async def plan(self, do: Do, **members: Any) -> Planned:
         """Plan the reconcile of an operator."""
         async with self.controller(do, **members) as controller:
-            return await plan(controller, KEY, self.transport)
+            return await plan_object(controller, KEY, self.transport)
 
     @asynccontextmanager
     async def controller(self, do: Do, **members: Any) -> AsyncIterator[Controller]:
@@ -300,29 +296,6 @@ async def test_plan_masks_secret_values():
     assert "+  password: '***'" in text
 
 
-def test_unified_masks_fields_that_the_model_hides():
-    change = Change(site("HUNTER2", "10Gi"), site("HUNTER2", "20Gi"), renamed=False)
-    text = "\n".join(unified(change))
-    assert "HUNTER2" not in text
-    assert "sqlrootpassword: '***'" in text
-    text = "\n".join(unified(Change(None, site("HUNTER2", "20Gi"), renamed=False)))
-    assert "HUNTER2" not in text
-    change = Change(site("HUNTER2", "10Gi"), site("SESAME", "10Gi"), renamed=False)
-    assert differs(change)
-    assert "-  sqlrootpassword: '*** (before)'\n+  sqlrootpassword: '*** (after)'" in "\n".join(
-        unified(change)
-    )
-
-
-def site(password: str, size: str) -> dict[str, Any]:
-    return {
-        "apiVersion": Wordpress.gvk.api_version,
-        "kind": Wordpress.gvk.kind,
-        "metadata": {"name": "blog", "annotations": {LAST_APPLIED: password}},
-        "spec": {"sqlrootpassword": password, "storageSize": size},
-    }
-
-
 async def test_plan_ends_at_permit_before_calling_external_system():
     called = []
 
@@ -400,140 +373,3 @@ async def test_plan_lists_scale_patch_among_other_requests():
     assert [title(each) for each in planned.changes] == ["hello.example.com.v1.Greeting.default.hello"]
     assert planned.ends == ""
     assert planned.other == ["PATCH /apis/apps/v1/namespaces/default/deployments/web/scale"]
-
-
-def change(before: dict[str, Any] | None, after: dict[str, Any] | None) -> Change:
-    def whole(content: dict[str, Any] | None) -> dict[str, Any] | None:
-        base = {"apiVersion": "v1", "kind": "ConfigMap"}
-        return content and {**base, "metadata": {"name": "a", "resourceVersion": "1"}, **content}
-
-    return Change(whole(before), whole(after), renamed=False)
-
-
-@pytest.mark.parametrize(
-    ("kind", "spec", "pods"),
-    [
-        ("Deployment", {}, 3),
-        ("Deployment", {"paused": True}, 0),
-        ("StatefulSet", {}, 3),
-        ("StatefulSet", {"updateStrategy": {"type": "OnDelete"}}, 0),
-        ("DaemonSet", {}, 4),
-        ("ReplicaSet", {}, 0),
-    ],
-)
-def test_replaced_pods_counts_those_of_another_template(kind: str, spec: dict[str, Any], pods: int):
-    def version(image: str) -> dict[str, Any]:
-        status = {"replicas": 3, "currentNumberScheduled": 4}
-        return {"kind": kind, "spec": {**spec, "template": {"spec": image}}, "status": status}
-
-    assert replaced_pods(Change(version("a"), version("b"), False)) == pods
-    assert replaced_pods(Change(version("a"), version("a"), False)) == 0
-    assert (
-        replaced_pods(Change(None, version("b"), False))
-        == replaced_pods(Change(version("a"), None, False))
-        == 0
-    )
-
-
-def test_differs_ignores_resource_version_and_managed_fields():
-    before = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "1"}}
-    after = {**before, "metadata": {"name": "a", "resourceVersion": "2", "managedFields": [{}]}}
-    assert not differs(Change(before, after, renamed=False))
-    assert list(unified(Change(before, after, renamed=False))) == []
-
-
-def test_unified_strips_control_characters_and_adds_only_own_colours():
-    hostile = "\x1b[2J\x9b31m\u202e\n\x07"
-    found = change({"data": {"a": "b"}}, {"data": {"a": hostile, hostile: "x" * 10_000}})
-    assert all(line.isprintable() for line in unified(found))
-    assert max(map(len, unified(found))) < 2_100
-    coloured = list(unified(found, coloured=True))
-    assert coloured[0] == "\x1b[1m--- live/v1.ConfigMap.a\x1b[0m"
-    assert any(line.startswith("\x1b[31m-  a: b") for line in coloured)
-    for line in coloured:
-        inner = line.removesuffix("\x1b[0m")
-        assert (inner[5:] if inner.startswith("\x1b[3") else inner.removeprefix("\x1b[1m")).isprintable()
-
-
-def test_unified_reports_difference_without_comparing_overlong_objects():
-    long = {"data": {f"key-{number}": "x" for number in range(30_000)}}
-    assert list(unified(change({"data": {}}, long))) == [
-        "v1.ConfigMap.a differs, and is too long to be compared"
-    ]
-
-
-async def test_plan_counts_further_objects_after_output_limit(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    async def create(greeting: Greeting, ctx: Context) -> None:
-        await ctx.apply(config(greeting.metadata.name, key="x" * 100))
-
-    names = ("hello", "second", "third")
-    monkeypatch.setattr(command, "_MOST_SHOWN", 1)
-    async with planning(*map(greeting, names[1:])) as cluster, cluster.controller(create) as controller:
-        targets = [command._Target("Greeting", ObjectKey("default", each), controller) for each in names]
-        targets.append(command._Target("Greeting", ObjectKey("default", "nobody"), None))
-        code = await command._print_all(targets, cluster.transport)
-    printed = capsys.readouterr().out
-    assert code == command.FAILED
-    assert "Greeting default/hello would change" in printed
-    assert "Greeting default/second" not in printed
-    assert printed.splitlines()[-3:] == [
-        "Greeting default/nobody is not there",
-        "2 objects more would change something, which is not shown",
-        "3 of 4 objects would change something; 1 failed",
-    ]
-
-
-async def test_objects_are_planned_some_at_a_time_and_each_is_told_of_its_own_changes_in_their_order(
-    capsys: pytest.CaptureFixture[str],
-):
-    names = ("hello", *(f"hello-{number}" for number in range(20)))
-    under_way, most = 0, 0
-
-    async def create(greeting: Greeting, ctx: Context) -> None:
-        nonlocal under_way, most
-        under_way += 1
-        most = max(most, under_way)
-        await ctx.apply(config(greeting.metadata.name))
-        for _ in range(len(greeting.metadata.name)):  # they end in another order
-            await asyncio.sleep(0)
-        greeting.metadata.annotations["of"] = greeting.metadata.name
-        await ctx.patch()
-        under_way -= 1
-
-    async with planning(*map(greeting, names[1:])) as cluster, cluster.controller(create) as controller:
-        targets = [command._Target("Greeting", ObjectKey("default", each), controller) for each in names]
-        code = await command._print_all(targets, cluster.transport)
-    told = [line for line in capsys.readouterr().out.splitlines() if " would change " in line]
-    told_of = "Greeting default/{0} would change v1.ConfigMap.default.{0}, "
-    told_of += "hello.example.com.v1.Greeting.default.{0}"
-    assert told == [*map(told_of.format, names), "21 of 21 objects would change something"]
-    assert (code, most) == (command.CHANGES, 8)
-
-
-def test_yaml_hides_confidential_values_and_managed_fields():
-    obj = {
-        "metadata": {
-            "name": "web",
-            "annotations": {LAST_APPLIED: "HUNTER2"},
-            "managedFields": [{"manager": "m"}],
-        },
-        "spec": {"sqlrootpassword": "HUNTER2", "tier": "a\u202eb\x1b"},
-    }
-    text = to_yaml(orjson.dumps(obj), Wordpress.gvk)
-    assert text.startswith(f"apiVersion: {Wordpress.gvk.api_version}\nkind: Wordpress\nmetadata:\n")
-    assert "sqlrootpassword: " in text
-    for hidden in ("HUNTER2", "managedFields", "\u202e", "\x1b"):
-        assert hidden not in text
-    secret = orjson.dumps({"metadata": {}, "data": {"key": "HUNTER2"}})
-    assert "HUNTER2" not in to_yaml(secret, Secret.gvk)
-
-
-@pytest.mark.parametrize("depth", [300, 900, 5000])
-def test_yaml_says_so_when_an_object_is_too_large_or_nested_too_deeply(depth: int):
-    nested = b'{"metadata":{},"spec":' + b'{"a":' * depth + b"1" + b"}" * depth + b"}"
-    text = to_yaml(nested, Wordpress.gvk)
-    assert text == "it is nested too deeply to be shown\n" or text.count(" a:") == depth
-    large = orjson.dumps({"metadata": {"name": "x" * 300_000}})
-    assert to_yaml(large, Wordpress.gvk) == "it is too large to be shown\n"

@@ -11,16 +11,16 @@ import msgspec
 import pytest
 
 from manager.diagnose.collect import Collected, Node
-from manager.diagnose.render import explain, to_text
-from manager.diagnose.report import (
+from manager.diagnose.explanation import (
     ControllerReport,
     ManagerReport,
     NextReconcile,
     ShardOwner,
-    decode_report,
+    explain,
     to_objects,
 )
 from manager.telemetry.runs import CALLED, EventRecord, ReconcileRecord, RequestRecord, Trigger
+from manager_tools.commands.explain import decode_report, to_text
 
 OWNER = ShardOwner("foo", 5, 16, "pod-b_1")
 

@@ -1,8 +1,8 @@
-"""An explanation of an object's state, as JSON and as text."""
+"""An explanation of an object's state, with the report of a running manager about the object."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,30 +10,75 @@ import msgspec
 
 from manager.diagnose.collect import Collected, Node, bad_leaves, stuck_pods
 from manager.diagnose.readiness import bad_conditions, conditions_of, is_behind
-from manager.diagnose.report import ControllerReport, ShardOwner
 from manager.telemetry.logs import on_one_line, shortened
-from manager.telemetry.runs import (
-    CALLED,
-    NO_ANSWER,
-    SPARED,
-    ReconcileRecord,
-    RequestRecord,
-    resource_and_name,
-)
+from manager.telemetry.runs import ReconcileRecord, Trigger
 from manager.util import clock
 from manager.util.duration import format_duration
 
 _MOST_BLOCKING = 6
 _LONGEST = 400
-_RUNS_SHOWN = 8
 _LONGEST_AGO = 1e10
 """Seconds; a manager may answer with any number."""
 
-Style = Mapping[str, str]
-Paint = Callable[[str, str], str]
 
-PLAIN: Style = {}
-COLOURED: Style = {"good": "\x1b[32m", "bad": "\x1b[31m", "dim": "\x1b[2m", "head": "\x1b[1m"}
+class NextReconcile(msgspec.Struct):
+    """The next reconcile of an object."""
+
+    at: float | None
+    """Unix time; None is as soon as a worker is free."""
+
+    triggers: tuple[Trigger, ...]
+
+
+class ControllerReport(msgspec.Struct):
+    """The past, running and next reconciles of an object by one controller. All times are Unix time."""
+
+    controller: str
+    state: str
+    paused: bool
+    uid: str | None
+    """The object's UID in the cache, by which a reader finds out whether it is the same object."""
+
+    running: ReconcileRecord | None
+    next: NextReconcile | None
+    runs: list[ReconcileRecord]
+    """The last reconciles, the oldest first."""
+
+
+class ShardOwner(msgspec.Struct):
+    """The replica that works on an object, for one controller."""
+
+    controller: str
+    shard: int
+    shards: int
+    holder: str | None = None
+    """The replica; empty if the shard has none, None if it is not known, for a `problem`."""
+
+    renewed: str = ""
+    """The last renewal of the lease, by the holder's clock; empty if unknown."""
+
+    silent: bool = False
+    """Whether the lease has expired, by our clock."""
+
+    here: bool | None = None
+    """Whether the replica that reports is the owner; None if no replica does."""
+
+    problem: str = ""
+
+
+class ManagerReport(msgspec.Struct):
+    """A manager's answer about an object."""
+
+    controllers: list[ControllerReport]
+    owners: list[ShardOwner] = []
+    """Empty where replicas do not share the work."""
+
+
+def to_objects(value: Any) -> Any:
+    """Return a report or an explanation as JSON has it: each struct as a map of its fields."""
+    if isinstance(value, msgspec.Struct):
+        return {name: to_objects(getattr(value, name)) for name in value.__struct_fields__}
+    return [to_objects(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 class Blocker(msgspec.Struct):
@@ -138,82 +183,6 @@ def _blocker(node: Node, reason: str | None = None, message: str | None = None) 
     )
 
 
-def to_text(told: Explanation, style: Style = PLAIN) -> str:
-    """Return an explanation as text. Its only control characters are those of `style`."""
-    return "\n".join(_lines(told, style)) + "\n"
-
-
-def _lines(told: Explanation, style: Style) -> Iterator[str]:
-    def paint(text: str, how: str) -> str:
-        return f"{style[how]}{text}\x1b[0m" if how in style else text
-
-    name = f"{told.namespace}/{told.name}" if told.namespace else told.name
-    how = paint("ready", "good") if told.ready else paint("not ready", "bad")
-    yield f"{visible(told.kind)} {visible(name)} is {how}"
-    for each in told.blocking:
-        yield "  " + paint(f"{visible(each.kind)} {visible(each.name)}: {reason_of(each)}", "bad")
-    if told.conditions:
-        yield from ("", paint("Conditions", "head"))
-        for condition in told.conditions:
-            since = paint(ago(condition["lastTransitionTime"]), "dim")
-            yield f"  {visible(condition['type'])} {visible(condition['status'])} {since}"
-            yield f"    {reason_of(condition)}"
-    yield from ("", paint("Objects", "head"))
-    yield from _tree_lines(told.tree, "  ", paint)
-    if told.events:
-        yield from ("", paint("Events", "head"))
-        for event in told.events:
-            times = f" ({event['count']} times)" if event["count"] != 1 else ""
-            warning = paint("Warning ", "bad") if event["type"] == "Warning" else ""
-            yield f"  {paint(ago(event['at']), 'dim')} {warning}{reason_of(event)}{times}"
-    if told.owners:
-        yield from ("", paint("Whose it is", "head"), *_owner_lines(told.owners))
-    for report in told.controllers:
-        yield from _report_lines(report, paint)
-    for note in (told.manager, *(f"not known: {each}" for each in told.missing)):
-        if note:
-            yield from ("", visible(note))
-
-
-def _owner_lines(owners: Sequence[ShardOwner]) -> Iterator[str]:
-    for owner in owners:
-        yield f"  For controller {visible(owner.controller)} it is in {owner_text(owner)}"
-    if any(owner.here is False for owner in owners):
-        yield "  The manager that was asked is another replica: its report may be older."
-
-
-def _report_lines(report: ControllerReport, paint: Paint) -> Iterator[str]:
-    heading = f"Runs of controller {visible(report.controller)} ({visible(report.state)})"
-    yield from ("", paint(heading, "head"))
-    for run in report.runs[-_RUNS_SHOWN:]:
-        yield from _run_lines(run, paint)
-    yield f"  Next: {next_run(report)}"
-
-
-def _run_lines(run: ReconcileRecord, paint: Paint) -> Iterator[str]:
-    outcome = paint("error", "bad") if run.outcome == "error" else visible(run.outcome)
-    sent = [f"{_request_text(each)} {_result_text(each)}" for each in run.requests if each.code != SPARED]
-    spared = f", {run.spared} not needed" if run.spared else ""
-    did = f"{visible(', '.join(sent)) or 'nothing sent'}{spared}"
-    when, took = paint(ago(run.started), "dim"), f"{run.seconds * 1000:.0f} ms"
-    yield f"  {when} {outcome} in {took}: {visible(run.why)}; {did}"
-    if run.error:
-        yield f"    {visible(run.error_type)}: {visible(run.error)}"
-
-
-def _request_text(request: RequestRecord) -> str:
-    if request.code == CALLED:
-        return f"{request.verb} {request.path.rpartition('/')[2]}"
-    resource, name = resource_and_name(request.path)
-    return " ".join(filter(None, (request.verb, resource, request.name or name)))
-
-
-def _result_text(request: RequestRecord) -> str:
-    if request.code == CALLED:
-        return request.error or "answered"
-    return "no answer" if request.code == NO_ANSWER else str(request.code)
-
-
 def next_run(report: ControllerReport) -> str:
     """Say when a controller reconciles the object next, and why."""
     if report.running is not None:
@@ -240,18 +209,6 @@ def owner_text(owner: ShardOwner) -> str:
     if owner.silent:
         return f"{place}, which {holder} has renewed last {ago(owner.renewed)}: another replica takes it"
     return f"{place}, which {holder} holds"
-
-
-def _tree_lines(node: Node, indent: str, paint: Paint) -> Iterator[str]:
-    state = {True: paint("ready", "good"), False: paint("not ready", "bad"), None: ""}[node.ready]
-    why = f": {reason_of(node)}" if node.ready is False else ""
-    yield f"{indent}{visible(node.kind)} {visible(node.name)} {state}{why}".rstrip()
-    for each in node.children:
-        yield from _tree_lines(each, indent + "  ", paint)
-    for kind, count in node.more.not_ready.items():
-        yield f"{indent}  {kind}: {count} more not ready"
-    for kind, count in node.more.ready.items():
-        yield f"{indent}  {kind}: {count} ready"
 
 
 def reason_of(each: Any) -> str:
