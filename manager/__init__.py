@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         WatchPods,
         every,
     )
-    from manager.process.runnables import Lifespan, Runnable
+    from manager.process.manager import Lifespan, Runnable
     from manager.server import HttpServer
     from manager.settings import Setting
     from manager.util.loop import Portions
@@ -105,7 +105,7 @@ _HOMES = (
     "cache",
     "api",
     "api.rights",
-    "process.runnables",
+    "process.manager",
     "server",
     "settings",
     "util.loop",

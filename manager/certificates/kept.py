@@ -19,7 +19,7 @@ from manager.certificates.targets import (
     hosts_of,
 )
 from manager.kube.transport import Transport
-from manager.process.runnables import Runnable
+from manager.process.manager import Runnable
 from manager.tls.issue import Chance
 from manager.tls.served import CertificateSource
 from manager.util.program import Program

@@ -25,7 +25,7 @@ from manager.kube.errors import (
 )
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
-from manager.process.runnables import CannotStart
+from manager.process.manager import CannotStart
 from manager.settings import SettingsError
 from manager.telemetry.logs import get_logger, on_one_line
 from manager.telemetry.metrics import Metrics

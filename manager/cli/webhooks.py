@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from manager.cli.reach import AGAIN_EVERY, NotCalled, reached_address
 from manager.cli.settings import Settings
 from manager.kube.config import IN_CLUSTER
-from manager.process.runnables import Runnable
+from manager.process.manager import Runnable
 from manager.settings import SettingsError
 from manager.telemetry.logs import get_logger
 from manager.tls.key_pair import CertificateUnusable

@@ -189,7 +189,7 @@ async def ended(threads: set[Future[Any]]) -> None:
     loop = asyncio.get_running_loop()
     while busy := tuple(threads):
         over = asyncio.Event()
-        busy[0].add_done_callback(partial(_tell, loop, over))
+        busy[0].add_done_callback(partial(_set_soon, loop, over))
         await over.wait()
 
 
@@ -211,7 +211,7 @@ def _named(name: str, work: Callable[[], T]) -> T:
         thread.name = before
 
 
-def _tell(loop: asyncio.AbstractEventLoop, over: asyncio.Event, _: object) -> None:
+def _set_soon(loop: asyncio.AbstractEventLoop, over: asyncio.Event, _: object) -> None:
     with suppress(RuntimeError):  # the loop is closed, and no task waits any more
         loop.call_soon_threadsafe(over.set)
 

@@ -1,9 +1,9 @@
-"""YAML input from users (settings, kubeconfigs, CRDs), and readable manifests as output."""
+"""YAML input from users: settings, kubeconfigs, manifests."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ import yaml
 
 from manager.util.nesting import MOST_LEVELS, TOO_DEEP
 
-__all__ = ["NotYaml", "load", "load_all", "yaml_document", "yaml_documents", "yaml_stream"]
+__all__ = ["NotYaml", "load", "load_all", "yaml_documents"]
 
 # The C loader takes a tenth of the time, but its errors are less exact. A PyYAML built without libyaml
 # lacks it.
@@ -48,20 +48,20 @@ def load(text: bytes, *, unique_keys: bool = False) -> Any:
     parsing when mappings are merged. `NotYaml` is raised for these, for recursive or too deeply nested
     values, for numbers that cannot be printed, and for anything that is not YAML.
     """
-    with _told():
+    with _plain_errors():
         _check(text, yaml.SafeLoader)
         return yaml.load(text, Loader=_UniqueLoader if unique_keys else _Loader)  # noqa: S506 - they are safe
 
 
 def load_all(text: bytes | str) -> list[Any]:
     """Parse the documents of a stream, which may be long; raises as `load` does."""
-    with _told():
+    with _plain_errors():
         _check(text, _FAST)
         return list(yaml.load_all(text, Loader=_FastLoader))
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _plain_errors() -> Iterator[None]:
     try:
         yield
     except yaml.MarkedYAMLError as error:
@@ -153,46 +153,6 @@ def _unquoted(problem: str | None) -> str:
         return f"found a character{_START}"
     found = _UNQUOTED.match(problem or "")
     return found[0].strip() if found and found[0].strip() else "it cannot be read"
-
-
-# Lines of prose are broken at this width; the server never sees where.
-_WIDTH = 110
-
-# Where libyaml is there, in a quarter of the time.
-_BASE: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-
-class _Dumper(_BASE):  # type: ignore[misc] # whichever there is
-    """YAML dumper that writes multi-line text as a block, and repeats values instead of using aliases."""
-
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is PyYAML's
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _text)
-
-
-def yaml_document(manifest: dict[str, Any]) -> str:
-    """Return one manifest, fields in the order they have, beginning with `---`."""
-    text: str = yaml.dump(
-        manifest,
-        Dumper=_Dumper,
-        sort_keys=False,
-        width=_WIDTH,
-        allow_unicode=True,
-        explicit_start=True,
-    )
-    return text
-
-
-def yaml_stream(manifests: Iterable[dict[str, Any]]) -> str:
-    """Return the manifests one after the other, ready for `kubectl apply -f -`."""
-    return "".join(yaml_document(manifest) for manifest in manifests)
 
 
 def yaml_documents(text: str) -> list[dict[str, Any]]:

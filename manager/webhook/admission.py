@@ -235,7 +235,7 @@ class AdmissionEndpoint:
     def _tell(
         self, write: Callable[..., object], event: str, question: AdmissionQuestion, **fields: object
     ) -> None:
-        self._lines.tell(write, event, **fields, **self._told(question))
+        self._lines.log(write, event, **fields, **self._told(question))
 
     def _told(self, question: AdmissionQuestion) -> Mapping[str, Any]:
         """Return the log fields of a review; they never contain the object's content."""

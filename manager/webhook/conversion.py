@@ -163,7 +163,7 @@ class _Converter:
             for step in way:
                 await own_turn(size)
                 if left_out := await _go(step, content, head):
-                    self._lines.tell(_log.warning, "not converted as a whole", error=left_out, **told)
+                    self._lines.log(_log.warning, "not converted as a whole", error=left_out, **told)
             await own_turn(size)
             return _together(content, managed_fields)
         except Refused as refused:
@@ -261,7 +261,7 @@ class ConversionEndpoint:
         return converted
 
     def _tell(self, event: str, error: Exception, **told: object) -> None:
-        self._lines.tell(_log.error, event, error=str(error), exc_info=error.__cause__, **told)
+        self._lines.log(_log.error, event, error=str(error), exc_info=error.__cause__, **told)
 
     async def _all(self, question: ConversionQuestion) -> bytearray:
         """Return the response with all objects in order. Raises `NotConverted` for the first failure."""

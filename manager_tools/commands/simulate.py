@@ -10,7 +10,7 @@ import click
 
 from manager.cli.arguments import file_flag
 from manager.cli.commands import Invocation, pass_invocation
-from manager.shards.ranges import parse_count
+from manager.shards.shard_set import parse_count
 from manager_tools.codegen.manifest import UNPLACED
 from manager_tools.commands.generating import declared_definitions
 

@@ -11,7 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from manager.operator import NAME_TAKEN, Owns
-from manager.shards.ranges import label_key, label_of
+from manager.shards.shard_set import label_key, label_of
 from manager_tools.simulation.loop import EPOCH
 from manager_tools.simulation.workload import PROGRAM
 

@@ -15,11 +15,11 @@ import yaml
 
 from apis.cache.v1.memcached import Memcached
 from manager.api import ObjectMeta
-from manager.util.yaml_text import yaml_stream
 from manager_tools.codegen import custom_resource_definitions
 from manager_tools.scaffold import Names, create_api, init
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
 from manager_tools.testing import without_manager
+from manager_tools.yaml_output import yaml_stream
 from tests.support import ROOT
 from tests.support.api_access import ApiFailure
 from tests.support.api_objects import manifest

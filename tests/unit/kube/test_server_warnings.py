@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from manager.kube.transport import ServerWarnings
-from manager.telemetry.logs.setup import configured
+from manager.telemetry.logs import configured
 
 Logged = list[MutableMapping[str, Any]]
 

@@ -19,7 +19,7 @@ import yaml
 from manager.api import ObjectMeta, Resource, apps_v1, core_v1, networking_v1
 from manager.cli import main
 from manager.util.program import Program
-from manager.util.yaml_text import yaml_documents, yaml_stream
+from manager.util.yaml_text import yaml_documents
 from manager_tools.commands import namespaces
 from manager_tools.scaffold import Names
 from manager_tools.scaffold.names import plural_of
@@ -28,6 +28,7 @@ from manager_tools.scaffold.project.demo import is_ready
 from manager_tools.scaffold.source import with_import, with_members
 from manager_tools.scaffold.writing import beginnings, with_operator
 from manager_tools.testing import operated
+from manager_tools.yaml_output import yaml_stream
 from tests.support import ROOT
 from tests.support.makefile import make
 from tests.support.settings import parse_flags

@@ -131,9 +131,9 @@ async def test_a_token_that_is_replaced_long_after_the_first_rejection_is_found_
         cluster.token = "second"
         await cluster.server.until(lambda: cluster.rejected >= 10)
         file.write_text(cluster.token)
-        assert elector._lock._renewer is not None
-        deadlines = {elector._lock._renewer.deadline}
+        assert elector._lock.taken
+        deadlines = {elector._lock.deadline}
         while len(deadlines) <= 3:  # three renewals
             assert elector.leading, elector.problem
             await asyncio.sleep(0.01)
-            deadlines.add(elector._lock._renewer.deadline)
+            deadlines.add(elector._lock.deadline)
