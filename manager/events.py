@@ -116,7 +116,7 @@ class Series:
     Attributes:
         name: the name of the Event object.
         stored: whether the server has the Event object, as far as we know.
-        waiting: whether it waits to be sent; what happens meanwhile goes with it.
+        waiting: whether it waits to be sent; a repetition until then is sent with it.
         failures: how often in a row the server has failed on it.
     """
 

@@ -50,9 +50,9 @@ class Cluster:
         if PREFIX not in path:
             return self.others
         sent = Sent(request.method, path, {}, request.headers, request.body, 0.0)
-        return asyncio.ensure_future(self._told(sent))
+        return asyncio.ensure_future(self._answered(sent))
 
-    async def _told(self, sent: Sent) -> Answer:
+    async def _answered(self, sent: Sent) -> Answer:
         reply = await self.leases.answer(sent)
         assert isinstance(reply, Reply)
         return Answer(reply.body, reply.code)

@@ -41,8 +41,8 @@ async def test_sharing_begins_after_a_leader_was_killed(program: Program):
 async def led_after(program: Program, **how: float) -> tuple[Leader, Replica]:
     """Start a leader that has the Lease, while a replica still holds shards."""
     await program.start("a", "b", **how)
-    first = next(each for each in program.sharing if 0 in each.permitted)
-    other = next(each for each in program.sharing if each is not first)
+    first = next(each for each in program.sharers if 0 in each.permitted)
+    other = next(each for each in program.sharers if each is not first)
     leader = await program.lead("leader")
     other.wire.on("PUT", LEASE, Reply.status(409, "Conflict", "it has been modified"))
     await first.stop()
@@ -65,7 +65,7 @@ async def test_a_leader_waits_for_a_replica_that_hears_nothing_and_renews(progra
     leader = await program.lead("leader")
     program.server.silence()
     b.wire.on("GET", EVERYTHING, Reply.status(500))
-    await program.sharing[0].stop()
+    await program.sharers[0].stop()
     await asyncio.sleep(30)
     assert len(b.permitted) == 4
     assert not leader.leads
@@ -146,4 +146,4 @@ async def test_replicas_never_divide_the_work_in_two_ways_under_random_restarts(
     await program.start("last", "but one")
     await asyncio.sleep(30)
     assert program.shares == [4, 4]
-    assert all(permits(term) for each in program.sharing for term in each.working.values())
+    assert all(permits(term) for each in program.sharers for term in each.working.values())
