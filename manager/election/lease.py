@@ -13,9 +13,8 @@ from urllib.parse import quote
 import orjson
 
 from manager.election.config import LeaseTiming
-from manager.kube.decoding import json_object, not_a, watch_events
+from manager.kube.decoding import Listing, json_object, not_a, watch_events
 from manager.kube.errors import NotFound
-from manager.kube.listing import Listing
 from manager.kube.transport import Transport
 from manager.kube.wire import LONGEST
 from manager.telemetry.logs import get_logger

@@ -40,9 +40,8 @@ from manager.diagnose.report import decode_report, to_objects
 from manager.election.lease import Lease
 from manager.kube.config import _find
 from manager.kube.connection import Connection
-from manager.kube.decoding import decode_event, lines
+from manager.kube.decoding import decode_event, decode_list, lines
 from manager.kube.errors import ApiError, ConfigError, ConnectionLost, ProtocolError, error_from, status_error
-from manager.kube.listing import decode_list
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.server.reviews import has_expired
