@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -251,11 +251,47 @@ class LastError:
         self.problem = self._kind = None
 
 
-def _collection(namespace: str) -> str:
-    return f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace, safe='')}/leases"
+class Leases:
+    """Leases of a namespace that match a selector. Every method raises KubeError."""
+
+    def __init__(self, transport: Transport, namespace: str, selector: dict[str, str]) -> None:
+        self.namespace = namespace
+        self._transport = transport
+        self._selector = selector
+        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace, safe='')}/leases"
+
+    async def read_all(self, *, timeout: float) -> list[Lease]:
+        """Return the Leases as they are now, not from any cache."""
+        listing = Listing(self._transport.request, self._collection, longest=LONGEST, deadline=timeout)
+        query = {**self._selector, "limit": str(_PAGE)}
+        found, resume = [], None
+        while resume != "":
+            page = await listing.page(query, resume or "")
+            for each in page.items:
+                raw = bytes(each)
+                await own_turn(len(raw))
+                found.append(self._decode(raw))
+            resume = page.resume
+        return found
+
+    async def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
+        """Watch the Leases: first as they are now, then each change, until the server ends the stream.
+
+        Yields each state with True if the Lease was deleted in it. A stream that is silent for `silence`
+        seconds is taken for dead and raises DeadlineExceeded.
+        """
+        seconds = str(round(rng.uniform(*_WATCH_SECONDS)))
+        query = {"watch": "true", **self._selector, "timeoutSeconds": seconds}
+        async with self._transport.stream(self._collection, query=query, idle_timeout=silence) as chunks:
+            async for event in watch_events(chunks):
+                if event.type != "BOOKMARK":
+                    yield self._decode(bytes(event.object)), event.type == "DELETED"
+
+    def _decode(self, raw: bytes) -> Lease:
+        return Lease.decode(raw)
 
 
-class LeaseClient:
+class LeaseClient(Leases):
     """A client of one Lease. Every method raises KubeError.
 
     A write whose error says nothing about its effect (a connection lost, a deadline, a failing server) may
@@ -263,10 +299,9 @@ class LeaseClient:
     """
 
     def __init__(self, transport: Transport, *, namespace: str, name: str) -> None:
-        self.namespace = namespace
+        # With the name in the selector, RBAC can grant the watch of one lease only.
+        super().__init__(transport, namespace, {"fieldSelector": f"metadata.name={name}"})
         self.name = name
-        self._transport = transport
-        self._collection = _collection(namespace)
         self._object = f"{self._collection}/{quote(name, safe='')}"
 
     def __str__(self) -> str:
@@ -310,26 +345,14 @@ class LeaseClient:
         body = orjson.dumps({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": demanded})
         await self._transport.request("DELETE", self._object, body=body, deadline=timeout)
 
-    def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
-        """Watch the lease: first as it is now, then each change, until the server ends the stream.
 
-        Yields each state with True if the lease was deleted in it. A stream that is silent for `silence`
-        seconds is taken for dead and raises DeadlineExceeded.
-        """
-        # With the name in the selector, RBAC can grant the watch of one lease only.
-        query = {"fieldSelector": f"metadata.name={self.name}"}
-        return _changes(self._transport, self._collection, query, Lease.decode, rng=rng, silence=silence)
-
-
-class LeaseGroup:
+class LeaseGroup(Leases):
     """The Leases of a namespace that have a label. Every method raises KubeError."""
 
     def __init__(self, transport: Transport, *, namespace: str, label: str) -> None:
-        self.namespace = namespace
+        super().__init__(transport, namespace, {"labelSelector": label})
         self.label = label
         self._prefix = label.partition("/")[0] + "/"
-        self._transport = transport
-        self._collection = _collection(namespace)
 
     def __str__(self) -> str:
         return f"{self.namespace}, label {self.label}"
@@ -338,41 +361,6 @@ class LeaseGroup:
         """Return the client of one of them, which need not exist."""
         return LeaseClient(self._transport, namespace=self.namespace, name=name)
 
-    async def read_all(self, *, timeout: float) -> list[Lease]:
-        """Return the Leases as they are now, not from any cache."""
-        listing = Listing(self._transport.request, self._collection, longest=LONGEST, deadline=timeout)
-        query = {"labelSelector": self.label, "limit": str(_PAGE)}
-        found, resume = [], None
-        while resume != "":
-            page = await listing.page(query, resume or "")
-            for each in page.items:
-                raw = bytes(each)
-                await own_turn(len(raw))
-                found.append(self._decode(raw))
-            resume = page.resume
-        return found
-
-    def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
-        """Watch the Leases, like `LeaseClient.changes`."""
-        query = {"labelSelector": self.label}
-        return _changes(self._transport, self._collection, query, self._decode, rng=rng, silence=silence)
-
     def _decode(self, raw: bytes) -> Lease:
         lease = Lease.decode(raw)
         return lease.outline(self._prefix) if len(raw) > _LARGE else lease
-
-
-async def _changes(
-    transport: Transport,
-    collection: str,
-    query: dict[str, str],
-    decode: Callable[[bytes], Lease],
-    *,
-    rng: Random,
-    silence: float,
-) -> AsyncGenerator[tuple[Lease, bool], None]:
-    query = {"watch": "true", **query, "timeoutSeconds": str(round(rng.uniform(*_WATCH_SECONDS)))}
-    async with transport.stream(collection, query=query, idle_timeout=silence) as chunks:
-        async for event in watch_events(chunks):
-            if event.type != "BOOKMARK":
-                yield decode(bytes(event.object)), event.type == "DELETED"

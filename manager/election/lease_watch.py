@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import aclosing
 
 from manager.election.config import ElectionConfig, LeaseTiming
-from manager.election.lease import LastError, Lease, LeaseClient, LeaseGroup
+from manager.election.lease import LastError, Lease, Leases
 from manager.kube.errors import KubeError
 from manager.util import clock
 from manager.util.backoff import Backoff
@@ -140,7 +140,7 @@ class LeaseWatcher:
     request that hangs delays the other.
     """
 
-    def __init__(self, config: ElectionConfig, leases: LeaseClient | LeaseGroup) -> None:
+    def __init__(self, config: ElectionConfig, leases: Leases) -> None:
         self._identity = config.identity
         self._leases = leases
         self._timing = config.timing

@@ -58,7 +58,7 @@ _log = get_logger("manager")
 
 
 class CannotStart(Exception):
-    """A context could not be entered: one line that names it and says why."""
+    """A context that could not be entered; the one-line message names it and gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Lifespan:
 
 
 class _ClosedInTime(AbstractAsyncContextManager[Any]):
-    """A context that does not hold up the others for longer than `CLOSE_TIMEOUT` when it is left."""
+    """A context whose end takes at most `CLOSE_TIMEOUT`, so that it does not hold up the others."""
 
     def __init__(self, context: AbstractAsyncContextManager[Any], name: str) -> None:
         self._context = context

@@ -90,7 +90,7 @@ class ShardCoordinator(Coordinator):
         self._watcher.listen(self._observed)
         self._known = False
         self._wanted: frozenset[int] = frozenset()
-        self._wanted_count = config.metrics.ranges_wanted
+        self._wanted_count = config.metrics.shards_wanted
         self._asked_for: frozenset[int] = frozenset()
         self._prepared: frozenset[int] = frozenset()
         self._giving_up: set[int] = set()

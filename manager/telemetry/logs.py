@@ -130,7 +130,7 @@ _OPTIONS = orjson.OPT_NON_STR_KEYS
 
 
 def timestamp() -> str:
-    """Now, as RFC 3339 in UTC with milliseconds: `2026-11-21T08:31:02.123Z`."""
+    """Return the time, as RFC 3339 in UTC with milliseconds: `2026-11-21T08:31:02.123Z`."""
     return clock.now().isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
@@ -199,7 +199,7 @@ class ConsoleLines:
 
 
 class _Escaped:
-    """A text with characters that a terminal would obey, and that are shown as Python writes them."""
+    """A text with characters that control a terminal, shown as Python writes them."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -245,7 +245,7 @@ class Metrics:
             "1 while this process holds the lease of that name, else 0.",
             ("name",),
         )
-        self.ranges_wanted = gauge(
+        self.shards_wanted = gauge(
             "operator_manager_ranges_wanted",
             "Shards that this process should own, including those that it has; 0 without --shards.",
         )

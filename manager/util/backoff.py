@@ -1,4 +1,4 @@
-"""How long to wait before trying again: exponential, jittered and bounded."""
+"""Delays before another attempt: exponential, jittered and bounded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ExponentialDelay:
         self._steps = 0 if factor == 1 else math.ceil(math.log(cap / base, factor))
 
     def __call__(self, failures: int) -> float:
-        """Seconds to wait when `failures` attempts failed before the latest one (0 for the first failure)."""
+        """Return the seconds to wait after a failure that `failures` others came before."""
         delay = min(self._base * self._factor ** min(failures, self._steps), self._longest)
         return delay * (1 + self._jitter * self._random())
 

@@ -1,4 +1,4 @@
-"""Memory, set up for a process that makes much at its start, and keeps it."""
+"""Settings of the memory allocator and the garbage collector, for a process that keeps most objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The event loop, how busy it is, and the threads beside it."""
+"""The event loop: its turns, deadlines and lag, and the threads beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often something may happen."""
+"""Limits for how often something happens."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _START = " that cannot start any token"
 
 
 class NotYaml(ValueError):
-    """Where a text is not valid YAML, and why, without a quote of a value: it may hold credentials."""
+    """Invalid YAML; the message has the place and the reason, and no value, as that may be a credential."""
 
 
 class _Refusal(yaml.MarkedYAMLError):
