@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from manager.util.version import VERSION
-from manager_tools.yaml_output import yaml_stream
+from manager.util.yaml_text import yaml_stream
 from release import OLDEST_KUBERNETES
 from release.bundle_webhooks import (
     CERTIFICATE_FLAG,

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from manager.util.version import VERSION
-from manager_tools.yaml_output import yaml_stream
+from manager.util.yaml_text import yaml_stream
 from release import OLDEST_KUBERNETES
 from release.chart_markers import CERTIFICATES, MARKERS, PLACE, POD_FIELDS, RELEASE
 from release.chart_values import schema_text, values_text

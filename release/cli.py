@@ -11,9 +11,8 @@ from pathlib import Path
 import yaml
 
 from manager.util.version import VERSION
-from manager.util.yaml_text import yaml_documents
+from manager.util.yaml_text import yaml_documents, yaml_stream
 from manager_tools.commands.namespaces import LimitedAlready, limited_to
-from manager_tools.yaml_output import yaml_stream
 from release.artifacts import (
     CHECKSUMS,
     CannotRelease,

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from manager.diagnose.report import ShardOwner
+from manager.diagnose.explanation import ShardOwner
 from manager.election.config import LeaseTiming
 from manager.election.lease import Lease, LeaseGroup
 from manager.election.shard_count import SHARD, lease_of_shard, number_of_shards
 from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
-from manager.server.answers import Answers
-from manager.server.reviews import Place
+from manager.server.access import Answers, Place
 from manager.shards.owned import OwnedShards
 from manager.shards.registry import MEMBER
 from manager.shards.shard_set import ShardSet, parse_count

@@ -21,7 +21,7 @@ from manager.kube.decoding import Decoder, Listing, json_object
 from manager.kube.errors import Forbidden, KubeError, NotFound, ProtocolError
 from manager.kube.rest_mapping import RestMapper, RestMapping
 from manager.kube.transport import Transport
-from manager.server.reviews import Place
+from manager.server.access import Place
 from manager.telemetry.logs import shortened
 from manager.util import clock
 from manager.util.loop import Portions, own_turn

@@ -35,7 +35,7 @@ from manager.operator.steps import check_steps
 from manager.operator.timers import Timer, timers_of
 from manager.settings import Setting, SettingValues
 from manager.webhook import AdmissionOptions
-from manager.webhook.signatures import check_methods
+from manager.webhook.methods import check_methods
 
 if TYPE_CHECKING:
     from manager.process.manager import Manager

@@ -20,7 +20,6 @@ import os
 import select
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -31,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 import orjson
 
 from manager.util import clock
+from manager.util.author_code import format_exception
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, FilteringBoundLogger
@@ -242,8 +242,8 @@ def _text(value: Any) -> str:
 
 
 def _traceback(exception: BaseException) -> str:
-    """Format a traceback like Python, with long parts shortened."""
-    text = "".join(shortened(part, _LONGEST_PART) for part in traceback.format_exception(exception))
+    """Format a traceback with the library's frames folded, and long parts shortened."""
+    text = "".join(shortened(part, _LONGEST_PART) for part in format_exception(exception))
     if len(text) <= _LONGEST_TRACEBACK:
         return text
     half = _LONGEST_TRACEBACK // 2

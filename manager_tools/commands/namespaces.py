@@ -12,8 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from manager.util.yaml_text import yaml_documents
-from manager_tools.yaml_output import yaml_stream
+from manager.util.yaml_text import yaml_documents, yaml_stream
 
 __all__ = ["LimitedAlready", "limited_to"]
 

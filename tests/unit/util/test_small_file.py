@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from manager.certificates.folder import FolderStore
+from manager.certificates.store import FolderStore
 from manager.kube.config import read_kubeconfig
 from manager.kube.credentials import TokenFile
 from manager.kube.tls import Pem, TlsFiles
