@@ -22,7 +22,7 @@ from manager.kube.errors import (
 )
 from manager.kube.transport import Transport, allow_after_stop, log_warnings, require_permit
 from manager.kube.wire import WireRequest
-from manager.telemetry.logs.setup import configured
+from manager.telemetry.logs import configured
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import (
     Cut,
