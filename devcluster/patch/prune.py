@@ -57,7 +57,7 @@ def pruned(merged: Object, entries: Entries, last: Managed, write: Write) -> Obj
             continue
         (full, schema), (rest, _) = there_full, there_pruned
         current = version
-        rest = _kept(full, rest, fields, root_shape(schema))
+        rest = _with_owned(full, rest, fields, root_shape(schema))
     back = _moved(rest, current, last.api_version, write, f"{_FAILED}add back dangling items: {_UNPRUNED}")
     if back is None:
         return merged
@@ -79,7 +79,7 @@ def _moved(
     return write.moved(obj, version, failed=failed)
 
 
-def _kept(full: Object, pruned: Object, owned: Fields, shape: Shape) -> Object:
+def _with_owned(full: Object, pruned: Object, owned: Fields, shape: Shape) -> Object:
     """Return the pruned object with its owned fields restored."""
     there = named_too(all_fields(full, shape), shape)
     left = named_too(all_fields(pruned, shape), shape)
