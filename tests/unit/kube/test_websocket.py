@@ -14,7 +14,7 @@ import trustme
 from yarl import URL
 
 from devcluster.exchange import ApiRequest, ApiResponse, WebSocket
-from devcluster.http.front import HttpFront
+from devcluster.http_server import HttpServer
 from manager.kube.credentials import TokenFile
 from manager.kube.errors import (
     ConfigError,
@@ -48,7 +48,7 @@ class Server:
         self.answer: Callable[[ApiRequest], ApiResponse | None] = lambda _: None
         self.ended = asyncio.Event()
         self.context = context
-        self.front = HttpFront(self.handle)
+        self.http = HttpServer(self.handle)
         self.port = 0
 
     @property
@@ -76,9 +76,9 @@ async def server(authority: trustme.CA) -> AsyncIterator[Server]:
     server = Server(context)
     listener = socket.create_server(("127.0.0.1", 0))
     server.port = listener.getsockname()[1]
-    await server.front.start(listener, context)
+    await server.http.start(listener, context)
     yield server
-    await server.front.stop()
+    await server.http.stop()
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ async def test_websocket_ends_when_the_server_closes(server: Server, wire: HttpW
 
 async def test_websocket_is_lost_when_the_connection_breaks(server: Server, wire: HttpWire):
     async with opening(wire) as opened:
-        server.front.cut_connections()
+        server.http.cut_connections()
         with pytest.raises(ConnectionLost):
             await opened.receive_message()
 
