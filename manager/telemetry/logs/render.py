@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import traceback
 from typing import TYPE_CHECKING, Any, TextIO
 
 import orjson
@@ -12,6 +11,7 @@ import structlog
 
 from manager.telemetry.logs.loggers import LONGEST, on_one_line, shortened
 from manager.util import clock
+from manager.util.author_code import format_exception
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict
@@ -142,8 +142,8 @@ def _text(value: Any) -> str:
 
 
 def _traceback(exception: BaseException) -> str:
-    """Format a traceback like Python, with long parts shortened."""
-    text = "".join(shortened(part, _LONGEST_PART) for part in traceback.format_exception(exception))
+    """Format a traceback with the library's frames folded, and long parts shortened."""
+    text = "".join(shortened(part, _LONGEST_PART) for part in format_exception(exception))
     if len(text) <= _LONGEST_TRACEBACK:
         return text
     half = _LONGEST_TRACEBACK // 2

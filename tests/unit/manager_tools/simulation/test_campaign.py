@@ -14,7 +14,7 @@ import pytest
 
 from controllers.main import OPERATORS
 from manager import Context
-from manager.cli.commands import Invocation
+from manager.cli.commands import HELP_FLAGS, Invocation
 from manager.operator import AnyOperator
 from manager.util.program import Program
 from manager_tools.commands import simulate as command
@@ -36,7 +36,10 @@ THIS = "tests.unit.manager_tools.simulation.test_campaign"
 
 def simulate(arguments: list[str], operators: list[AnyOperator]) -> int:
     invocation = Invocation(Program("mine", "1"), operators)
-    code: int = command.simulate.main(arguments, "simulate", standalone_mode=False, obj=invocation)
+    # click remembers the flags of a command's first call.
+    code: int = command.simulate.main(
+        arguments, "simulate", standalone_mode=False, obj=invocation, help_option_names=HELP_FLAGS
+    )
     return code
 
 
