@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from manager.diagnose.report import ShardOwner
+from manager.diagnose.explanation import ShardOwner
 from manager.election.config import LeaseTiming
 from manager.election.lease import Lease
 from manager.election.lease_client import LeaseGroup
 from manager.election.shard_count import SHARD, lease_of_shard, number_of_shards
 from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
-from manager.server.answers import Answers
-from manager.server.reviews import Place
+from manager.server.access import Answers, Place
 from manager.shards.owned import OwnedShards
 from manager.shards.ranges import Ranges, parse_count
 from manager.shards.registry import MEMBER

@@ -11,7 +11,7 @@ import yaml
 
 from manager.util.nesting import MOST_LEVELS, TOO_DEEP
 
-__all__ = ["NotYaml", "load", "load_all", "yaml_document", "yaml_documents", "yaml_stream"]
+__all__ = ["NotYaml", "load", "load_all", "yaml_document", "yaml_documents", "yaml_lines", "yaml_stream"]
 
 # The C loader takes a tenth of the time, but its errors are less exact. A PyYAML built without libyaml
 # lacks it.
@@ -188,6 +188,12 @@ def yaml_document(manifest: dict[str, Any]) -> str:
         explicit_start=True,
     )
     return text
+
+
+def yaml_lines(obj: dict[str, Any]) -> list[str]:
+    """Return the lines of an object, fields in the order of their names, each text on one line."""
+    text: str = yaml.dump(obj, Dumper=_Dumper, sort_keys=True, width=1 << 20, allow_unicode=True)
+    return text.split("\n")[:-1]
 
 
 def yaml_stream(manifests: Iterable[dict[str, Any]]) -> str:

@@ -12,14 +12,16 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from prometheus_client import generate_latest
 
 from devcluster.admission import WebhookClient, WebhookFailed
 from devcluster.errors import StatusError
+from devcluster.storage import Change, Key
 from manager.certificates.targets import bundle_of, hosts_of
+from manager.controller.queue import WorkQueue
 from manager.election.shard_count import lease_of_shard
 from manager.operator import AnyOperator, rights_of
 from manager.shards.cache_filter import ShardFilter
@@ -55,12 +57,6 @@ from manager_tools.simulation.replica import Replica
 from manager_tools.simulation.scene import Scene, current_process
 from manager_tools.simulation.services import Handler, Services
 from manager_tools.simulation.workload import LEASE_NAMESPACE, NAMESPACES, PLANTED, PROGRAM, Step
-
-if TYPE_CHECKING:
-    from devcluster.storage import Change, Key
-    from manager.controller.queue import WorkQueue
-
-__all__ = ["Outside", "World"]
 
 Object = dict[str, Any]
 
@@ -398,7 +394,7 @@ class World(Scene):
         loop.services = Services(handlers, self.refused)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(loop.services.aclose)
-            stack.enter_context(captured(_told_by_logs(self)))
+            stack.enter_context(captured(_log_observer(self)))
             self.plane = ControlPlane(
                 self.seed,
                 webhooks=_Webhooks(self),
@@ -724,7 +720,7 @@ class World(Scene):
 
     async def _end(self) -> None:
         for replica in self.running:
-            replica.tell_to_end()
+            replica.terminate()
             self.check_told(f"/metrics of {replica.name}", generate_latest(replica.metrics.registry))
         if tasks := [each.task for each in self.running if each.alive]:
             _, late = await asyncio.wait(tasks, timeout=_STOPS_WITHIN)
@@ -761,8 +757,8 @@ def _declared(operators: tuple[AnyOperator, ...], in_pods: bool) -> Sequence[tup
     ]
 
 
-def _told_by_logs(world: World) -> Callable[[str, dict[str, Any]], None]:
-    def tell(level: str, fields: dict[str, Any]) -> None:
+def _log_observer(world: World) -> Callable[[str, dict[str, Any]], None]:
+    def observe(level: str, fields: dict[str, Any]) -> None:
         name, event = fields.pop("logger_name", ""), fields.pop("event", "")
         if fields.pop("exc_info", None) and not event.endswith("timed out"):
             world.violated(
@@ -772,4 +768,4 @@ def _told_by_logs(world: World) -> Callable[[str, dict[str, Any]], None]:
         world.check_told(f"a log line of {current_process.get()}", f"{event}{rest}".encode())
         world.note(current_process.get(), f"log {level} {name}: {event}{rest}")
 
-    return tell
+    return observe

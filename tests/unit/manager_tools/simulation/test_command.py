@@ -19,8 +19,8 @@ from manager.operator import AnyOperator
 from manager.util.program import Program
 from manager_tools.commands import simulate as command
 from manager_tools.simulation import campaign
+from manager_tools.simulation.campaign import fault_page
 from manager_tools.simulation.faults import KINDS_OF_FAULT, Fault
-from manager_tools.simulation.matrix import matrix
 from manager_tools.simulation.seeds import Plan, plan_of, run
 from manager_tools.simulation.workload import Step
 from tests.support import ROOT
@@ -215,7 +215,7 @@ def test_matrix_row_shows_number_of_lost_children():
     assert (outcome.lost, outcome.doubled) == (1, 0)
     [row] = [
         line
-        for line in matrix([("greeting", outcome)], command="", minutes=5).splitlines()
+        for line in fault_page([("greeting", outcome)], command="", minutes=5).splitlines()
         if "`cut`" in line
     ]
     assert row.endswith("| 0 of 1, 0 s | 1 | 0 |")

@@ -1,0 +1,177 @@
+"""The owner of an object, by the Leases of replicas that share the work."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from manager.console.shard_holders import Holders, ShardHolders, ShardLeases
+from manager.diagnose.explanation import owner_text
+from manager.election.guard import Leadership
+from manager.kube.transport import Transport
+from manager.shards.owned import OwnedShards
+from manager.shards.ranges import Ranges
+from manager.telemetry.metrics import Metrics
+from tests.support.scripted_wire import Reply, ScriptedWire
+from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
+from tests.unit.election.program import COUNT, Program, program
+
+__all__ = ["program"]
+
+pytestmark = pytest.mark.virtual_time
+
+UID = "1c9dd0a4-6b4f-4d3c-8f9a-0e7c2b1d4e5f"
+
+
+def leases_by(wire: ScriptedWire) -> ShardLeases:
+    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+    return ShardLeases(transport, namespace=NAMESPACE, name=NAME)
+
+
+@pytest.fixture
+def leases(program: Program) -> ShardLeases:
+    wire = ScriptedWire()
+    program.server.serve(wire)
+    return leases_by(wire)
+
+
+async def read(leases: ShardLeases) -> Holders:
+    holders = await leases.read()
+    assert holders is not None
+    return holders
+
+
+async def test_leases_read_names_the_holder_of_each_shard(program: Program, leases: ShardLeases):
+    replicas = await program.start("a", "b", "c")
+    holders = await read(leases)
+    assert len(holders.shards) == COUNT
+    for replica in replicas:
+        mine = {number for number, held in enumerate(holders.shards) if held.name == replica.identity}
+        assert mine == replica.permitted
+    assert {each.name for each in holders.replicas} == {"a", "b", "c"}
+    assert not any(each.silent for each in (*holders.shards, *holders.replicas))
+
+
+async def test_leases_read_calls_a_crashed_replica_silent_until_its_shards_move(
+    program: Program, leases: ShardLeases
+):
+    (a,) = await program.start("a")
+    await a.kill()
+    assert {(held.name, held.silent) for held in (await read(leases)).shards} == {("a", False)}
+    await asyncio.sleep(16)
+    holders = await read(leases)
+    assert {(held.name, held.silent) for held in (*holders.shards, *holders.replicas)} == {("a", True)}
+    owner = holders.owner("foo", UID, shared_out=False)
+    assert owner_text(owner).startswith(f"shard 0 of {COUNT}, which a has renewed last 1")
+    await program.start("b")
+    await asyncio.sleep(16)
+    assert {(held.name, held.silent) for held in (await read(leases)).shards} == {("b", False)}
+
+
+async def test_leases_read_names_no_holder_of_shards_given_back(program: Program, leases: ShardLeases):
+    (a,) = await program.start("a")
+    await a.stop()
+    holders = await read(leases)
+    assert {(held.name, held.silent) for held in holders.shards} == {("", False)}
+    assert not holders.replicas
+
+
+async def test_leases_read_returns_none_without_shards(program: Program, leases: ShardLeases):
+    assert await leases.read() is None
+    await program.lead("a")
+    assert await leases.read() is None
+
+
+async def test_holders_choose_the_owner_by_the_shard_of_the_uid(program: Program, leases: ShardLeases):
+    await program.start("a", "b")
+    holders = await read(leases)
+    shared, first = (holders.owner("foo", UID, shared_out=each) for each in (True, False))
+    number = Ranges.of(COUNT, ()).number_of(UID)
+    assert (shared.controller, shared.shard, shared.shards) == ("foo", number, COUNT)
+    assert shared.holder == holders.shards[number].name
+    assert owner_text(shared) == f"shard {number} of {COUNT}, which {shared.holder} holds"
+    # An object that is not shared out is the first shard's, whatever its UID.
+    assert (first.shard, first.holder) == (0, holders.shards[0].name)
+    shared.holder = ""
+    assert owner_text(shared) == f"shard {number} of {COUNT}, which no replica holds"
+
+
+async def test_shard_holders_know_their_own_objects_and_read_the_leases_once_for_all_users(program: Program):
+    wire = ScriptedWire()
+    program.server.serve(wire)
+    (a,) = await program.start("a")
+    owned = OwnedShards(COUNT, Metrics())
+    holders = ShardHolders(leases_by(wire), owned, {"foo": True, "pet": False})
+    shard = holders.shard_of("foo", UID)
+    assert shard == Ranges.of(COUNT, ()).number_of(UID)
+    assert (holders.shard_of("pet", UID), holders.shard_of("everywhere", UID)) == (0, None)
+    looks = (holders.owner("foo", shard, may_know=True) for _ in range(50))
+    owners, replicas = await asyncio.gather(asyncio.gather(*looks), holders.replicas())
+    assert [(each.holder, each.here) for each in owners] == [(a.identity, False)] * 50
+    assert replicas["rows"][0]["numbers"] == f"0-{COUNT - 1}"
+    assert len(wire.sent("GET", LEASES)) == 1
+    owned.begin(shard, Leadership())
+    assert (await holders.owner("foo", shard, may_know=True)).here is True
+    assert [holders.is_ours("foo", uid) for uid in (UID, None)] == [True, False]
+    assert [holders.is_ours(name, UID) for name in ("pet", "everywhere")] == [False, True]
+    await asyncio.sleep(2.5)
+    await holders.replicas()
+    assert len(wire.sent("GET", LEASES)) == 2
+
+
+async def test_shard_holders_hide_the_holder_and_send_no_request_without_the_right():
+    wire = ScriptedWire()
+    owner = await ShardHolders(leases_by(wire), OwnedShards(4, Metrics()), {"foo": True}).owner(
+        "foo", 3, may_know=False
+    )
+    assert (owner.shard, owner.holder) == (3, None)
+    assert owner_text(owner) == "shard 3 of 4; its holder is not known: you may not get its lease"
+    assert not wire.requests
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Reply.status(403, "Forbidden", "no right to leases"), "the leases cannot be read: "),
+        (Reply.json({"metadata": {}, "items": []}), "the leases do not say that there are 4 shards"),
+        (Reply.json({"metadata": {}, "items": [5]}), "the leases cannot be read: "),
+    ],
+)
+async def test_shard_holders_report_a_problem_when_leases_cannot_be_read(answer: Reply, said: str):
+    wire = ScriptedWire()
+    wire.on("GET", LEASES, answer)
+    holders = ShardHolders(leases_by(wire), OwnedShards(4, Metrics()), {"foo": True})
+    owner = await holders.owner("foo", 3, may_know=True)
+    assert owner.holder is None
+    assert owner.problem.startswith(said)
+    assert (await holders.replicas())["problem"] == owner.problem
+
+
+def lease(number: int, **spec: object) -> dict[str, object]:
+    metadata = {
+        "name": f"{NAME}-{number}" if number else NAME,
+        "labels": {f"{NAME}/lease": "range"},
+        "annotations": {} if number else {f"{NAME}/shards": "128"},
+    }
+    return {"metadata": metadata, "spec": spec}
+
+
+async def test_shard_holders_list_at_most_64_replicas():
+    wire = ScriptedWire()
+    items = [lease(number, holderIdentity=f"replica-{number}", renewTime="whenever") for number in range(128)]
+    wire.on("GET", LEASES, Reply.json({"metadata": {}, "items": items}))
+    told = await ShardHolders(leases_by(wire), OwnedShards(128, Metrics()), {}).replicas()
+    assert (len(told["rows"]), told["more"]) == (64, 64)
+    assert {row["renewed"] for row in told["rows"]} == {""}
+    # A Lease with an unreadable time has not expired.
+    assert not any(row["silent"] for row in told["rows"])
+
+
+async def test_leases_read_ignores_a_lease_without_the_label_under_a_shards_name():
+    wire = ScriptedWire()
+    foreign = {**lease(1, holderIdentity="x"), "metadata": {"name": f"{NAME}-1", "labels": {}}}
+    wire.on("GET", LEASES, Reply.json({"metadata": {}, "items": [lease(0, holderIdentity="a"), foreign]}))
+    holders = await read(leases_by(wire))
+    assert [held.name for held in holders.shards[:3]] == ["a", "", ""]
