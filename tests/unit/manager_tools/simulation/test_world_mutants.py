@@ -175,8 +175,8 @@ def who_gives_a_shard_up_does_not_wait_for_its_reconciles(patch: pytest.MonkeyPa
     patch.setattr(Leadership, "ended", nothing)
 
 
-@mutant("memcached", OTHERS_RANGE, fault="mode", shards=4, took=2)
-def nobody_looks_into_how_many_ranges_the_work_is_divided(patch: pytest.MonkeyPatch) -> None:
+@mutant("memcached", OTHERS_SHARD, fault="mode", shards=4, took=2)
+def nobody_looks_into_how_many_shards_the_work_is_divided(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ShardCountAgreement, "is_settled", lambda *_: True)
 
 
