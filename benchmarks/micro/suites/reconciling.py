@@ -11,18 +11,14 @@ from apis.cache.v1.memcached import Memcached
 from benchmarks.micro.benchmark import Benchmark, ready
 from benchmarks.micro.documents import sample
 from benchmarks.micro.suites.applying import contains, wanted
-from benchmarks.micro.suites.queue import make_queue
 from benchmarks.micro.world import World
 from controllers.cache.memcached import MemcachedOperator
 from manager.api.apps_v1 import Deployment
 from manager.api.core_v1 import Pod
-from manager.controller import Request
-from manager.controller.queue import QueueItem
-from manager.controller.worker import ControllerMetrics, Workers
+from manager.controller import Controller, ControllerOptions, QueueItem, Request
 from manager.operator.reconciler import ObjectReconciler
-from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics
-from manager.telemetry.runs import History, Trigger
+from manager.telemetry.runs import Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -51,20 +47,13 @@ def called() -> Work:
 
 def run() -> Work:
     """Run a reconcile with its time limit, logger and metrics."""
-    metrics = Metrics()
-    workers = Workers(
-        Nothing(),
-        make_queue(),
-        timeout=TIMEOUT,
-        metrics=ControllerMetrics(metrics, "bench", workers=1, active=lambda: 0.0),
-        log=get_logger("controller").bind(controller="bench"),
-        rng=random.Random(1),
-        runs=History().of("bench"),
-    )
-    item = QueueItem(KEY, 0, Trigger("event", 0.0, "MODIFIED", "for", "Memcached", *KEY, 41, 42))
+    options = ControllerOptions(reconcile_timeout=TIMEOUT)
+    controller = Controller("bench", Nothing(), (), options=options, metrics=Metrics(), rng=random.Random(1))
+    controller.open_queue()
+    item = QueueItem(KEY, 0, (Trigger("event", 0.0, "MODIFIED", "for", "Memcached", *KEY, 41, 42),))
 
     async def work() -> None:
-        await workers.reconcile(item)
+        await controller.reconcile(item)
 
     return work
 

@@ -13,9 +13,9 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from benchmarks.micro.benchmark import Benchmark, ready
+from manager.controller import Request
+from manager.controller.controller import ControllerMetrics
 from manager.controller.queue import QueueMetrics
-from manager.controller.reconciler import Request
-from manager.controller.worker import ControllerMetrics
 from manager.kube.transport import RequestMetrics
 from manager.telemetry.logs import configured, get_logger
 from manager.telemetry.metrics import REQUEST_BUCKETS, Metrics

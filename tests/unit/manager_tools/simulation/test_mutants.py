@@ -554,12 +554,12 @@ def a_log_line_tells_a_key(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("pet", "took away finalizer", took=1)
 def the_end_of_a_cleanup_takes_all_finalizers(patch: pytest.MonkeyPatch) -> None:
-    async def let_go(_: Any, obj: Any, ctx: Context) -> None:
+    async def remove(_: Any, obj: Any, ctx: Context) -> None:
         obj.metadata.finalizers = []
         await ctx.patch()
         ctx.written()
 
-    patch.setattr(reconciler.ObjectReconciler, "_let_go", let_go)
+    patch.setattr(reconciler.ObjectReconciler, "_remove_finalizers", remove)
 
 
 @mutant("memcached", "took away labels spoilt=", took=1)

@@ -37,9 +37,7 @@ from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import History
 from manager.webhook import AdmissionRequest
 from tests.unit.cache.objects import Pod
-from tests.unit.controller.doubles import Reconciler, turns
-from tests.unit.controller.objects import Foo, owner, raw
-from tests.unit.controller.watched import Watched, offline_cache
+from tests.unit.controller.doubles import Foo, Reconciler, Watched, offline_cache, owner, raw, turns
 
 pytestmark = pytest.mark.virtual_time
 

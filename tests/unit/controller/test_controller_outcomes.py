@@ -1,5 +1,3 @@
-"""Fate of a request after its reconcile."""
-
 from __future__ import annotations
 
 import asyncio
@@ -32,6 +30,7 @@ from tests.unit.conftest import LogLines
 from tests.unit.controller.doubles import Numbers, Reconciler, Running, turns
 
 pytestmark = pytest.mark.virtual_time
+
 
 TOTAL = "controller_runtime_reconcile_total"
 ERRORS = "controller_runtime_reconcile_errors_total"
