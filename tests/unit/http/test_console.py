@@ -579,7 +579,7 @@ async def test_tasks_are_told_with_where_they_wait_and_a_profile_with_where_time
         assert status == 200
         worker = text.partition("\nfoo-worker-0\n")[2].partition("\n\n")[0]
         assert "Controller._reconcile_keys" in worker
-        assert re.search(r"WorkQueue\._wait \(.*queue\.py:\d+\)", worker)
+        assert re.search(r"WorkQueue\.get \(.*queue\.py:\d+\)", worker)
         status, text = await get(site, "/debug/profile?seconds=0.1")
         assert status == 200
         assert "function calls" in text
