@@ -441,21 +441,17 @@ class Applier(Writer):
         field_manager: str = "",
         creates: bool = False,
     ) -> bytes:
-        """Send a server-side apply as PATCH; return the object as stored.
+        """Send a server-side apply; return the object as stored.
 
         `creates` says that the body cannot change an existing object. Raises ApplyConflict, and BadRequest
         for a body that does not fit the schema.
         """
-        mapping = await self._mapper.resolve(kind.gvk)
         query = {
             **booked(field_manager or self.field_manager, dry_run=dry_run),
             "force": "true" if force else "false",
         }
-        path = mapping.path(key.namespace, key.name)
         try:
-            raw = await self._transport.request(
-                "PATCH", path, query=query, body=body, content_type=APPLY_PATCH
-            )
+            return await self._send(kind, key, APPLY_PATCH, body, query, creates=creates)
         except Conflict as error:
             raise ApplyConflict.of(error) or error from None
         except ServerError as error:
@@ -464,9 +460,6 @@ class Applier(Writer):
                 what = error.message.partition("): ")[2] or error.message
                 raise BadRequest(400, "BadRequest", f"{kind.gvk.kind} {key}: {what}") from error
             raise
-        if not dry_run:
-            self._cache.observe_write(kind, raw, before=0 if creates else None)
-        return raw
 
     async def _send_create(self, kind: type[Resource], key: ObjectKey, body: bytes, query: Query) -> bytes:
         """POST to the collection; the object as stored. Raises ValueError for a missing namespace."""

@@ -78,10 +78,6 @@ class ChildWrites:
         found = self._find(owner, child)
         return 0.0 if found is None else max(0.0, found.until - clock.monotonic())
 
-    def looped(self, owner: Resource, child: Child, outcome: Outcome, run: ReconcileRecord | None) -> None:
-        """Note a reconcile that has created children of a kind (without a name), or patched the object."""
-        self.wrote(owner, child, outcome, run, str, most=MOST_LOOPS)
-
     def loop_pause(self, owner: Resource, child: Child) -> float:
         """Return for how many seconds none of these is created, or the object itself not patched."""
         found = self._find(owner, child)

@@ -377,12 +377,18 @@ class Context:
 
         A model of kubernetes-asyncio is converted to the kind that the class declares.
         """
-        child = self._resource_of(child)
+        child = resource_of(child, (each.kind for each in self._operator.sources))
         name, writes = (type(child), child.key), self._operator.child_writes
         self._applied.add(name)
         if (pause := writes.pause(self.object, name)) > 0:
             there = await self.client.find(type(child), child.key)
-            if there is not None and there.metadata.deletion_timestamp is None and self._is_owner_of(there):
+            owner = None if there is None else controller_of(there.metadata)
+            if (
+                there is not None
+                and there.metadata.deletion_timestamp is None
+                and owner is not None
+                and owner.uid == self.object.metadata.uid
+            ):
                 self.look_again_within(pause)
                 return there
         of_kind = (type(child), ObjectKey(self.object.metadata.namespace, ""))  # for all of them
@@ -401,7 +407,7 @@ class Context:
             applied = await self._adopt(child, initial, error)
         if applied.outcome is Outcome.CREATED:
             if not any(kind is type(child) for kind, _ in self.created):
-                writes.looped(self.object, of_kind, Outcome.CREATED, current_record())
+                writes.wrote(self.object, of_kind, Outcome.CREATED, current_record(), str, most=MOST_LOOPS)
             self.created.add(name)
         elif applied.previous is None:
             self.look_again_within(writes.held(self.object, name))
@@ -446,7 +452,7 @@ class Context:
         has its name. `propagation` says what happens to the objects that the child owns: see
         `Client.delete`.
         """
-        child = self._resource_of(child)
+        child = resource_of(child, (each.kind for each in self._operator.sources))
         if child.metadata.deletion_timestamp is not None:
             return
         if await self.client.delete_if_there(child, propagation=propagation):
@@ -634,7 +640,7 @@ class Context:
         sent = {name: value for name, value in self.object.to_wire().items() if name != "status"}
         self.object.take(await self.client.patch(self.object), sent=sent)
         if self.object.metadata.resource_version != version:
-            writes.looped(self.object, itself, Outcome.UPDATED, current_record())
+            writes.wrote(self.object, itself, Outcome.UPDATED, current_record(), str, most=MOST_LOOPS)
 
     async def write_status(self) -> None:
         """Write the status now, if it differs: for what has to be stored before the next effect.
@@ -750,13 +756,6 @@ class Context:
 
     def _pod(self, pod: Resource | str) -> Resource | ObjectKey:
         return ObjectKey(self.object.metadata.namespace, pod) if isinstance(pod, str) else pod
-
-    def _resource_of(self, child: Resource | KubernetesModel) -> Resource:
-        return resource_of(child, (each.kind for each in self._operator.sources))
-
-    def _is_owner_of(self, child: Resource) -> bool:
-        controller = controller_of(child.metadata)
-        return controller is not None and controller.uid == self.object.metadata.uid
 
     def _set_children_stable(self) -> None:
         """Set the condition, if the object ever had such a child: others need not know that there is one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from manager.api import ObjectKey, Resource, is_crd
@@ -292,40 +292,32 @@ def _kind_of(cls: type) -> type[Resource] | None:
     return getattr(cls, "kind", None)
 
 
-AnyOperator: TypeAlias = type[Operator[Any]]
-"""The class of an operator, which is its declaration."""
-
-
 def rights_of(operator: type[Operator[Any]]) -> list[RbacRule]:
     """Return the rules of an operator's role: those derived from its declarations, then its own `rights`."""
-    return [*_derived(operator), *operator.rights]
-
-
-def _derived(operator: type[Operator[Any]]) -> Iterator[RbacRule]:
     kind = operator.kind
+    group = (kind.gvk.group,)
     verbs = ["get", "list", "watch"]
     if is_crd(kind) or operator.finalizers:
         # Of a kind that others define, nothing is written but the finalizer of a declared `cleanup`.
         verbs.append("patch")
-    yield _rule(operator, kind.plural, *verbs)
+    rules = [RbacRule(group, (kind.plural,), tuple(verbs))]
     if operator.has_status:
-        yield _rule(operator, f"{kind.plural}/status", "patch")
+        rules.append(RbacRule(group, (f"{kind.plural}/status",), ("patch",)))
     if operator.owns:
         # Owner references that hold up the owner's deletion take this.
-        yield _rule(operator, f"{kind.plural}/finalizers", "update")
+        rules.append(RbacRule(group, (f"{kind.plural}/finalizers",), ("update",)))
     for source in operator.sources:
-        group, plural = (source.kind.gvk.group,), (source.kind.plural,)
+        verbs = ["list", "watch"]
         if isinstance(source, Owns):
             # The API server may demand the right to delete for an owner reference, too.
-            yield RbacRule(group, plural, ("get", "list", "watch", "create", "patch", "delete"))
-        else:
-            yield RbacRule(group, plural, ("list", "watch"))
+            verbs = ["get", *verbs, "create", "patch", "delete"]
+        rules.append(RbacRule((source.kind.gvk.group,), (source.kind.plural,), tuple(verbs)))
         if isinstance(source, WatchPods):
             # Only its Events say why a pod's volumes cannot be mounted.
-            yield RbacRule(("",), ("events",), ("list",))
-    yield RbacRule(("",), ("events",), ("create", "patch"))
-    yield from definition_rights(operator.kinds())
+            rules.append(RbacRule(("",), ("events",), ("list",)))
+    rules.append(RbacRule(("",), ("events",), ("create", "patch")))
+    return [*rules, *definition_rights(operator.kinds()), *operator.rights]
 
 
-def _rule(operator: type[Operator[Any]], resource: str, *verbs: str) -> RbacRule:
-    return RbacRule((operator.kind.gvk.group,), (resource,), verbs)
+AnyOperator: TypeAlias = type[Operator[Any]]
+"""The class of an operator, which is its declaration."""

@@ -241,7 +241,7 @@ class ObjectReconciler(Generic[T]):
         self._tried.pop(request, None)
         if request in self._operator.awaited_names:
             self._operator.waits_no_more(request)
-        due = self._timers.take(request) if request in self._timers.due else ()
+        due = tuple(self._timers.due.pop(request, ()))
         try:
             result = await self._reconcile(request, due)
         except BaseException:
@@ -464,10 +464,6 @@ class Timers:
             if not timer.for_each:
                 run = partial(self._call, timer, informers)
                 yield Runnable(f"{self._operator.name}-{timer.name}", run, leader_only=True)
-
-    def take(self, key: ObjectKey) -> tuple[str, ...]:
-        """Return the names of the object's due timers, and clear them."""
-        return tuple(self.due.pop(key, ()))
 
     def give_back(self, key: ObjectKey, names: Iterable[str]) -> None:
         """Mark timers of an object as due again."""
