@@ -58,7 +58,7 @@ def sole(folder: Path) -> Iterator[None]:
 
 
 class Demo:
-    """Control plane, manager and samples, shown until Ctrl-C, or until all is ready."""
+    """Control plane, manager and samples, shown until q or Ctrl-C, or until all is ready."""
 
     def __init__(self, *, root: Path, folder: Path, once: bool, screen: Screen) -> None:
         """Set up the demo; `root` is the project's folder, `folder` the one for the demo's files."""
@@ -140,7 +140,7 @@ class Demo:
         except WebhooksSilent as silent:
             raise DemoFailed(str(silent)) from silent
         for answer in self._board.answers:
-            self._screen.tell(answer)
+            self._screen.show_news(answer)
 
     async def _unless_ended(self, work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
         """Do it, unless a program ends meanwhile, which raises DemoFailed, or the demo is stopped."""
@@ -166,7 +166,7 @@ class Demo:
         ended = [asyncio.create_task(each.ended(), name=f"watch {each.name}") for each in programs]
         told = False
         try:
-            while not stop.is_set() and not self._screen.lost:
+            while not stop.is_set() and not self._screen.is_over:
                 self._screen.refresh(self._board, self._hints)
                 for each in ended:
                     if each.done():
@@ -218,7 +218,7 @@ class Demo:
         assert shown is not None
         news = self._board.see(change.key.plural, shown.decode(), gone=change.new is None)
         if news is not None:
-            self._screen.tell(news)
+            self._screen.show_news(news)
 
 
 def look_further(cluster: DevCluster, manager: ManagerProgram, petstore: PetStoreProgram) -> str:

@@ -149,5 +149,5 @@ the rest, or the server's processors if none is left. Without `--write` the figu
 it, the page names the processors. Go and Rust start as many threads as they may use processors.
 
 More measurements: [replicas that share the objects](shards.md),
-[parts of the runtime](profiles.md#microbenchmarks), and [the simulation](../simulation.md#measured).
+[the live path alone](profiles.md#the-live-path-alone), and [the simulation](../simulation.md#measured).
 """

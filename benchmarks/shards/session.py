@@ -47,7 +47,7 @@ def measure(figures: Figures, step: Callable[[str], None]) -> None:
     with fresh_plane(GATE) as plane:
         step("objects are stored")
         session = Session(plane, figures)
-        with StatusWatch(plane, MEMCACHEDS) as watch:
+        with StatusWatch(plane) as watch:
             session.watch = watch
             for count in REPLICAS:
                 step(f"replicas that start together: {count}")
@@ -189,7 +189,7 @@ class Session:
     def _finish_one(self) -> None:
         """Create the original of the copies, and change it once, since a created object may have a mark."""
         create(self._plane, 0)
-        with StatusWatch(self._plane, MEMCACHEDS) as self.watch, self.replicas(1) as (replica,):
+        with StatusWatch(self._plane) as self.watch, self.replicas(1) as (replica,):
             self.watch.wait_generation(name_of(0), 1, replica.process, WITHIN)
             self.watch.wait_generation(*self._resize("default", name_of(0)), replica.process, WITHIN)
             idle([replica])

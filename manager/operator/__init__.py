@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manager.operator.context import LEFT_OVER, NAME_TAKEN, Blocked, Context
-from manager.operator.declaration import Enqueue, Owns, Reads, Watch, WatchPods, every
+from manager.operator.declaration import Enqueue, Owns, Reads, Watch, WatchPods, daemon, every
 from manager.operator.operator import AnyOperator, Operator, rights_of
 from manager.operator.reconciler import add_controller
 from manager.operator.steps import Steps
@@ -22,6 +22,7 @@ __all__ = [
     "Watch",
     "WatchPods",
     "add_controller",
+    "daemon",
     "every",
     "rights_of",
 ]

@@ -17,7 +17,7 @@ from manager.controller import ChannelSource, ControllerOptions, Predicate, Prio
 from manager.controller.source import any_of, desired_state_changed, status_changed
 from manager.operator.children import CONDITION, Child, ChildWrites, PodEvents, Rollouts
 from manager.operator.conditions import ConditionList, status_model, writes_status
-from manager.operator.declaration import Owns, Reads, Timer, Watch, WatchPods
+from manager.operator.declaration import Daemon, Owns, Reads, Timer, Watch, WatchPods
 from manager.settings import Setting, SettingValues
 from manager.webhook import AdmissionOptions
 
@@ -69,6 +69,7 @@ class OperatorBase:
     finalizers: ClassVar[frozenset[str]] = frozenset()
     declared_settings: ClassVar[tuple[Setting[Any], ...]] = ()
     timers: ClassVar[tuple[Timer, ...]] = ()
+    daemons: ClassVar[tuple[Daemon, ...]] = ()
     has_status: ClassVar[bool] = False
     condition_list: ClassVar[ConditionList | None] = None
     """How its kind's status holds conditions; None where there are none that `ctx.condition` can set."""
@@ -181,10 +182,18 @@ class OperatorBase:
         self.channel.send(key, priority=priority)
 
     @classmethod
+    def works_on_each(cls) -> bool:
+        """Return whether it works on each object beside `reconcile`: by a timer, or by a daemon."""
+        return bool(cls.daemons) or any(each.for_each for each in cls.timers)
+
+    @classmethod
     def counts(cls, event: CacheEvent) -> bool:
         """Return whether an event of the operator's kind asks for a reconcile."""
         old, new = event.old, event.new
-        if cls.finalizers and new is not None and new.deleting and (old is None or not old.deleting):
+        if cls.daemons and new is None:
+            return True  # without a reconcile, its daemons would never end
+        begins = new is not None and new.deleting and (old is None or not old.deleting)
+        if begins and (cls.finalizers or cls.daemons):
             return True  # without a reconcile, `cleanup` would never be called
         return cls.on(event)
 

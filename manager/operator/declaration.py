@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar, get_args, get_origin
+from typing import Any, TypeAlias, TypeVar, get_args, get_origin, overload
 
 import orjson
 
@@ -23,7 +23,7 @@ from manager.settings import Setting
 from manager.telemetry.logs import shortened
 from manager.util import clock
 from manager.webhook import AdmissionOptions
-from manager.webhook.signatures import classes_of, is_subclass, parameters_of, positional
+from manager.webhook.methods import classes_of, is_subclass, parameters_of, positional
 
 _SHORTEST = 4
 """So many letters a name has at least for which another one may be a slip: `one` is not `on`."""
@@ -142,7 +142,7 @@ class Reads(_Source):
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_MARK = "__every__"
+_TIMER, _DAEMON = "__every__", "__daemon__"
 _OF_AN_OBJECT, _OF_THE_OPERATOR = 2, 0
 
 
@@ -173,7 +173,7 @@ def every(seconds: float | Setting[float], *, jitter: float = 0.1) -> Callable[[
         raise ValueError(f"@every needs a jitter from 0 to 1, not {jitter}")
 
     def mark(method: F) -> F:
-        setattr(method, _MARK, (seconds, jitter))
+        setattr(method, _TIMER, (seconds, jitter))
         return method
 
     return mark
@@ -182,7 +182,7 @@ def every(seconds: float | Setting[float], *, jitter: float = 0.1) -> Callable[[
 def timers_of(cls: type, members: Mapping[str, Any]) -> Iterator[Timer]:
     """Yield the timers among an operator's members. Raises TypeError for an unsuitable method."""
     for name, member in members.items():
-        if (marked := getattr(member, _MARK, None)) is None:
+        if (marked := getattr(member, _TIMER, None)) is None:
             continue
         takes = len(inspect.signature(member).parameters) - 1
         if not inspect.iscoroutinefunction(member) or takes not in {_OF_AN_OBJECT, _OF_THE_OPERATOR}:
@@ -193,10 +193,57 @@ def timers_of(cls: type, members: Mapping[str, Any]) -> Iterator[Timer]:
         yield Timer(name, marked[0], marked[1], for_each=takes == _OF_AN_OBJECT)
 
 
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A method that runs for each object."""
+
+    name: str
+    restarts: bool
+    """Whether a change of the spec restarts it."""
+
+
+@overload
+def daemon(method: F, /) -> F: ...
+@overload
+def daemon(*, restarts: bool = True) -> Callable[[F], F]: ...
+def daemon(method: F | None = None, /, *, restarts: bool = True) -> F | Callable[[F], F]:
+    """Run the method `(self, obj)` of an operator as a task for each object that exists.
+
+    The first reconcile of an object starts it, with a copy of the object. It is cancelled when the object is
+    being deleted, before `cleanup` is called; when another replica works on the object from then on; and when
+    the manager stops. A change of the spec cancels it and starts it again with the new object, unless
+    `restarts` is False. When it returns, it is over until then. When it raises, the error is logged, and it
+    starts again after 1 s, doubling, up to a minute; after TerminalError it is over.
+
+    It runs beside `reconcile` and must not write the object: it keeps what it learns on the operator, and
+    calls `self.enqueue(obj.key)`.
+    """
+    if method is None:
+        return lambda method: _marked(method, restarts)
+    return _marked(method, restarts)
+
+
+def _marked(method: F, restarts: bool) -> F:
+    setattr(method, _DAEMON, restarts)
+    return method
+
+
+def daemons_of(cls: type, members: Mapping[str, Any]) -> Iterator[Daemon]:
+    """Yield the daemons among an operator's members. Raises TypeError for an unsuitable method."""
+    for name, member in members.items():
+        if (restarts := getattr(member, _DAEMON, None)) is None:
+            continue
+        if not inspect.iscoroutinefunction(member) or len(inspect.signature(member).parameters) != len(
+            ("self", "obj")
+        ):
+            raise TypeError(f"{cls.__name__}.{name}: @daemon is for `async def {name}(self, obj)`")
+        yield Daemon(name, restarts)
+
+
 def check_spelling(cls: type, base: type, hooks: Sequence[str]) -> None:
     """Raise TypeError for a member of `cls` that `base` does not have, and that is most likely misspelt.
 
-    Its name is almost that of an attribute of `base` or of one of `hooks`, and it is of the same sort.
+    Its name is almost the name of an attribute of `base`, or one of `hooks`, and it is of the same sort.
     """
     attributes = {
         name: getattr(base, name)

@@ -19,12 +19,13 @@ from manager.operator.declaration import (
     check_indexes,
     check_sources,
     check_spelling,
+    daemons_of,
     timers_of,
 )
 from manager.operator.definitions import definition_rights
 from manager.operator.steps import Steps
 from manager.settings import Setting
-from manager.webhook.signatures import check_methods
+from manager.webhook.methods import check_methods
 
 T = TypeVar("T", bound=Resource)
 
@@ -128,10 +129,12 @@ class Operator(OperatorBase, Generic[T]):
         settings = (value for value in members.values() if isinstance(value, Setting))
         cls.declared_settings = tuple(dict.fromkeys(settings))
         cls.timers = tuple(timers_of(cls, members))
+        cls.daemons = tuple(daemons_of(cls, members))
         if cls.reconcile_key is not Operator.reconcile_key:
             cls.shared_out = False  # a key does not tell the shard of a deleted object
-        if cls.reconcile_key is not Operator.reconcile_key and any(each.for_each for each in cls.timers):
-            raise TypeError(f"{cls.__name__} has a timer for each object, for which it needs `reconcile`")
+        if cls.reconcile_key is not Operator.reconcile_key and cls.works_on_each():
+            what = "a daemon" if cls.daemons else "a timer for each object"
+            raise TypeError(f"{cls.__name__} has {what}, for which it needs `reconcile`")
         for each in members.values():
             if isinstance(each, Steps):
                 each.check(cls)

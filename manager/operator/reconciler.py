@@ -33,6 +33,7 @@ from manager.election.coordinator import ControllerObjects, Share
 from manager.kube.errors import ApiError, KubeError, NoMatch, NotFound
 from manager.operator.base import Failing
 from manager.operator.context import RECONCILE_FAILED, Blocked, Changed, Context, Gone, is_missing
+from manager.operator.daemons import Daemons
 from manager.operator.declaration import Owns, Reads, Timer, Watch
 from manager.operator.definitions import Definitions
 from manager.operator.operator import Operator
@@ -82,7 +83,7 @@ def add_controller(
     timers = Timers(operator)
     if cls.reconcile_key is not Operator.reconcile_key:
         reconciler = _ByKey(operator)
-    elif cls.reconcile is not Operator.reconcile or any(each.for_each for each in cls.timers):
+    elif cls.reconcile is not Operator.reconcile or cls.works_on_each():
         reconciler = ObjectReconciler(operator, timers)
     else:
         operator.setup()
@@ -91,7 +92,6 @@ def add_controller(
         return None
     options = options or operator.options
     operator.rollouts.limit(options.max_concurrent_rollouts)
-    cache = manager.cache
     objects = operator.informer
     for name, function in operator.indexes.items():
         objects.add_index(name, function)
@@ -100,20 +100,14 @@ def add_controller(
     sources: list[Source] = [own, operator.channel, *timers.sources(objects)]
     informers = [objects]
     for source in operator.sources:
-        informer = cache.informer(
-            source.kind,
-            metadata_only=source.metadata_only,
-            owned_by=kind if isinstance(source, Owns) else None,
-            filtered=isinstance(source, Owns) and objects.filter is not None,
-            **source.selection._asdict(),
-        )
+        informer = _informer(operator, source, objects)
         informers.append(informer)
-        for name, function in source.indexes.items():
-            informer.add_index(name, function)
         sources.append(_source(operator, source, informer, objects))
     if (period := options.resync_period) is not None:
         resync = TickerSource(period, lambda: [record.key for record in objects.list()], rng=manager.rng)
         sources.append(resync)
+    if isinstance(reconciler, ObjectReconciler) and cls.daemons:
+        sources.append(reconciler.daemons)
     if definitions is not None and (gate := definitions.gate(operator.kinds())) is not None:
         sources.append(gate)
     operator.setup()
@@ -133,7 +127,7 @@ def add_controller(
             )
         )
         if isinstance(reconciler, ObjectReconciler):
-            reconciler.share = share
+            reconciler.share = reconciler.daemons.share = share
     controller = Controller(
         operator.name,
         reconciler,
@@ -157,7 +151,7 @@ def check_work(operator: type[Operator[Any]]) -> None:
         operator.reconcile is not Operator.reconcile,
         operator.reconcile_key is not Operator.reconcile_key,
     )
-    if any(hooks) or any(each.for_each for each in operator.timers):
+    if any(hooks) or operator.works_on_each():
         return
     if operator.finalizers:
         raise TypeError(f"{operator.__name__} has no reconcile, so it removes no finalizer")
@@ -168,6 +162,19 @@ def check_work(operator: type[Operator[Any]]) -> None:
 def _hand_over(operator: Operator[Any], key: ObjectKey) -> None:
     operator.forget(key)
     operator.handed_over(key)
+
+
+def _informer(operator: Operator[Any], source: Owns | Watch | Reads, objects: Informer) -> Informer:
+    informer = operator.manager.cache.informer(
+        source.kind,
+        metadata_only=source.metadata_only,
+        owned_by=operator.kind if isinstance(source, Owns) else None,
+        filtered=isinstance(source, Owns) and objects.filter is not None,
+        **source.selection._asdict(),
+    )
+    for name, function in source.indexes.items():
+        informer.add_index(name, function)
+    return informer
 
 
 def _source(
@@ -228,6 +235,7 @@ class ObjectReconciler(Generic[T]):
     def __init__(self, operator: Operator[T], timers: Timers | None = None) -> None:
         self._operator = operator
         self._timers = timers or Timers(operator)
+        self.daemons = Daemons(operator)
         self._reconciles = type(operator).reconcile is not Operator.reconcile
         self._reader = operator.client.ours(operator.selection)
         self._pruned = [each for each in operator.sources if isinstance(each, Owns) and each.prune]
@@ -328,6 +336,7 @@ class ObjectReconciler(Generic[T]):
             finally:
                 if ctx.created:
                     self._has_created(key, state, ctx.created)
+        await self.daemons.stop(key)
         operator.forget(key)
         return await operator.gone(key)
 
@@ -362,6 +371,7 @@ class ObjectReconciler(Generic[T]):
         deleting = obj.metadata.deletion_timestamp is not None
         try:
             if deleting:
+                await self.daemons.stop(obj.key)
                 result = await operator.cleanup(obj, ctx)
                 if result is None:
                     await self._remove_finalizers(obj, ctx)
@@ -370,6 +380,8 @@ class ObjectReconciler(Generic[T]):
             else:
                 if operator.finalizers and (operator.finalizer_first or not operator.finalizer):
                     await ctx.ensure_finalizer()
+                if operator.daemons:
+                    await self.daemons.ensure(obj)
                 for timer in due:
                     await getattr(operator, timer)(obj, ctx)
                 result = await operator.reconcile(obj, ctx) if self._reconciles else None

@@ -96,10 +96,10 @@ def test_explain_and_console_agree_on_the_replica_that_holds_an_object(
         crds.api.create(f"/apis/{VERSION}/namespaces/{namespace}/mysrvs", server)
         found: list[tuple[str, list[bool]]] = []
 
-        def is_told(name: str = name, found: list[tuple[str, list[bool]]] = found) -> None:
+        def is_shown(name: str = name, found: list[tuple[str, list[bool]]] = found) -> None:
             found.append(owner(name))
 
-        eventually(is_told, every=0.5)
+        eventually(is_shown, every=0.5)
         holder, here = found[-1]
         assert sorted(here) == [False, True]
         holders.add(holder)

@@ -448,15 +448,6 @@ def test_pets_of_the_old_version_are_migrated(plane: ControlPlane, webhook: Webh
         eventually(lambda: plane.api.find(path) is None)
 
 
-def test_migrate_storage_skips_own_kinds_that_are_not_installed(plane: ControlPlane, tmp_path: Path):
-    done = run_once("migrate-storage", f"--kubeconfig={plane.kubeconfig}", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "memcacheds.cache.example.com: skipped: the definition is not installed" in done.stdout
-    named = run_once("migrate-storage", "Memcached", f"--kubeconfig={plane.kubeconfig}", folder=tmp_path)
-    assert named.returncode == 1
-    assert '"memcacheds.cache.example.com" not found' in named.stderr
-
-
 def _is_too_old(plane: ControlPlane, token: str) -> bool:
     try:
         plane.api.get(f"/apis/{GROUP}/{NEW}/{PLURAL}", limit="10", **{"continue": token})

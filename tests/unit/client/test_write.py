@@ -1,4 +1,4 @@
-"""Writers: the status, several writers of which keep their changes, and merge patches."""
+"""Writers of the status, which keep the changes of other writers, and merge patches."""
 
 from __future__ import annotations
 

@@ -111,15 +111,17 @@ def test_predicate_passes_exactly_its_events(predicate: Predicate, passing: set[
 
 
 def test_status_changed_compares_the_status_alone():
-    def told(record: Record, status: bytes) -> Record:
+    def with_status(record: Record, status: bytes) -> Record:
         return msgspec.structs.replace(record, raw=record.raw[:-1] + b',"status":%b}' % status)
 
     assert STATUS.old is not None
     assert STATUS.new is not None
     events = [(b'{"a":1}', b'{"a":1}'), (b'{"a":1}', b'{"a":2}'), (b'{"a":1}', b"{}")]
-    passing = [status_changed(CacheEvent(told(STATUS.old, a), told(STATUS.new, b))) for a, b in events]
+    passing = [
+        status_changed(CacheEvent(with_status(STATUS.old, a), with_status(STATUS.new, b))) for a, b in events
+    ]
     assert passing == [False, True, True]
-    assert status_changed(CacheEvent(told(STATUS.old, b"{}"), STATUS.new))
+    assert status_changed(CacheEvent(with_status(STATUS.old, b"{}"), STATUS.new))
     assert not any(map(status_changed, EVENTS.values()))
 
 

@@ -281,10 +281,10 @@ def test_operator_of_a_foreign_kind_has_no_right_to_write_it():
 
 
 async def test_extends_status_writes_the_condition_and_no_observed_generation():
-    async def tell(_: Any, obj: Any, ctx: Context) -> None:
+    async def report(_: Any, obj: Any, ctx: Context) -> None:
         ctx.condition("Scanned", True, "Scanned")
 
-    operator = doing(tell, Deployment, extends_status=True)
+    operator = doing(report, Deployment, extends_status=True)
     async with operated(operator, objects=[deployment()]) as world:
         await world.until(
             deployment(), lambda it: any(each.type == "Scanned" for each in it.status.conditions)

@@ -109,14 +109,6 @@ def test_a_write_after_the_range_was_given_back_is_found():
     assert log.ownership().faults() == [f"a: patch memcacheds/{FIRST}/status in range 0, which was of ['b']"]
 
 
-def test_ownership_finds_a_write_for_a_child_of_an_object_in_another_range():
-    log = Log()
-    log.renews("a")
-    log.renews("b", 1)
-    log.applies("a", SECOND)
-    assert log.ownership().faults() == [f"a: patch deployments/{SECOND} in range 1, which was of ['b']"]
-
-
 def test_a_write_before_the_claim_and_one_when_the_term_has_run_out_are_found():
     log = Log()
     log.writes("a")
@@ -133,22 +125,3 @@ def test_ownership_finds_a_claim_before_the_term_of_another_has_run_out():
     log.wait(LEASE_SECONDS - 2)
     log.renews("b")
     assert log.ownership().faults() == ["range 0: b took it 1.000 s before a's ran out"]
-
-
-def test_a_renewal_makes_a_term_longer():
-    log = Log()
-    log.renews("a")
-    log.wait(LEASE_SECONDS - 2)
-    log.renews("a")
-    log.wait(LEASE_SECONDS - 2)
-    log.writes("a")
-    assert log.ownership().faults() == []
-
-
-def test_ownership_ignores_writes_that_were_refused_or_changed_nothing():
-    log = Log()
-    log.renews("a")
-    log.writes("a")
-    log.writes("b", changes=False)
-    log.writes("b", code=409)
-    assert log.ownership().faults() == []

@@ -501,19 +501,18 @@ def test_tilt_runs_the_project_on_a_cluster_of_this_machine_or_on_devcluster(pro
     [image] = (
         each["spec"]["template"]["spec"]["containers"][0]["image"] for each in manager if "spec" in each
     )
-    assert [*cluster.builds] == [image]
-    assert [*cluster.workloads] == ["shop-controller-manager"]
-    with pytest.raises(TiltfileFailed, match='current context "production" is no cluster of this machine'):
+    assert [*cluster.called("docker_build")] == [image]
+    assert [*cluster.called("k8s_resource")] == ["shop-controller-manager"]
+    with pytest.raises(TiltfileFailed, match=r"current context .production. is no cluster of this machine"):
         Tilt(project / "Tiltfile", context="production").evaluate()
     alone = Tilt(project / "Tiltfile", arguments={"devcluster": True}).evaluate()
-    assert not alone.asked_for_context
-    flags = parse_flags(shlex.split(alone.local["manager"]["serve_cmd"])[3:], program=program)
-    assert flags["webhook-local-path"].startswith(".local/")
+    command = alone.called("local_resource")["manager"]["serve_cmd"]
+    assert parse_flags(shlex.split(command)[3:], program=program)["webhook-local-path"].startswith(".local/")
     for tilt in (cluster, alone):
-        names = {*tilt.local, "manager"}
-        for resource in (*tilt.local.values(), *tilt.workloads.values()):
-            assert set(resource["deps"]) <= names
-            assert all((project / name).is_dir() for name in resource.get("files", ()))
+        local = tilt.called("local_resource")
+        for resource in (*local.values(), *tilt.called("k8s_resource").values()):
+            assert set(resource.get("resource_deps", ())) <= {*local, "manager"}
+            assert all((project / name).is_dir() for name in resource.get("deps", ()))
             for target in re.findall(r"\bmake ([\w-]+)", resource.get("cmd", "")):
                 assert f"\n{target}:" in makefile
 
