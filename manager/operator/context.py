@@ -51,8 +51,7 @@ from manager.operator.children import (
     is_workload,
 )
 from manager.operator.conditions import status_of
-from manager.telemetry.logs import reconcile_log, shortened
-from manager.telemetry.logs.loggers import LONGEST
+from manager.telemetry.logs import LONGEST, reconcile_log, shortened
 from manager.telemetry.runs import LONGEST_TEXT, current_record
 from manager.util import clock
 from manager.util.loop import Portions

@@ -37,7 +37,7 @@ from manager.operator.daemons import Daemons
 from manager.operator.declaration import Owns, Reads, Timer, Watch
 from manager.operator.definitions import Definitions
 from manager.operator.operator import Operator
-from manager.process.runnables import Runnable
+from manager.process.manager import Runnable
 from manager.settings import Setting
 from manager.telemetry.logs import get_logger, reconcile_log
 from manager.util import clock

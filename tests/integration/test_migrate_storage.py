@@ -20,7 +20,7 @@ import yaml
 
 from controllers.petstore.conversion import v1alpha1_to_v1beta1, v1beta1_to_v1alpha1
 from manager.api import ApiModel, Resource, crd
-from manager_tools.migration.permission import migration_rights
+from manager_tools.migration.definitions import migration_rights
 from tests.conftest import StartControlPlane
 from tests.support.api_access import ApiFailure
 from tests.support.control_plane import ControlPlane

@@ -73,7 +73,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     f"{_DOCUMENTATION}::test_page_commands_print_what_the_page_shows_without_a_cluster": (
         ".venv/bin/devcluster up",
     ),
-    "tests/unit/cli/test_process.py::test_program_offers_commands_flags_and_their_values_to_bash": (
+    "tests/unit/cli/test_commands.py::test_program_offers_commands_flags_and_their_values_to_bash": (
         "source <(.venv/bin/operator-manager completion bash)",
     ),
     "tests/integration/test_client.py::test_apply_removes_the_fields_of_a_former_manager": (

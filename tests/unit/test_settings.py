@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from manager.settings import Setting, SettingValues, UndeclaredSetting, parse_bool, parse_text
+from manager.settings import Setting, SettingsError, SettingValues, UndeclaredSetting, parse_bool, parse_text
 from manager.util.address import parse_address
 from manager.util.duration import parse_duration, parse_wait
+from tests.support.settings import load_declared, load_settings
+from tests.unit.cli.conftest import WriteFile, no_settings_in_the_environment, write_file
 
 
 class Colour(enum.Enum):
@@ -107,3 +109,62 @@ def test_undeclared_setting_error_tells_how_to_declare_it():
         "the setting 'store-address' is not declared: its operator has to list it, "
         "as in `image = KEY` in its class"
     )
+
+
+__all__ = ["no_settings_in_the_environment", "write_file"]
+
+DECLARED: tuple[Setting[Any], ...] = (ADDRESS, INTERVAL, LABEL)
+
+
+@pytest.fixture(autouse=True)
+def none_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for setting in DECLARED:
+        monkeypatch.delenv(setting.variable, raising=False)
+
+
+def test_load_declared_returns_defaults_without_sources():
+    values = load_declared(DECLARED, {})
+    assert (values[ADDRESS], values[INTERVAL], values[LABEL]) == ("localhost:6742", 90.0, None)
+
+
+@pytest.mark.parametrize(
+    ("written", "text"), [("7", "7"), ("1.5", "1.5"), ("true", "true"), ("'007'", "007"), ("a b", "a b")]
+)
+def test_numbers_and_truths_in_a_file_are_read_as_their_text(write_file: WriteFile, written: str, text: str):
+    path = write_file(f"store-label: {written}\nstore-address:\n")
+    values = load_declared(DECLARED, {"config": path})
+    assert (values[LABEL], values[ADDRESS]) == (text, "localhost:6742")
+
+
+def test_load_declared_reports_errors_of_builtin_types_and_faulty_parsers():
+    def colour(text: str) -> int:
+        return {"red": 1}[text]
+
+    def never(text: str) -> str:
+        raise ValueError("no:\n  not this\n")
+
+    size, ratio = Setting("size", int, description=""), Setting("ratio", float, description="")
+    shade = Setting("shade", colour, description="")
+    picky = Setting("picky", never, description="")
+    for setting, told in (
+        (size, "a whole number is expected"),
+        (ratio, "a number is expected"),
+        (shade, "KeyError: 'x' (its parser should raise ValueError)"),
+        (picky, "no: not this"),
+    ):
+        with pytest.raises(SettingsError) as error:
+            load_declared([setting], {setting.name: "x"})
+        assert str(error.value) == f"invalid value 'x' for --{setting.name}: {told}"
+
+
+def test_load_settings_ignores_values_of_declared_settings(write_file: WriteFile):
+    flags = {"config": write_file("store-label: [x]\nlog-level: warn"), "store-address": "nonsense"}
+    assert load_settings(flags, DECLARED).log_level == "warn"
+
+
+def test_load_settings_suggests_declared_key_for_misspelled_one(write_file: WriteFile):
+    path = write_file("store-adress: a:1")
+    with pytest.raises(SettingsError, match="unknown key 'store-adress'; did you mean 'store-address'"):
+        load_settings({"config": path}, DECLARED)
+    with pytest.raises(SettingsError, match=r"unknown key 'store-adress'$"):
+        load_settings({"config": path})

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from controllers.main import PROGRAM
-from manager.console.find_pod import AccountToken, Installed
 from manager.kube.errors import ConfigError, Forbidden, KubeError, ProtocolError
 from manager.kube.transport import Transport
+from manager_tools.console_proxy import AccountToken, Installed
 from tests.support.scripted_wire import Reply, ScriptedWire
 
 pytestmark = pytest.mark.virtual_time

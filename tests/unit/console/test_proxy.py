@@ -12,7 +12,6 @@ from aiohttp import web
 from yarl import URL
 
 from apis.tutorial.v1.foo import Foo
-from manager.console.proxy import Proxy
 from manager.kube.tls import Pem, TlsFiles
 from manager.server.server import serve
 from manager.tls.certificate import Authority, new_authority
@@ -20,6 +19,7 @@ from manager.tls.key_pair import KeyPair
 from manager.tls.served import ServedCertificate
 from manager.util.address import BindAddress
 from manager.util.clock import now
+from manager_tools.console_proxy import Proxy
 from manager_tools.testing import World
 from tests.unit.console.test_pages import (
     PATH,

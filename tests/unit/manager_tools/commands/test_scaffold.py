@@ -22,11 +22,9 @@ from manager.util.program import Program
 from manager.util.yaml_text import yaml_documents, yaml_stream
 from manager_tools.commands import namespaces
 from manager_tools.scaffold import Names
-from manager_tools.scaffold.names import plural_of
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
 from manager_tools.scaffold.project.demo import is_ready
-from manager_tools.scaffold.source import with_import, with_members
-from manager_tools.scaffold.writing import beginnings, with_operator
+from manager_tools.scaffold.writing import beginnings, plural_of, with_import, with_members, with_operator
 from manager_tools.testing import operated
 from tests.support import ROOT
 from tests.support.makefile import make
@@ -41,7 +39,7 @@ OURS = frozenset({"apis", "controllers", "manager"})
 
 
 @pytest.fixture(scope="session")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def new_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create a project with `init`; tests must not change it."""
     folder = tmp_path_factory.mktemp("scaffold") / "shop"
     argv = ("init", str(folder), "--domain=acme.test")
@@ -50,10 +48,10 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def project(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(new_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Copy the project, and enter the copy."""
     folder = tmp_path / "shop"
-    shutil.copytree(begun, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(new_project, folder, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.chdir(folder)
     return folder
 
@@ -146,7 +144,7 @@ def test_create_lists_every_file_it_writes_and_git_reverts_them(
     git = ("git", "-c", "user.name=me", "-c", "user.email=me@example.com")
     done(project, *git, "init", "-q")
     done(project, *git, "add", ".")
-    done(project, *git, "commit", "-qm", "begun")
+    done(project, *git, "commit", "-qm", "new_project")
     told = command(*argv).out.splitlines()
     after = files(project)
     changed = {name for name, text in after.items() if before.get(name) != text}
@@ -294,7 +292,7 @@ def test_with_operator_extends_the_list_in_each_format(project: Path, there: str
     names = Names(program="shop", domain="acme.test", group="store", version="v1", kind="Company")
     written = with_operator(main_module.replace("OPERATORS = (GreetingOperator,)", there), names, OURS)
     assert then in written
-    assert "from controllers.store.company import CompanyOperator\nfrom manager.cli" in written
+    assert "from controllers.store.company import CompanyOperator\n" in written
 
 
 @pytest.mark.parametrize("code", ["OPERATORS = [*MINE]\n", "import sys\nOPERATORS = tuple(found())\n"])

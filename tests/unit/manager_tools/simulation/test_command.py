@@ -14,13 +14,13 @@ import pytest
 
 from controllers.main import OPERATORS
 from manager import Context
-from manager.cli.commands import Invocation
+from manager.cli.commands import HELP_FLAGS, Invocation
 from manager.operator import AnyOperator
 from manager.util.program import Program
 from manager_tools.commands import simulate as command
 from manager_tools.simulation import campaign
+from manager_tools.simulation.campaign import fault_page
 from manager_tools.simulation.faults import KINDS_OF_FAULT, Fault
-from manager_tools.simulation.matrix import matrix
 from manager_tools.simulation.seeds import Plan, plan_of, run
 from manager_tools.simulation.workload import Step
 from tests.support import ROOT
@@ -36,7 +36,10 @@ THIS = "tests.unit.manager_tools.simulation.test_command"
 
 def simulate(arguments: list[str], operators: list[AnyOperator]) -> int:
     invocation = Invocation(Program("mine", "1"), operators)
-    code: int = command.simulate.main(arguments, "simulate", standalone_mode=False, obj=invocation)
+    # click remembers the flags of a command's first call.
+    code: int = command.simulate.main(
+        arguments, "simulate", standalone_mode=False, obj=invocation, help_option_names=HELP_FLAGS
+    )
     return code
 
 
@@ -215,7 +218,7 @@ def test_matrix_row_shows_number_of_lost_children():
     assert (outcome.lost, outcome.doubled) == (1, 0)
     [row] = [
         line
-        for line in matrix([("greeting", outcome)], command="", minutes=5).splitlines()
+        for line in fault_page([("greeting", outcome)], command="", minutes=5).splitlines()
         if "`cut`" in line
     ]
     assert row.endswith("| 0 of 1, 0 s | 1 | 0 |")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from controllers.main import OPERATORS
-from manager_tools.simulation.seeds import Plan, crash_points, plan_of, run, told
+from manager_tools.simulation.seeds import Plan, crash_points, plan_of, run, story_of
 from tests.support import ROOT
 
 QUICK = [each.name for each in OPERATORS if each.name != "wordpress"]
@@ -39,14 +39,14 @@ def test_operator_recovers_from_a_crash_before_or_after_any_write(number: int):
     plan = plan_of(3, operators, minutes=1)
     for point in crash_points(Plan(plan.seed, 1, plan.steps[:4], ()), operators):
         outcome = run(point, operators)
-        assert not outcome.violations, told(outcome)
+        assert not outcome.violations, story_of(outcome)
 
 
 def test_run_waits_for_manager_that_restarts_when_all_is_calm():
     (pet,) = (each for each in OPERATORS if each.name == "pet")
     plan = plan_of(3, (pet,), minutes=1)
     outcome = run(Plan(plan.seed, 2, plan.steps[:4], (), crash_at=(4, "look")), (pet,))
-    assert not outcome.violations, told(outcome)
+    assert not outcome.violations, story_of(outcome)
 
 
 RENEWALS = Plan(seed=1, replicas=1, steps=(), faults=(), keeps_certificates=True)
@@ -61,7 +61,7 @@ PET = tuple(each for each in OPERATORS if each.name == "pet")
 def test_pet_operator_recovers_from_a_crash_after_any_renewal_write(number: int):
     outcome = run(replace(RENEWALS, crash_at=(number, "after")), PET, compare=False)
     assert outcome.writes > number
-    assert not outcome.violations, told(outcome)
+    assert not outcome.violations, story_of(outcome)
 
 
 @pytest.mark.whole
@@ -69,4 +69,4 @@ def test_pet_operator_recovers_from_a_crash_after_any_renewal_write(number: int)
 def test_pet_operator_holds_at_every_crash_point_of_a_renewal():
     for point in crash_points(RENEWALS, PET):
         outcome = run(point, PET, compare=False)
-        assert not outcome.violations, told(outcome)
+        assert not outcome.violations, story_of(outcome)

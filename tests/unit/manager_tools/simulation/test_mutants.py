@@ -43,10 +43,10 @@ from manager.kube.transport import Transport
 from manager.operator import reconciler
 from manager.operator.context import Context
 from manager.operator.operator import Operator
-from manager.shards.cache_filter import ByOwner, ShardFilters
+from manager.shards.cache_filter import ByOwner
 from manager.shards.coordinator import ShardCoordinator
 from manager.shards.owned import ControllerShare, OwnedShards
-from manager.shards.ranges import Ranges
+from manager.shards.shard_set import ShardSet
 from manager_tools.simulation.seeds import Plan, crash_points, plan_of, run
 from manager_tools.simulation.workload import Step
 
@@ -125,12 +125,12 @@ def the_fence_is_not_asked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Transport, "fence", nothing)
 
 
-OTHERS_RANGE = r"came while \S+ had range"
+OTHERS_SHARD = r"came while \S+ had shard"
 
 
-@mutant("memcached", OTHERS_RANGE, shards=4, took=1)
+@mutant("memcached", OTHERS_SHARD, shards=4, took=1)
 def each_works_on_everything(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ShardFilters, "restrict", nothing)
+    patch.setattr(OwnedShards, "_restrict", nothing)
     patch.setattr(
         ControllerShare, "_shard_of", lambda self, _: next(map(self._shards.find, self._shards._shards), None)
     )
@@ -146,12 +146,12 @@ def what_is_done_once_is_done_nowhere(patch: pytest.MonkeyPatch) -> None:
 
 
 @mutant("memcached", NOT_FRESH, fault="kill", shards=4, took=2)
-def who_takes_a_range_does_not_look_at_its_objects(patch: pytest.MonkeyPatch) -> None:
+def who_takes_a_shard_does_not_look_at_its_objects(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ControllerShare, "_in", lambda *_: iter(()))
 
 
 @mutant("memcached", " than the server", shards=4, took=1)
-def who_takes_a_range_does_not_list_it(patch: pytest.MonkeyPatch) -> None:
+def who_takes_a_shard_does_not_list_it(patch: pytest.MonkeyPatch) -> None:
     original = Reflector.list_beside
 
     async def nothing_of_it(self: Reflector, query: Any, _: Any) -> Any:
@@ -161,19 +161,19 @@ def who_takes_a_range_does_not_list_it(patch: pytest.MonkeyPatch) -> None:
 
 
 @mutant("memcached", " than the server", shards=4, took=1)
-def the_server_is_asked_for_less_than_a_range(patch: pytest.MonkeyPatch) -> None:
-    original = Ranges._joined
+def the_server_is_asked_for_less_than_a_shard(patch: pytest.MonkeyPatch) -> None:
+    original = ShardSet._joined
 
-    def without_the_end(self: Ranges) -> Iterator[tuple[int, int]]:
+    def without_the_end(self: ShardSet) -> Iterator[tuple[int, int]]:
         return ((start, end - (end - start) // 4) for start, end in original(self))
 
-    patch.setattr(Ranges, "_joined", without_the_end)
+    patch.setattr(ShardSet, "_joined", without_the_end)
 
 
 @mutant("memcached", " than the server", shards=4, took=1)
 def the_server_is_asked_for_less_than_all_children(patch: pytest.MonkeyPatch) -> None:
-    def with_the_next(self: ByOwner, ranges: Ranges) -> dict[str, str]:
-        others = {*ranges.others.labels, *(ranges.labels[-32:] if ranges.others.numbers else ())}
+    def with_the_next(self: ByOwner, shards: ShardSet) -> dict[str, str]:
+        others = {*shards.others.labels, *(shards.labels[-32:] if shards.others.numbers else ())}
         return {"labelSelector": f"{self._label} notin ({','.join(sorted(others))})" if others else ""}
 
     patch.setattr(ByOwner, "query", with_the_next)
@@ -190,8 +190,8 @@ def reconciles_take_a_while(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(memcached, "reconcile", reconcile)
 
 
-@mutant("memcached", OTHERS_RANGE, fault="scale", shards=4, took=1)
-def who_gives_a_range_up_does_not_wait_for_its_reconciles(patch: pytest.MonkeyPatch) -> None:
+@mutant("memcached", OTHERS_SHARD, fault="scale", shards=4, took=1)
+def who_gives_a_shard_up_does_not_wait_for_its_reconciles(patch: pytest.MonkeyPatch) -> None:
     async def end(self: OwnedShards, number: int) -> None:
         del self._shards[number]
         for share in self._shares:
@@ -202,19 +202,19 @@ def who_gives_a_range_up_does_not_wait_for_its_reconciles(patch: pytest.MonkeyPa
     patch.setattr(Leadership, "ended", nothing)
 
 
-@mutant("memcached", OTHERS_RANGE, fault="scale", shards=4, took=1)
-def a_range_is_given_back_before_its_end(patch: pytest.MonkeyPatch) -> None:
+@mutant("memcached", OTHERS_SHARD, fault="scale", shards=4, took=1)
+def a_shard_is_given_back_before_its_end(patch: pytest.MonkeyPatch) -> None:
     async def give_up(self: ShardCoordinator, number: int) -> None:
         self._locks[number].give_up()
-        await self._work.end(number)
+        await self._shards.end(number)
 
     reconciles_take_a_while(patch)
     patch.setattr(ShardCoordinator, "_give_up", give_up)
     patch.setattr(Leadership, "ended", nothing)
 
 
-@mutant("memcached", OTHERS_RANGE, fault="mode", shards=4, took=2)
-def nobody_looks_into_how_many_ranges_the_work_is_divided(patch: pytest.MonkeyPatch) -> None:
+@mutant("memcached", OTHERS_SHARD, fault="mode", shards=4, took=2)
+def nobody_looks_into_how_many_shards_the_work_is_divided(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ShardCountAgreement, "is_settled", lambda *_: True)
 
 
@@ -274,16 +274,16 @@ def what_changes_during_a_reconcile_is_forgotten(patch: pytest.MonkeyPatch) -> N
 
 @mutant("memcached", NOT_FRESH, by="meddle", took=1)
 def every_change_counts_as_an_own_write(patch: pytest.MonkeyPatch) -> None:
-    def disregard(self: WorkQueue[Any], key: Any, _: Any) -> bool:
+    def discard(self: WorkQueue[Any], key: Any, _: Any) -> bool:
         item = self._items.get(key)
         return item is not None and item.due is None and self._items.pop(key) is item
 
-    patch.setattr(WorkQueue, "discard_if_only", disregard)
+    patch.setattr(WorkQueue, "discard_if_only", discard)
 
 
 @mutant("memcached", TWO_LEAD, took=1)
 def a_lease_is_stale_as_soon_as_it_is_seen(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LeaseObservation, "claimable_at", lambda self: -math.inf if self._current else math.inf)
+    patch.setattr(LeaseObservation, "claimable_at", lambda self: math.inf if self.doubtful else -math.inf)
 
 
 @mutant("memcached,wordpress", NOT_FRESH, took=1)
@@ -549,12 +549,12 @@ def a_log_line_tells_a_key(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("pet", "took away finalizer", took=1)
 def the_end_of_a_cleanup_takes_all_finalizers(patch: pytest.MonkeyPatch) -> None:
-    async def remove(_: Any, obj: Any, ctx: Context) -> None:
+    async def release(_: Any, obj: Any, ctx: Context) -> None:
         obj.metadata.finalizers = []
         await ctx.patch()
         ctx.written()
 
-    patch.setattr(reconciler.ObjectReconciler, "_remove_finalizers", remove)
+    patch.setattr(reconciler.ObjectReconciler, "_remove_finalizers", release)
 
 
 @mutant("memcached", "took away labels spoilt=", took=1)
