@@ -8,7 +8,7 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,23 +18,19 @@ import pytest
 from controllers.example import parts, passwords, volumes
 from controllers.main import OPERATORS
 from controllers.myapp.mysrv import MySrvOperator
-from controllers.petstore.claims import Claims
 from controllers.petstore.keeper import Keeper
 from controllers.petstore.pet import PetOperator
 from controllers.tutorial.foo import FooOperator
-from manager.api import controller_reference, is_controlled_by
+from manager.api import controller_reference
 from manager.cache.informer import Informer
 from manager.cache.reflector import Reflector
-from manager.cache.sink import Sink
 from manager.cache.store import Store
 from manager.certificates import rotator
 from manager.certificates.rotation import Lifetimes, Rotation
-from manager.certificates.store import SecretCertificate
 from manager.client import applier
 from manager.client.write import MERGE_PATCH
 from manager.controller import generation_changed
 from manager.controller.queue import WorkQueue
-from manager.controller.source import TickerSource
 from manager.election.elector import LeaderElector
 from manager.election.guard import Leadership
 from manager.election.lease_watch import LeaseObservation
@@ -42,11 +38,7 @@ from manager.election.shard_count import ShardCountAgreement
 from manager.kube.transport import Transport
 from manager.operator import reconciler
 from manager.operator.context import Context
-from manager.operator.operator import Operator
-from manager.shards.cache_filter import ByOwner
-from manager.shards.coordinator import ShardCoordinator
 from manager.shards.owned import ControllerShare, OwnedShards
-from manager.shards.shard_set import ShardSet
 from manager_tools.simulation.seeds import Plan, crash_points, plan_of, run
 from manager_tools.simulation.workload import Step
 
@@ -160,25 +152,6 @@ def who_takes_a_shard_does_not_list_it(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Reflector, "list_beside", nothing_of_it)
 
 
-@mutant("memcached", " than the server", shards=4, took=1)
-def the_server_is_asked_for_less_than_a_shard(patch: pytest.MonkeyPatch) -> None:
-    original = ShardSet._joined
-
-    def without_the_end(self: ShardSet) -> Iterator[tuple[int, int]]:
-        return ((start, end - (end - start) // 4) for start, end in original(self))
-
-    patch.setattr(ShardSet, "_joined", without_the_end)
-
-
-@mutant("memcached", " than the server", shards=4, took=1)
-def the_server_is_asked_for_less_than_all_children(patch: pytest.MonkeyPatch) -> None:
-    def with_the_next(self: ByOwner, shards: ShardSet) -> dict[str, str]:
-        others = {*shards.others.labels, *(shards.labels[-32:] if shards.others.numbers else ())}
-        return {"labelSelector": f"{self._label} notin ({','.join(sorted(others))})" if others else ""}
-
-    patch.setattr(ByOwner, "query", with_the_next)
-
-
 def reconciles_take_a_while(patch: pytest.MonkeyPatch) -> None:
     memcached = NAMES["memcached"]
     original = memcached.reconcile
@@ -199,17 +172,6 @@ def who_gives_a_shard_up_does_not_wait_for_its_reconciles(patch: pytest.MonkeyPa
 
     reconciles_take_a_while(patch)
     patch.setattr(OwnedShards, "end", end)
-    patch.setattr(Leadership, "ended", nothing)
-
-
-@mutant("memcached", OTHERS_SHARD, fault="scale", shards=4, took=1)
-def a_shard_is_given_back_before_its_end(patch: pytest.MonkeyPatch) -> None:
-    async def give_up(self: ShardCoordinator, number: int) -> None:
-        self._locks[number].give_up()
-        await self._shards.end(number)
-
-    reconciles_take_a_while(patch)
-    patch.setattr(ShardCoordinator, "_give_up", give_up)
     patch.setattr(Leadership, "ended", nothing)
 
 
@@ -240,17 +202,6 @@ def a_list_forgets_no_deletions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Store, "replace", without_removal)
 
 
-@mutant("memcached", " than the server", took=1)
-def watches_bring_no_deletions(patch: pytest.MonkeyPatch) -> None:
-    original = Sink.event
-
-    def without(self: Sink, kind: str, raw: Any) -> None:
-        if kind != "DELETED":
-            original(self, kind, raw)
-
-    patch.setattr(Sink, "event", without)
-
-
 @mutant("mysrv", NOT_FRESH, fault="refusals", took=6)
 def what_fails_is_not_tried_again(patch: pytest.MonkeyPatch) -> None:
     original = WorkQueue.add
@@ -258,16 +209,6 @@ def what_fails_is_not_tried_again(patch: pytest.MonkeyPatch) -> None:
     def add(self: WorkQueue[Any], key: Any, *, trigger: Any = None, **more: Any) -> None:
         if trigger is None or trigger.why not in {"back-off", "probe"}:
             original(self, key, trigger=trigger, **more)
-
-    patch.setattr(WorkQueue, "add", add)
-
-
-@mutant("memcached", NOT_FRESH, took=2)
-def what_changes_during_a_reconcile_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    original = WorkQueue.add
-
-    def add(self: WorkQueue[Any], key: Any, **more: Any) -> Any:
-        return None if key in self._in_progress else original(self, key, **more)
 
     patch.setattr(WorkQueue, "add", add)
 
@@ -286,16 +227,6 @@ def a_lease_is_stale_as_soon_as_it_is_seen(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LeaseObservation, "claimable_at", lambda self: math.inf if self.doubtful else -math.inf)
 
 
-@mutant("memcached,wordpress", NOT_FRESH, took=1)
-def changed_children_tell_nobody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reconciler, "_owners_and_waiting", lambda *_: lambda _: ())
-
-
-@mutant("memcached", NOT_FRESH + "deployments", took=1)
-def a_name_that_comes_free_is_no_news(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Operator, "waits_for", nothing)
-
-
 @mutant("mysrv,foo", NOT_FRESH + ".*status is only there", took=12)
 def an_emptied_status_stays_empty(patch: pytest.MonkeyPatch) -> None:
     for operator in (FooOperator, MySrvOperator):
@@ -310,47 +241,15 @@ def a_pet_is_removed_without_its_record(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Keeper, "remove", remove)
 
 
-@mutant("pet", "a record is left of a Pet that is gone", took=1)
-def the_finalizer_is_left_out(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Context, "ensure_finalizer", nothing_awaited)
-
-
 @mutant("pet", "a record is left of a Pet that is gone", by="stale", took=5)
 def the_server_is_not_asked_before_an_effect(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Context, "confirm", nothing_awaited)
     patch.setattr(PetOperator, "take_back", nothing_awaited)
 
 
-@mutant("pet", "a record is left of a Pet that is gone", took=1)
-def a_record_is_not_looked_for(patch: pytest.MonkeyPatch) -> None:
-    async def nobody(*_: Any) -> None:
-        return None
-
-    async def by_content(*_: Any) -> tuple[None, None]:
-        return None, None
-
-    patch.setattr(Keeper, "_by_key", nobody)
-    patch.setattr(Keeper, "_by_content", by_content)
-    patch.setattr(Claims, "id_of", lambda *_: "")
-
-
 @mutant("pet", "the record of Pet .* says", took=4)
 def a_changed_pet_keeps_its_old_record(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Keeper, "_differs", lambda *_: False)
-
-
-@mutant("memcached", NOT_FRESH + "(deployments|memcacheds)", fault="kill", took=1)
-def a_status_is_written_before_its_effect(patch: pytest.MonkeyPatch) -> None:
-    memcached = NAMES["memcached"]
-    original = memcached.reconcile
-
-    async def reconcile(self: Any, obj: Any, ctx: Context) -> None:
-        if obj.status.observed_generation != obj.metadata.generation:
-            obj.status.observed_generation = obj.metadata.generation
-            await ctx.write_status()
-            await original(self, obj, ctx)
-
-    patch.setattr(memcached, "reconcile", reconcile)
 
 
 @mutant("wordpress", "it never becomes calm|written again|hot loop", took=1)
@@ -375,40 +274,6 @@ def a_status_names_the_first_generation_for_ever(patch: pytest.MonkeyPatch) -> N
         await original(self)
 
     patch.setattr(Context, "finish", finish)
-
-
-@mutant("memcached", NOT_FRESH + "deployments", took=1)
-def what_others_spoil_is_left_alone(patch: pytest.MonkeyPatch) -> None:
-    original = Context.apply
-
-    async def apply(self: Context, child: Any, **more: Any) -> Any:
-        found = await self.client.uncached.find(type(child), child.key)
-        mine = found is not None and is_controlled_by(found.metadata, self.object)
-        return found if mine else await original(self, child, **more)
-
-    patch.setattr(Context, "apply", apply)
-
-
-@mutant("memcached,wordpress", " than the server", took=1)
-def every_seventh_event_is_lost(patch: pytest.MonkeyPatch) -> None:
-    original, numbers = Sink.event, itertools.count(1)
-
-    def event(self: Sink, kind: str, raw: Any) -> None:
-        if next(numbers) % 7:
-            original(self, kind, raw)
-
-    patch.setattr(Sink, "event", event)
-
-
-@mutant("pet", "the record of|has no record|a record is left", took=5)
-def a_requeue_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    original = WorkQueue.add
-
-    def add(self: WorkQueue[Any], key: Any, *, after: float = 0.0, **more: Any) -> Any:
-        return None if after else original(self, key, after=after, **more)
-
-    patch.setattr(WorkQueue, "add", add)
-    patch.setattr(TickerSource, "run", nothing_awaited)
 
 
 @mutant("memcached", "has left tasks behind", fault="stop", took=1)
@@ -472,17 +337,6 @@ def an_event_tells_a_password(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Context, "token", token)
 
 
-@mutant("wordpress", "tells a secret", took=1)
-def a_pod_gets_its_password_in_the_open(patch: pytest.MonkeyPatch) -> None:
-    original = Context.apply
-
-    async def apply(self: Context, child: Any, **more: Any) -> Any:
-        child.metadata.annotations = {"password": self.object.spec.sqlrootpassword or ""}
-        return await original(self, child, **more)
-
-    patch.setattr(Context, "apply", apply)
-
-
 @mutant("wordpress", "is gone, which was to stay", took=4)
 def a_volume_goes_with_its_site(patch: pytest.MonkeyPatch) -> None:
     original = parts.claim_for
@@ -501,18 +355,6 @@ UNTRUSTED = "would get no review .* certificate "
 
 
 @mutant("pet", UNTRUSTED + "signed by unknown authority", fault="bundle", took=1)
-def a_new_ca_takes_the_place_of_the_old_one_at_once(patch: pytest.MonkeyPatch) -> None:
-    original = Rotation._authorize
-    patch.setattr(Rotation, "_authorize", lambda self, _, *more: original(self, (), *more))
-    patch.setattr(Rotation, "_is_all_in_use_stored", lambda _: True)
-
-
-@mutant("pet", UNTRUSTED + "signed by unknown authority", fault="bundle", took=1)
-def an_old_ca_is_retired_as_soon_as_the_new_one_signs(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Rotation, "_is_old_enough", lambda _: True)
-
-
-@mutant("pet", UNTRUSTED + "signed by unknown authority", fault="bundle", took=1)
 def a_new_ca_signs_before_every_server_has_heard_of_it(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Rotation, "_may_sign", lambda *_: True)
 
@@ -520,19 +362,6 @@ def a_new_ca_signs_before_every_server_has_heard_of_it(patch: pytest.MonkeyPatch
 @mutant("pet", UNTRUSTED + "has expired", fault="bundle", took=1)
 def a_certificate_is_renewed_once_it_has_expired(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Lifetimes, "is_due", lambda _, certificate, now: now >= certificate.until)
-
-
-@mutant("pet", UNTRUSTED + "has expired", fault="bundle", took=1)
-def replicas_serve_what_they_have_read_first(patch: pytest.MonkeyPatch) -> None:
-    original = SecretCertificate.follow
-
-    async def follow(self: SecretCertificate) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(5):
-                await original(self)
-        await asyncio.Event().wait()
-
-    patch.setattr(SecretCertificate, "follow", follow)
 
 
 @mutant("pet", "tells a secret", fault="bundle", took=1)

@@ -27,7 +27,6 @@ from manager_tools.scaffold.project.demo import is_ready
 from manager_tools.scaffold.writing import beginnings, plural_of, with_import, with_members, with_operator
 from manager_tools.testing import operated
 from tests.support import ROOT
-from tests.support.makefile import make
 from tests.support.settings import parse_flags
 from tests.support.tilt import Tilt, TiltfileFailed
 from tests.unit.cli.conftest import Command
@@ -466,30 +465,6 @@ async def test_beginning_of_each_kind_becomes_ready_with_its_child(kind: str):
         [owned] = module.GreetingOperator.owns
         child = await world.get(owned, "sample")
         assert [each.uid for each in child.metadata.owner_references] == [greeting.metadata.uid]
-
-
-@pytest.mark.parametrize("code", [0, 3])
-def test_make_venv_prints_its_progress(project: Path, tmp_path: Path, code: int):
-    """A script is both the Python that makes it, and the pip in it."""
-    script = tmp_path / "python"
-    said = (
-        "Collecting one>=1 (from shop)\nDownloading one\nCollecting two\nInstalling collected packages: one"
-    )
-    script.write_text(
-        "#!/bin/sh\n"
-        'case "$*" in\n'
-        '"-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/pip" ;;\n'
-        '--version) echo "Python 3.99" ;;\n'
-        f"*) echo '{said}'; exit {code} ;;\n"
-        "esac\n"
-    )
-    script.chmod(0o755)
-    made = make("venv", f"PYTHON={script}", folder=project)
-    told = [line.strip() for line in made.stdout.split("\n")]  # which is no terminal: a line for each
-    assert told[0] == "making .venv/ with Python 3.99"
-    assert told[2:] == ["1: one>=1", "2: two", "installing ...", ""]
-    assert (made.returncode == 0) is (code == 0)
-    assert (project / ".venv/.current").exists() is (code == 0)
 
 
 def test_tilt_runs_the_project_on_a_cluster_of_this_machine_or_on_devcluster(project: Path):

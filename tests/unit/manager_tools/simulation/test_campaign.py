@@ -31,7 +31,7 @@ from tests.unit.manager_tools.simulation.test_seeds import (
     PickyOperator,
 )
 
-THIS = "tests.unit.manager_tools.simulation.test_command"
+THIS = "tests.unit.manager_tools.simulation.test_campaign"
 
 
 def simulate(arguments: list[str], operators: list[AnyOperator]) -> int:
