@@ -29,7 +29,7 @@ from manager.cache.sink import Sink
 from manager.cache.store import Store
 from manager.certificates import rotator
 from manager.certificates.rotation import Lifetimes, Rotation
-from manager.certificates.store import SecretCertificate
+from manager.certificates.store import SecretStore
 from manager.client import applier
 from manager.client.write import MERGE_PATCH
 from manager.controller import generation_changed
@@ -524,15 +524,15 @@ def a_certificate_is_renewed_once_it_has_expired(patch: pytest.MonkeyPatch) -> N
 
 @mutant("pet", UNTRUSTED + "has expired", fault="bundle", took=1)
 def replicas_serve_what_they_have_read_first(patch: pytest.MonkeyPatch) -> None:
-    original = SecretCertificate.follow
+    original = SecretStore.follow
 
-    async def follow(self: SecretCertificate) -> None:
+    async def follow(self: SecretStore) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(5):
                 await original(self)
         await asyncio.Event().wait()
 
-    patch.setattr(SecretCertificate, "follow", follow)
+    patch.setattr(SecretStore, "follow", follow)
 
 
 @mutant("pet", "tells a secret", fault="bundle", took=1)
