@@ -38,7 +38,6 @@ from manager.election.shard_count import ShardCountAgreement
 from manager.kube.transport import Transport
 from manager.operator import reconciler
 from manager.operator.context import Context
-from manager.shards.cache_filter import ShardFilters
 from manager.shards.owned import ControllerShare, OwnedShards
 from manager_tools.simulation.seeds import Plan, crash_points, plan_of, run
 from manager_tools.simulation.workload import Step
@@ -118,12 +117,12 @@ def the_fence_is_not_asked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Transport, "fence", nothing)
 
 
-OTHERS_RANGE = r"came while \S+ had range"
+OTHERS_SHARD = r"came while \S+ had shard"
 
 
-@mutant("memcached", OTHERS_RANGE, shards=4, took=1)
+@mutant("memcached", OTHERS_SHARD, shards=4, took=1)
 def each_works_on_everything(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ShardFilters, "restrict", nothing)
+    patch.setattr(OwnedShards, "_restrict", nothing)
     patch.setattr(
         ControllerShare, "_shard_of", lambda self, _: next(map(self._shards.find, self._shards._shards), None)
     )
@@ -139,12 +138,12 @@ def what_is_done_once_is_done_nowhere(patch: pytest.MonkeyPatch) -> None:
 
 
 @mutant("memcached", NOT_FRESH, fault="kill", shards=4, took=2)
-def who_takes_a_range_does_not_look_at_its_objects(patch: pytest.MonkeyPatch) -> None:
+def who_takes_a_shard_does_not_look_at_its_objects(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ControllerShare, "_in", lambda *_: iter(()))
 
 
 @mutant("memcached", " than the server", shards=4, took=1)
-def who_takes_a_range_does_not_list_it(patch: pytest.MonkeyPatch) -> None:
+def who_takes_a_shard_does_not_list_it(patch: pytest.MonkeyPatch) -> None:
     original = Reflector.list_beside
 
     async def nothing_of_it(self: Reflector, query: Any, _: Any) -> Any:
@@ -164,8 +163,8 @@ def reconciles_take_a_while(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(memcached, "reconcile", reconcile)
 
 
-@mutant("memcached", OTHERS_RANGE, fault="scale", shards=4, took=1)
-def who_gives_a_range_up_does_not_wait_for_its_reconciles(patch: pytest.MonkeyPatch) -> None:
+@mutant("memcached", OTHERS_SHARD, fault="scale", shards=4, took=1)
+def who_gives_a_shard_up_does_not_wait_for_its_reconciles(patch: pytest.MonkeyPatch) -> None:
     async def end(self: OwnedShards, number: int) -> None:
         del self._shards[number]
         for share in self._shares:
@@ -176,8 +175,8 @@ def who_gives_a_range_up_does_not_wait_for_its_reconciles(patch: pytest.MonkeyPa
     patch.setattr(Leadership, "ended", nothing)
 
 
-@mutant("memcached", OTHERS_RANGE, fault="mode", shards=4, took=2)
-def nobody_looks_into_how_many_ranges_the_work_is_divided(patch: pytest.MonkeyPatch) -> None:
+@mutant("memcached", OTHERS_SHARD, fault="mode", shards=4, took=2)
+def nobody_looks_into_how_many_shards_the_work_is_divided(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ShardCountAgreement, "is_settled", lambda *_: True)
 
 
@@ -225,7 +224,7 @@ def every_change_counts_as_an_own_write(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("memcached", TWO_LEAD, took=1)
 def a_lease_is_stale_as_soon_as_it_is_seen(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LeaseObservation, "claimable_at", lambda self: -math.inf if self._current else math.inf)
+    patch.setattr(LeaseObservation, "claimable_at", lambda self: math.inf if self.doubtful else -math.inf)
 
 
 @mutant("mysrv,foo", NOT_FRESH + ".*status is only there", took=12)

@@ -41,8 +41,8 @@ async def test_sharing_begins_after_a_leader_was_killed(program: Program):
 async def led_after(program: Program, **how: float) -> tuple[Leader, Replica]:
     """Start a leader that has the Lease, while a replica still holds shards."""
     await program.start("a", "b", **how)
-    first = next(each for each in program.sharing if 0 in each.permitted)
-    other = next(each for each in program.sharing if each is not first)
+    first = next(each for each in program.sharers if 0 in each.permitted)
+    other = next(each for each in program.sharers if each is not first)
     leader = await program.lead("leader")
     other.wire.on("PUT", LEASE, Reply.status(409, "Conflict", "it has been modified"))
     await first.stop()
@@ -50,7 +50,7 @@ async def led_after(program: Program, **how: float) -> tuple[Leader, Replica]:
     return leader, other
 
 
-async def test_a_leader_begins_when_the_last_range_is_given_back(program: Program):
+async def test_a_leader_begins_when_the_last_shard_is_given_back(program: Program):
     leader, other = await led_after(program, ends=20.0)
     assert other.permitted
     assert not leader.leads
@@ -65,7 +65,7 @@ async def test_a_leader_waits_for_a_replica_that_hears_nothing_and_renews(progra
     leader = await program.lead("leader")
     program.server.silence()
     b.wire.on("GET", EVERYTHING, Reply.status(500))
-    await program.sharing[0].stop()
+    await program.sharers[0].stop()
     await asyncio.sleep(30)
     assert len(b.permitted) == 4
     assert not leader.leads
@@ -74,7 +74,7 @@ async def test_a_leader_waits_for_a_replica_that_hears_nothing_and_renews(progra
     assert leader.leads
 
 
-async def test_a_leader_that_may_not_see_the_ranges_says_so(program: Program):
+async def test_a_leader_that_may_not_see_the_shards_says_so(program: Program):
     (a,) = await program.start("a")
     await a.stop()
     leader = Leader(program, "leader")
@@ -91,7 +91,7 @@ async def test_sharing_does_not_claim_in_a_loop_when_it_cannot_read_the_first_le
     program.replicas.append(b)
     b.wire.on("GET", LEASE, Reply.status(403, "Forbidden", "leases is forbidden: it cannot get"))
     await asyncio.sleep(30)
-    # Four ranges and its own Lease are renewed, once each retry period of 2 s.
+    # Four shards and its own Lease are renewed, once each retry period of 2 s.
     assert len(b.wire.sent("PUT", EVERYTHING)) < 5 * 30
     assert not b.permitted
     assert "it cannot get" in (b.coordinator.problem or "")
@@ -100,7 +100,7 @@ async def test_sharing_does_not_claim_in_a_loop_when_it_cannot_read_the_first_le
     assert program.shares == [4, 4]
 
 
-async def test_sharing_with_another_number_of_ranges_waits_and_says_why(program: Program):
+async def test_sharing_with_another_number_of_shards_waits_and_says_why(program: Program):
     (a,) = await program.start("a")
     (b,) = await program.start("b", count=4)
     await asyncio.sleep(30)
@@ -146,4 +146,4 @@ async def test_replicas_never_divide_the_work_in_two_ways_under_random_restarts(
     await program.start("last", "but one")
     await asyncio.sleep(30)
     assert program.shares == [4, 4]
-    assert all(permits(term) for each in program.sharing for term in each.working.values())
+    assert all(permits(term) for each in program.sharers for term in each.working.values())

@@ -1,11 +1,17 @@
-"""Kubernetes Events, which people see at the end of `kubectl describe`."""
+"""Kubernetes Events, which people see at the end of `kubectl describe`.
+
+`EventRecorder` makes few Event objects out of many events, and sends them behind all other writes.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections import OrderedDict, defaultdict, deque
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from random import Random
 from typing import Any, Literal, get_args
 from urllib.parse import quote
@@ -13,15 +19,6 @@ from urllib.parse import quote
 import orjson
 
 from manager.api import Resource
-from manager.events.correlator import (
-    MESSAGE_BYTES,
-    REASON_BYTES,
-    Correlator,
-    EventType,
-    ObjectReference,
-    Series,
-    bounded,
-)
 from manager.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -44,6 +41,185 @@ from manager.telemetry.runs import current_record
 from manager.util import clock
 from manager.util.backoff import Backoff, ExponentialDelay
 from manager.util.rate_limit import Repeats, TokenBucket
+
+__all__ = ["EventRecorder", "EventType", "ObjectReference"]
+
+EventType = Literal["Normal", "Warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectReference:
+    """The fields that `kubectl describe` needs to find the Events about an object.
+
+    `of` makes it from a model; make it by hand only for an object without one.
+    """
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+
+    @classmethod
+    def of(cls, obj: Resource) -> ObjectReference:
+        """Return the reference to an object as it was read."""
+        meta = obj.metadata
+        return cls(obj.api_version, obj.kind, meta.namespace, meta.name, meta.uid, meta.resource_version)
+
+    @property
+    def subject(self) -> tuple[str, str, str, str, str]:
+        """The part that is the same for all versions of the object."""
+        return (self.api_version, self.kind, self.namespace, self.name, self.uid)
+
+    def to_wire(self) -> dict[str, str]:
+        """Return the JSON form of `involvedObject`."""
+        fields = {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+            "resourceVersion": self.resource_version,
+        }
+        return {key: value for key, value in fields.items() if value}
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+# The limits of the API server.
+MESSAGE_BYTES = 1024
+REASON_BYTES = 128
+
+_ELLIPSIS = "…"
+
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LONGEST = 253
+
+
+def bounded(text: str, limit: int) -> str:
+    """Return `text` as at most `limit` bytes of UTF-8, with an ellipsis where something was cut off."""
+    if text.isascii() and len(text) <= limit:
+        return text
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) > limit:
+        encoded = encoded[: limit - len(_ELLIPSIS.encode())]
+        return encoded.decode("utf-8", "ignore") + _ELLIPSIS
+    return encoded.decode("utf-8")
+
+
+@dataclass(slots=True, eq=False)
+class Series:
+    """A repeated event of one object: one Event object on the server.
+
+    Attributes:
+        name: the name of the Event object.
+        stored: whether the server has the Event object, as far as we know.
+        waiting: whether it waits to be sent; a repetition until then is sent with it.
+        failures: how often in a row the server has failed on it.
+    """
+
+    reference: ObjectReference
+    type: EventType
+    reason: str
+    name: str
+    first: datetime
+    last: datetime
+    message: str = ""
+    count: int = 0
+    stored: bool = False
+    waiting: bool = False
+    failures: int = 0
+
+
+# The figures are those that every cluster knows from the components of Kubernetes.
+REMEMBERED = 4096
+"""How many series, groups of similar events and objects are kept in mind."""
+SIMILAR = 10
+"""From this many different messages on, events that are otherwise alike become one series."""
+SIMILAR_WITHIN = 600.0
+"""Seconds without a similar event after which counting messages begins anew."""
+BURST = 25
+"""How many events about one object may be sent in quick succession."""
+RATE = 1 / 300
+"""How many a second after that."""
+
+_COMBINED = "(combined from similar events): "
+
+_SimilarKey = tuple[tuple[str, str, str, str, str], EventType, str]
+
+
+@dataclass(slots=True)
+class _Similar:
+    """Events about one object that differ in their message only."""
+
+    messages: set[str] = field(default_factory=set)
+    last: float = 0.0
+
+
+class Correlator:
+    """A finder of the series that an event belongs to.
+
+    A repeated event counts up its series. When an object has ten different messages for one reason within
+    ten minutes, the tenth and further ones are combined into one series. An object that causes more than 25
+    events gets one through every five minutes; suppressed events still count in their series.
+    """
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self._last_name = 0
+        self._series: OrderedDict[tuple[_SimilarKey, str | None], Series] = OrderedDict()
+        self._similar = lru_cache(REMEMBERED)(lambda _key: _Similar())
+        self._budget_of = lru_cache(REMEMBERED)(lambda _subject: TokenBucket(rate=RATE, burst=BURST))
+
+    def observe(self, reference: ObjectReference, type: EventType, reason: str, message: str) -> Series:  # noqa: A002 - the field's name
+        """Count the event in the series that it belongs to, and return that."""
+        similar = (reference.subject, type, reason)
+        combined = self._is_one_of_many(similar, message)
+        now = clock.now()
+        key = (similar, None if combined else message)
+        series = self._series.pop(key, None)
+        if series is None:
+            series = Series(reference, type, reason, name=self.new_name(reference), first=now, last=now)
+        self._series[key] = series  # the most recent is the last
+        if len(self._series) > REMEMBERED:
+            self._series.popitem(last=False)
+        series.count += 1
+        series.message = bounded(_COMBINED + message, MESSAGE_BYTES) if combined else message
+        series.last = now
+        return series
+
+    def renew(self, series: Series) -> None:
+        """Continue the series in a new Event object."""
+        series.name, series.stored = self.new_name(series.reference), False
+
+    def within_budget(self, reference: ObjectReference) -> bool:
+        """Return whether one more event about that object may be sent now; if so, count it as sent."""
+        return self._budget_of(reference.subject).try_acquire()
+
+    def new_name(self, reference: ObjectReference) -> str:
+        """Return a new name for an Event: the object's name, a dot, and the time in hex, as is usual."""
+        # The clock tells microseconds; the rest is chance, so that two processes do not meet.
+        nanoseconds = int(clock.now().timestamp() * 1_000_000) * 1_000 + self._rng.randrange(1_000)
+        self._last_name = max(self._last_name + 1, nanoseconds)
+        suffix = f".{self._last_name:x}"
+        base = reference.name[: _LONGEST - len(suffix)].rstrip("-.")
+        # Some kinds allow names that an Event may not have, such as the `system:node` of RBAC.
+        return (base if _SUBDOMAIN.fullmatch(base) else reference.kind.lower()) + suffix
+
+    def _is_one_of_many(self, key: _SimilarKey, message: str) -> bool:
+        now = clock.monotonic()
+        similar = self._similar(key)
+        if now - similar.last > SIMILAR_WITHIN:
+            similar.messages.clear()
+        similar.last = now
+        if message not in similar.messages:
+            if len(similar.messages) >= SIMILAR - 1:
+                return True
+            similar.messages.add(message)
+        return False
+
 
 Outcome = Literal[
     "created",  # sent, as a new Event object
@@ -73,6 +249,12 @@ _ATTEMPTS = 5
 
 _ATTEMPTS_ASIDE = 8
 """How often one is tried on which the server fails, in some two minutes, while others are sent."""
+
+_DEADLINE = 10.0
+"""Seconds for one request: an Event is not worth waiting for longer."""
+
+_DEFAULT_NAMESPACE = "default"
+"""The namespace for Events of objects without one; the server insists on it."""
 
 _SPOILT = (BadRequest, Conflict, Invalid, TooLarge)
 """Answers to the change of an Event that no other attempt changes: somebody has made it what it is."""
@@ -114,11 +296,8 @@ class EventRecorder:
             capacity: how many may wait to be sent (about a kilobyte each).
         """
         self._transport = transport
-        self._sink = EventSink(
-            transport,
-            component=bounded(component, REASON_BYTES),
-            instance=bounded(instance, REASON_BYTES),
-        )
+        self._component = bounded(component, REASON_BYTES)
+        self._instance = bounded(instance, REASON_BYTES)
         # All of them are there from the start, at zero.
         self._counters = {outcome: metrics.events_total.labels(outcome) for outcome in get_args(Outcome)}
         self._correlator = Correlator(rng)
@@ -260,7 +439,7 @@ class EventRecorder:
         try:
             while True:
                 try:
-                    created = await self._sink.write(series)
+                    created = await self._write(series)
                 except (TransportError, ServiceUnavailable, ServerTimeout, TooManyRequests) as error:
                     # Others would have the same answer.
                     self._failed(series, error)
@@ -314,30 +493,8 @@ class EventRecorder:
             about = str(series.reference)
             _log.warning("cannot send events", error=told, about=about, reason=series.reason, times=times)
 
-
-def _is_namespace_gone(error: KubeError) -> bool:
-    """Return whether the error says that the namespace is gone or being deleted."""
-    if isinstance(error, NotFound):
-        return error.details.get("kind") == "namespaces"
-    return isinstance(error, ApiError) and error.is_namespace_terminating
-
-
-# Seconds for one request: an Event is not worth waiting for longer.
-_DEADLINE = 10.0
-# Where the Events of objects without a namespace are kept; the server insists on it.
-_DEFAULT_NAMESPACE = "default"
-
-
-class EventSink:
-    """A writer of series as `v1` Events: created once, patched when the series continues."""
-
-    def __init__(self, transport: Transport, *, component: str, instance: str) -> None:
-        self._transport = transport
-        self._component = component
-        self._instance = instance
-
-    async def write(self, series: Series) -> bool:
-        """Store the series as it is now; return True if that created the Event. Raises KubeError."""
+    async def _write(self, series: Series) -> bool:
+        """Store the series as it is now; return True if that created the Event."""
         if series.stored:
             try:
                 await self._patch(series)
@@ -385,6 +542,13 @@ class EventSink:
             "reportingComponent": self._component,
             "reportingInstance": self._instance,
         }
+
+
+def _is_namespace_gone(error: KubeError) -> bool:
+    """Return whether the error says that the namespace is gone or being deleted."""
+    if isinstance(error, NotFound):
+        return error.details.get("kind") == "namespaces"
+    return isinstance(error, ApiError) and error.is_namespace_terminating
 
 
 def _namespace(series: Series) -> str:

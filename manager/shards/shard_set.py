@@ -1,4 +1,4 @@
-"""Shards: equal ranges of the hash of a UID, into which all objects are divided."""
+"""Shards: equal parts of the hashes of UIDs, by which all objects are divided."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 HASH_BITS = 64
 
-LABEL_PARTS = 256
-"""In so many parts the label of children divides the hashes: it stays true whatever the number of ranges."""
+LABEL_SLICES = 256
+"""The number of slices of the hashes that the children's label tells apart, whatever the number of shards."""
 
 _OFFSET = 0xCBF29CE484222325
 _PRIME = 0x100000001B3
 _MASK = 2**HASH_BITS - 1
-_LABEL_BITS = LABEL_PARTS.bit_length() - 1
+_LABEL_BITS = LABEL_SLICES.bit_length() - 1
 _is_label = re.compile("[0-9a-f]{2}").fullmatch
 
 
@@ -27,57 +27,57 @@ def hash_of(uid: str) -> int:
 
 
 def label_key(program: str) -> str:
-    """Return the key of the children's label that names their owner's shard."""
+    """Return the key of the children's label that names their owner's slice."""
     return f"{program}/shard"
 
 
-def part_of_uid(uid: str) -> int:
-    """Return the number of the hash-space slice, one of `LABEL_PARTS`, that the UID is in."""
+def slice_of_uid(uid: str) -> int:
+    """Return the number of the slice of the hashes, one of `LABEL_SLICES`, that the UID is in."""
     return hash_of(uid) >> (HASH_BITS - _LABEL_BITS)
 
 
-def label_of_part(part: int) -> str:
+def label_of_slice(number: int) -> str:
     """Return the label value of a slice: `00` to `ff`."""
-    return f"{part:02x}"
+    return f"{number:02x}"
 
 
 def label_of(uid: str) -> str:
     """Return the label value for children of the object with that UID."""
-    return label_of_part(part_of_uid(uid))
+    return label_of_slice(slice_of_uid(uid))
 
 
-def part_of(label: str) -> int | None:
+def slice_of_label(label: str) -> int | None:
     """Return the slice that a label value names; None if `label_of` never returns that value."""
     return int(label, 16) if _is_label(label) else None
 
 
 def check_count(count: int) -> None:
     """Raise ValueError unless the objects can be divided into `count` shards."""
-    if not 1 <= count <= LABEL_PARTS or count & (count - 1):
-        raise ValueError(f"must be a power of two from 1 to {LABEL_PARTS}, not {count}")
+    if not 1 <= count <= LABEL_SLICES or count & (count - 1):
+        raise ValueError(f"must be a power of two from 1 to {LABEL_SLICES}, not {count}")
 
 
 def parse_count(text: str) -> int:
     """Parse the setting's number of shards; 0 disables sharding. Raises ValueError with the expected form."""
-    if text not in {"0", *(str(1 << power) for power in range(1, LABEL_PARTS.bit_length()))}:
-        raise ValueError(f"0, or a power of two from 2 to {LABEL_PARTS} is expected")
+    if text not in {"0", *(str(1 << power) for power in range(1, LABEL_SLICES.bit_length()))}:
+        raise ValueError(f"0, or a power of two from 2 to {LABEL_SLICES} is expected")
     return int(text)
 
 
 @dataclass(frozen=True, slots=True)
-class Ranges:
+class ShardSet:
     """Selection of `count` equal shards by their numbers, such as the shards of one replica."""
 
     count: int
     numbers: frozenset[int]
 
     @classmethod
-    def of(cls, count: int, numbers: Iterable[int]) -> Ranges:
+    def of(cls, count: int, numbers: Iterable[int]) -> ShardSet:
         """Select shards by their numbers; raise ValueError for an invalid count or a number out of bounds."""
         check_count(count)
         held = frozenset(numbers)
         if beyond := sorted(each for each in held if not 0 <= each < count):
-            raise ValueError(f"there is no range {beyond[0]} among {count}")
+            raise ValueError(f"there is no shard {beyond[0]} among {count}")
         return cls(count, held)
 
     @property
@@ -89,22 +89,22 @@ class Ranges:
         """Return the number of the shard, selected or not, that the object with that UID is in."""
         return hash_of(uid) * self.count >> HASH_BITS
 
-    def number_of_part(self, part: int) -> int:
-        """Return the number of the shard, selected or not, that contains a slice (see `part_of`)."""
-        return part * self.count // LABEL_PARTS
+    def number_of_slice(self, number: int) -> int:
+        """Return the number of the shard, selected or not, that contains a slice."""
+        return number * self.count // LABEL_SLICES
 
     def __contains__(self, uid: str) -> bool:
         """Return whether an object is in one of the selected shards."""
         return self.everything or self.number_of(uid) in self.numbers
 
-    def __and__(self, other: Ranges) -> Ranges:
-        return Ranges(self.count, self.numbers & other.numbers)
+    def __and__(self, other: ShardSet) -> ShardSet:
+        return ShardSet(self.count, self.numbers & other.numbers)
 
-    def __or__(self, other: Ranges) -> Ranges:
-        return Ranges(self.count, self.numbers | other.numbers)
+    def __or__(self, other: ShardSet) -> ShardSet:
+        return ShardSet(self.count, self.numbers | other.numbers)
 
-    def __sub__(self, other: Ranges) -> Ranges:
-        return Ranges(self.count, self.numbers - other.numbers)
+    def __sub__(self, other: ShardSet) -> ShardSet:
+        return ShardSet(self.count, self.numbers - other.numbers)
 
     @property
     def selector(self) -> str:
@@ -120,18 +120,15 @@ class Ranges:
         )
 
     @property
-    def others(self) -> Ranges:
+    def others(self) -> ShardSet:
         """Return the shards that are not selected."""
-        return Ranges(self.count, frozenset(range(self.count)) - self.numbers)
+        return ShardSet(self.count, frozenset(range(self.count)) - self.numbers)
 
     @property
     def labels(self) -> list[str]:
         """Return the values of the children's label for the selected shards."""
-        each = LABEL_PARTS // self.count
         return [
-            label_of_part(part)
-            for number in sorted(self.numbers)
-            for part in range(number * each, (number + 1) * each)
+            label_of_slice(each) for each in range(LABEL_SLICES) if self.number_of_slice(each) in self.numbers
         ]
 
     def _joined(self) -> Iterator[tuple[int, int]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from manager.process.runnables import CannotStart, Lifespan
+from manager.process.manager import CannotStart, Lifespan
 from manager.settings import Setting, SettingValues, UndeclaredSetting
 from manager.util.duration import parse_duration
 from tests.unit.conftest import LogLines

@@ -1,16 +1,194 @@
+"""The election of one leader: it takes the lease, renews it, loses it or gives it back."""
+
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from structlog.testing import capture_logs
 
 from manager.election.guard import LeadershipLost
+from manager.kube.errors import Fenced
 from manager.util.clock import monotonic as now
+from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Step, Unreached
 from tests.unit.election.conftest import LEASE, LEASES, NAME, NAMESPACE, Candidate, Election
 
 pytestmark = pytest.mark.virtual_time
+
+DATA = "/api/v1/namespaces/default/configmaps/x"
+
+
+async def lost(candidate: Candidate) -> str:
+    """Why it lost the leadership, once it has."""
+    assert candidate.run is not None
+    with pytest.raises(LeadershipLost) as caught:
+        await candidate.run
+    return str(caught.value)
+
+
+async def test_a_leader_renews_once_each_retry_period_and_asks_nothing_else(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(1)
+    before = len(first.wire.requests)
+    await asyncio.sleep(120)
+    assert 60 <= first.renewals() <= 67
+    assert len(first.wire.requests) - before <= 67
+    assert first.elector.leading
+    assert election.spec["holderIdentity"] == first.elector.identity == "first"
+    assert first.elector._lock.taken
+    assert now() + 8.0 <= first.elector._lock.deadline <= now() + 10.0
+
+
+@pytest.mark.parametrize("fault", [Unreached, LostBefore, LostAfter, Stall, lambda: Reply.status(500)])
+async def test_a_leader_that_cannot_renew_stops_at_the_deadline_and_no_write_leaves_after(
+    election: Election, fault: Callable[..., Step]
+):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    renewed = first.wire.sent("PUT", LEASE)[-1].at
+    # A renewal that is made, and whose answer is lost, does not count.
+    first.wire.on("PUT", LEASE, fault(election.server.answer) if fault is LostAfter else fault())
+    await asyncio.sleep(renewed + 9.9 - now())
+    first.elector.leadership.permit()
+    text = await lost(first)
+    assert now() == pytest.approx(renewed + 10.0, abs=0.001)
+    assert text.startswith("lease default/election could not be renewed for 10s: cannot renew lease")
+    assert not first.elector.leading
+    assert first.gauge == 0
+    assert first.wire.aborts >= 1
+    with pytest.raises(Fenced, match="could not be renewed for 10s"):
+        await first.transport.request("POST", DATA)
+    with pytest.raises(Fenced, match="could not be renewed for 10s"):
+        first.elector.leadership.permit()
+
+
+async def test_the_deadline_counts_from_when_the_renewal_was_sent(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    # The server renews it at once, and its answer takes long.
+    first.wire.on("PUT", LEASE, election.server.late(4.5), Stall())
+    await asyncio.sleep(2.1)
+    sent = first.wire.sent("PUT", LEASE)[-1].at
+    assert first.transport.writes_in_flight == 1
+    await lost(first)
+    assert now() == pytest.approx(sent + 10.0, abs=0.001)
+
+
+async def test_elector_recognises_its_own_renewal_after_a_lost_answer(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    first.wire.on("PUT", LEASE, LostAfter(election.server.answer), election.server.answer)
+    with capture_logs() as logs:
+        await asyncio.sleep(30)
+    assert first.elector.leading
+    assert first.elector.problem is None
+    assert len([line for line in logs if line["event"].startswith("cannot renew lease")]) == 1
+    assert election.spec["leaseTransitions"] == 0
+
+
+async def test_a_renewal_refused_because_of_an_edit_by_others_is_made_again_at_once(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60.3)
+    election.server.put(NAMESPACE, NAME, {**election.spec, "strategy": "x"})
+    edited = now()
+    await asyncio.sleep(2.3)
+    assert first.elector.leading
+    assert first.wire.sent("PUT", LEASE)[-1].at - edited < 2.3
+    assert election.spec["strategy"] == "x", "what others put there is kept"
+    assert first.elector.problem is None
+
+
+async def test_a_request_that_hangs_leaves_time_for_a_second_one(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    first.wire.on("PUT", LEASE, Stall(), election.server.answer)
+    await asyncio.sleep(20)
+    assert first.elector.leading
+
+
+@pytest.mark.parametrize("seconds", [3, 86_400])
+async def test_a_leader_that_is_told_to_come_back_later_does_within_the_deadline(
+    election: Election, seconds: int
+):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    busy = Reply.status(429, "TooManyRequests", retry_after=seconds)
+    first.wire.on("PUT", LEASE, busy, election.server.answer)
+    await asyncio.sleep(30)
+    assert first.elector.leading
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+@pytest.mark.parametrize(("by", "now_is"), [("another", "held by another"), ("", "released by somebody")])
+async def test_a_lease_taken_or_released_by_another_ends_the_leadership_as_soon_as_it_is_seen(
+    election: Election, by: str, now_is: str, deleted: bool
+):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    if deleted:
+        election.server.delete(NAMESPACE, NAME)
+    election.server.put(NAMESPACE, NAME, {"holderIdentity": by})
+    taken = now()
+    assert await lost(first) == f"lease default/election is now {now_is}"
+    assert now() - taken <= 2.5
+    # The work has only a moment to end.
+    assert first.watchdog.due() == pytest.approx(now() + 4.0, abs=0.001)
+    assert election.spec["holderIdentity"] == by
+
+
+async def test_a_deleted_lease_is_created_again_by_its_holder_and_nobody_takes_it_meanwhile(
+    election: Election,
+):
+    first = await election.leader()
+    second = await election.standby()
+    await asyncio.sleep(60.5)
+    election.server.delete(NAMESPACE, NAME)
+    await asyncio.sleep(2.5)
+    assert first.elector.leading
+    assert election.spec["holderIdentity"] == "first"
+    await asyncio.sleep(60)
+    assert first.elector.leading
+    assert not second.elector.leading
+
+
+async def test_a_leader_that_was_held_up_past_the_deadline_writes_nothing_when_it_goes_on(election: Election):
+    first = await election.leader()
+    first.wire.on("POST", DATA, Reply())
+    await asyncio.sleep(60)
+    freeze(20.0)  # this task runs next, before any timer of the elector
+    assert not first.elector.leading
+    with pytest.raises(Fenced, match="not renewed in time"):
+        first.elector.leadership.permit()
+    with pytest.raises(Fenced, match="not renewed in time"):
+        await first.transport.request("POST", DATA)
+    assert await lost(first) == (
+        "lease default/election could not be renewed for 10s: this process was held up"
+    )
+    assert not first.wire.sent("POST", DATA)
+
+
+async def test_a_leader_that_does_not_end_after_losing_the_lease_is_ended_before_another_may_lead(
+    election: Election,
+):
+    first = await election.leader()
+    for _ in range(30):
+        await asyncio.sleep(2.0)
+        renewed = first.wire.sent("PUT", LEASE)[-1].at
+        assert first.watchdog.due() == pytest.approx(renewed + 14.0, abs=0.001)
+    first.wire.on("PUT", LEASE, Stall())
+    await lost(first)
+    assert first.watchdog.due() == pytest.approx(renewed + 14.0, abs=0.001)
+
+
+async def test_watchdog_is_not_due_in_a_standby_or_after_a_release(election: Election):
+    first = await election.leader()
+    second = await election.standby()
+    await asyncio.sleep(60)
+    assert second.watchdog.due() is None
+    await first.elector.release()
+    assert first.watchdog.due() is None
 
 
 async def taken_over(first: Candidate, second: Candidate) -> float:
@@ -48,8 +226,8 @@ async def test_a_standby_asks_nothing_while_the_leader_renews_and_sees_a_release
     assert len(second.wire.requests) == asked
     (watch,) = second.wire.sent("GET", LEASES)
     assert watch.query["fieldSelector"] == f"metadata.name={NAME}", "RBAC can grant that"
-    assert second.elector._lock._acquirer._view.lease is not None
-    assert second.elector._lock._acquirer._view.lease.holder == "first"
+    assert second.elector._lock._view.lease is not None
+    assert second.elector._lock._view.lease.holder == "first"
     assert await taken_over(first, second) < 0.1
 
 
@@ -248,8 +426,8 @@ async def test_a_claim_whose_answer_comes_too_late_is_not_relied_on(election: El
     first.start()
     await first.elector.elected.wait()
     assert now() == pytest.approx(4.0, abs=0.1)
-    assert first.elector._lock._renewer is not None
-    deadline = first.elector._lock._renewer.deadline
+    assert first.elector._lock.taken
+    deadline = first.elector._lock.deadline
     assert deadline == pytest.approx(now() + 10.0 - 4.0, abs=0.1), "counted from when the claim was sent"
 
 

@@ -50,9 +50,9 @@ class Cluster:
         if PREFIX not in path:
             return self.others
         sent = Sent(request.method, path, {}, request.headers, request.body, 0.0)
-        return asyncio.ensure_future(self._told(sent))
+        return asyncio.ensure_future(self._answered(sent))
 
-    async def _told(self, sent: Sent) -> Answer:
+    async def _answered(self, sent: Sent) -> Answer:
         reply = await self.leases.answer(sent)
         assert isinstance(reply, Reply)
         return Answer(reply.body, reply.code)
@@ -131,9 +131,9 @@ async def test_a_token_that_is_replaced_long_after_the_first_rejection_is_found_
         cluster.token = "second"
         await cluster.server.until(lambda: cluster.rejected >= 10)
         file.write_text(cluster.token)
-        assert elector._lock._renewer is not None
-        deadlines = {elector._lock._renewer.deadline}
+        assert elector._lock.taken
+        deadlines = {elector._lock.deadline}
         while len(deadlines) <= 3:  # three renewals
             assert elector.leading, elector.problem
             await asyncio.sleep(0.01)
-            deadlines.add(elector._lock._renewer.deadline)
+            deadlines.add(elector._lock.deadline)
