@@ -95,7 +95,5 @@ async def test_end_of_kubectl_is_an_error_unless_a_signal_follows():
     stopped.cancel()
     await asyncio.wait([stopped, alone])
     assert stopped.cancelled()
-    with pytest.raises(
-        click.ClickException, match=r"no more; it says: lost connection to pod$"
-    ):
+    with pytest.raises(click.ClickException, match=r"no more; it says: lost connection to pod$"):
         alone.result()
