@@ -16,7 +16,7 @@ from benchmarks.machine import describe
 from benchmarks.program import ROOT
 from benchmarks.shards.figures import Figures
 from benchmarks.shards.page import RAW, section
-from benchmarks.shards.replica import RANGES
+from benchmarks.shards.replica import SHARDS
 from benchmarks.shards.session import NAMESPACES, measure
 from manager.util.version import VERSION
 from tests.support.envtest import VARIABLE, why_not
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="keep the figures for the page of benchmarks")
     options = parser.parse_args(arguments)
     if options.objects < FEWEST:
-        parser.error(f"--objects must be at least {FEWEST}, so that each range has some")
+        parser.error(f"--objects must be at least {FEWEST}, so that each shard has some")
     if problem := why_not():
         parser.error(problem)
     figures = run(options.objects)
@@ -69,7 +69,7 @@ def run(objects: int) -> Figures:
         others=round(os.getloadavg()[0], 1),
         objects=objects,
         namespaces=len(NAMESPACES),
-        ranges=RANGES,
+        shards=SHARDS,
         load=objects // CHANGED,
         idle_mb=0.0,
     )

@@ -31,7 +31,7 @@ COLUMNS: Sequence[Column] = (
 INTRODUCTION = """\
 ## Replicas that share the objects
 
-One, two and three managers with `--shards={ranges}` run the Memcached operator. This section says how much
+One, two and three managers with `--shards={shards}` run the Memcached operator. This section says how much
 each receives, holds and uses. The API server has the feature gate `ShardedListAndWatch`; all share
 {cores} cores.
 
@@ -45,7 +45,7 @@ USE = """\
 start together. The start ends when every shard has a holder and every queue is empty. Memory is resident
 memory at that moment. For the changes, four clients give {load:,} Memcacheds another size, as quickly as
 they can. Parentheses have the share of the only replica's figure. With one object, a replica takes {idle}
-of memory. Of {ranges} shards, the largest part of three replicas is 6, or 38 %. The rest is the cost of a
+of memory. Of {shards} shards, the largest part of three replicas is 6, or 38 %. The rest is the cost of a
 process without objects.
 
 Each replica receives and holds the Deployments of its own Memcacheds, by their label.
@@ -109,7 +109,7 @@ def _lines(figures: Figures) -> Iterator[str]:
     described = f"{machine['processor']}, {machine['memory']}, {machine['system']}"
     described += f"; kube-apiserver {machine['kube-apiserver']}, etcd {machine['etcd']}"
     yield INTRODUCTION.format(
-        ranges=figures.ranges,
+        shards=figures.shards,
         cores=machine["cores"],
         date=figures.date,
         minutes=figures.minutes,
@@ -128,7 +128,7 @@ def _lines(figures: Figures) -> Iterator[str]:
         namespaces=figures.namespaces,
         load=figures.load,
         idle=f"{number(figures.idle_mb)} MB",
-        ranges=figures.ranges,
+        shards=figures.shards,
     )
     yield from _table(["replicas", "objects", *(heading for heading, _ in COLUMNS)], _uses(figures))
     yield ""

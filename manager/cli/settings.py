@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from manager.controller import ControllerOptions
 from manager.election.config import LeaseTiming
 from manager.settings import Setting, SettingsError, Sources, parse_bool
-from manager.shards.ranges import parse_count
-from manager.telemetry.logs.setup import LogFormat, LogLevel
+from manager.shards.shard_set import parse_count
+from manager.telemetry.logs import LogFormat, LogLevel
 from manager.util.address import parse_bind_address
 from manager.util.duration import parse_duration, parse_wait
 from manager.util.program import Program

@@ -16,8 +16,7 @@ from manager.election.guard import LeadershipLost
 from manager.kube.credentials import Credentials, Obtained, TokenFile
 from manager.kube.transport import Transport
 from manager.operator import AnyOperator, add_controller
-from manager.process.manager import STOP_MARGIN, Manager
-from manager.process.runnables import Runnable
+from manager.process.manager import STOP_MARGIN, Manager, Runnable
 from manager.settings import SettingValues
 from manager.shards.coordinator import ShardCoordinator
 from manager.shards.owned import OwnedShards

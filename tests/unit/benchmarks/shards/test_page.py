@@ -43,7 +43,7 @@ def figures(*, share: float = 0.34, unowned: float = 0.4, moved: int = 1000) -> 
         others=0.1,
         objects=3000,
         namespaces=5,
-        ranges=16,
+        shards=16,
         idle_mb=60.0,
         load=300,
         uses={"1": [use(1)], "2": [use(0.5), use(0.5)], "3": [use(0.3), use(share), use(0.33)]},
