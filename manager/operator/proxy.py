@@ -49,7 +49,7 @@ PROXY_ENVIRONMENT = ProxyEnvironment(
     default="drop",
     placeholder="drop|keep",
     description="whether containers of operators get the user and password in the manager's proxy URL:"
-    " everybody who may read Deployments of the namespace sees them",
+    " all users with the right to read Deployments of the namespace see them",
 )
 
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
