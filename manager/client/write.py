@@ -140,10 +140,12 @@ class Writer:
         subresource: str = "",
         *,
         replaces: str = "",
+        creates: bool = False,
     ) -> bytes:
         """PUT the object, or a subresource of it, or PATCH it as the content type says; the object as stored.
 
-        `replaces` is the resourceVersion that the body demands, if it does.
+        `replaces` is the resourceVersion that the body demands, if it does; `creates` says that it demands
+        that there is no such object.
         """
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(key.namespace, key.name, subresource)
@@ -156,7 +158,7 @@ class Writer:
             raise await self._not_found(error, kind, subresource) from None
         if "dryRun" not in query:
             # "0" demands nothing
-            self._cache.observe_write(kind, raw, before=int(replaces or 0) or None)
+            self._cache.observe_write(kind, raw, before=0 if creates else int(replaces or 0) or None)
         return raw
 
     async def _not_found(self, error: NotFound, kind: type[Resource], subresource: str) -> KubeError:

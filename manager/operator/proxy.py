@@ -86,14 +86,14 @@ def _bare(found: Mapping[str, str | None]) -> Iterator[tuple[str, str | None]]:
         elif match := _URL.fullmatch(value.strip()):
             bare = (match["scheme"] or "") + match["place"]
             if bare != value.strip():
-                _tell(name, "containers get the proxy's URL without user and password")
+                _warn(name, "containers get the proxy's URL without user and password")
             yield name, bare
         else:
-            _tell(
+            _warn(
                 name,
                 "containers do not get this, which is no URL of a proxy: a password may be anywhere in it",
             )
 
 
-def _tell(variable: str, what: str) -> None:
+def _warn(variable: str, what: str) -> None:
     get_logger("proxy").warning(what, variable=variable, setting="--proxy-credentials=keep")

@@ -200,13 +200,13 @@ async def test_gate_opens_with_the_definition_and_halts_the_queue_when_it_is_spo
         queue: WorkQueue[Any] = WorkQueue("box", metrics=Metrics(), backoff=KeyBackoff(rng=random.Random(1)))
         running = asyncio.create_task(gate.run(queue))
         await asyncio.sleep(0)
-        assert not queue.halted
+        assert not queue.paused
 
         changed = await cluster.client.get(CRDS, "", NAME)
         changed["spec"]["versions"][0]["subresources"] = {}
         await cluster.client.update(CRDS, "", changed)
         await asyncio.sleep(1)
-        assert queue.halted
+        assert queue.paused
         assert definitions.problem() == f"{NAME} version v1 has no status subresource"
         assert definitions.detail() == f"{NAME} version v1 has no scale subresource"
         assert gate.problem == f"the definition {NAME} version v1 has no status subresource"
@@ -217,7 +217,7 @@ async def test_gate_opens_with_the_definition_and_halts_the_queue_when_it_is_spo
         }
         await cluster.client.update(CRDS, "", changed)
         await asyncio.sleep(1)
-        assert not queue.halted
+        assert not queue.paused
         running.cancel()
         await asyncio.wait([running])
     told = [line for line in log_lines if "installed definition" in line["event"]]

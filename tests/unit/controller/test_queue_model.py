@@ -119,7 +119,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def took(self, item: QueueItem[str]) -> None:
         takeable = self.model.takeable(self.now)
-        assert not self.queue.halted
+        assert not self.queue.paused
         assert item.key in takeable, "handed out too early, twice at once, or unasked"
         wish = self.model.wishes.pop(item.key)
         assert (item.priority, item.triggers) == (wish.priority, wish.triggers[:MOST_TRIGGERS])
@@ -212,12 +212,12 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(key=ANY_KEY)
     def hold(self, key: str) -> None:
         self.model.held.add(key)
-        self.queue.hold(key)
-        assert self.queue.is_held(key)
+        self.queue.pause(key)
+        assert self.queue.is_paused(key)
 
     @precondition(lambda self: self.model.held)
     @rule(data=st.data())
-    def let_go(self, data: st.DataObject) -> None:
+    def resume(self, data: st.DataObject) -> None:
         key = data.draw(st.sampled_from(sorted(self.model.held)))
         self.model.held.remove(key)
         wish = self.model.wishes.get(key)
@@ -226,7 +226,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.model.join(wish, self.now)
 
         async def act() -> None:
-            self.queue.let_go(key)
+            self.queue.resume(key)
 
         self.loop.run_until_complete(act())
         self.settle()
@@ -234,7 +234,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule()
     def halt_or_go_on(self) -> None:
         async def act() -> None:
-            self.queue.halted = not self.queue.halted
+            self.queue.paused = not self.queue.paused
 
         self.loop.run_until_complete(act())
         self.settle()
@@ -246,7 +246,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def nobody_waits_for_a_key_that_is_there(self) -> None:
-        if self.getters and not self.queue.halted:
+        if self.getters and not self.queue.paused:
             assert not self.model.takeable(self.now)
 
     @invariant()

@@ -1,5 +1,3 @@
-"""Objects that wait for something that does not answer."""
-
 from __future__ import annotations
 
 import asyncio
@@ -29,6 +27,7 @@ from manager.telemetry.runs import current_record
 from tests.unit.controller.doubles import Numbers, Reconciler, Running
 
 pytestmark = pytest.mark.virtual_time
+
 
 OUTAGE = 3600.0
 ERRORS = "controller_runtime_reconcile_errors_total"
@@ -240,14 +239,13 @@ async def test_controller_probes_with_another_object_when_the_probing_one_is_gon
         assert server.done.keys() == {"c"}
 
 
-async def test_troubles_merge_causes_by_type_when_there_are_too_many():
+async def test_failing_objects_merge_causes_by_type_when_there_are_too_many():
     async def fail(request: Request) -> Result | None:
         raise ServiceUnavailable(503, "", f"request {'x' * int(request.name)} failed")
 
     async with Running(Reconciler(fail)) as running:
         running.add(*(f"{number}" for number in range(80)))
         await asyncio.sleep(1)
-        workers = running.controller._workers
-        assert workers is not None
-        assert len(workers._troubles) == 80
-        assert len(workers._troubles._troubles) <= 65
+        failing = running.controller._failing
+        assert len(failing) == 80
+        assert len(failing._groups) <= 65

@@ -37,9 +37,7 @@ from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import History
 from manager.webhook import AdmissionRequest
 from tests.unit.cache.objects import Pod
-from tests.unit.controller.doubles import Reconciler, turns
-from tests.unit.controller.objects import Foo, owner, raw
-from tests.unit.controller.watched import Watched, offline_cache
+from tests.unit.controller.doubles import Foo, Reconciler, Watched, offline_cache, owner, raw, turns
 
 pytestmark = pytest.mark.virtual_time
 
@@ -389,13 +387,13 @@ async def test_waits_for_enqueues_the_waiting_object_on_any_event_of_the_name(ho
 
 
 async def test_add_controller_returns_none_for_an_operator_with_webhooks_alone(host: Host):
-    class Judging(Operator[Foo]):
+    class WebhookOnly(Operator[Foo]):
         """Reconciles nothing."""
 
         @webhook.validate_create
         async def accept(self, foo: Foo, request: AdmissionRequest) -> None: ...
 
-    assert add_controller(Judging(cast("Any", host))) is None
+    assert add_controller(WebhookOnly(cast("Any", host))) is None
     assert host.controllers == []
 
 

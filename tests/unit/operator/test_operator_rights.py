@@ -186,13 +186,13 @@ async def test_call_without_a_right_fails_and_names_the_line_and_the_rule(
         [condition] = [each for each in failed.status.conditions if each.type == "Ready"]
         assert (condition.status, condition.reason) == ("False", "Forbidden")
         found = (
-            f"/test_rights.py:{line + 1}" in condition.message
-            or f"/test_rights.py:{line + 2}" in condition.message
+            f"/test_operator_rights.py:{line + 1}" in condition.message
+            or f"/test_operator_rights.py:{line + 2}" in condition.message
         )
         assert found, condition.message
         assert f'rbac(groups="{group}", resources="{resource}", verbs="{verb}")' in condition.message
         [run, *_] = [each for each in world.manager.history.of("acts").of(switch().key) if each.error]
-        assert "test_rights.py" in run.error
+        assert "test_operator_rights.py" in run.error
 
 
 async def test_right_that_is_declared_is_granted():
@@ -218,7 +218,7 @@ def test_forbidden_names_the_declaration_of_a_status():
 
 
 def test_simulation_tells_of_a_call_without_a_right():
-    with pytest.raises(AssertionError, match=r"has no right.*test_rights.py:\d+ asks for it"):
+    with pytest.raises(AssertionError, match=r"has no right.*test_operator_rights.py:\d+ asks for it"):
         assert_holds(doing(read_uncached), seeds=range(1))
 
 
@@ -281,10 +281,10 @@ def test_operator_of_a_foreign_kind_has_no_right_to_write_it():
 
 
 async def test_extends_status_writes_the_condition_and_no_observed_generation():
-    async def tell(_: Any, obj: Any, ctx: Context) -> None:
+    async def report(_: Any, obj: Any, ctx: Context) -> None:
         ctx.condition("Scanned", True, "Scanned")
 
-    operator = doing(tell, Deployment, extends_status=True)
+    operator = doing(report, Deployment, extends_status=True)
     async with operated(operator, objects=[deployment()]) as world:
         await world.until(
             deployment(), lambda it: any(each.type == "Scanned" for each in it.status.conditions)

@@ -14,7 +14,7 @@ from manager import Context, ObjectKey, Operator, Setting, TerminalError, every
 from manager.console.serialize import controller_report
 from manager.diagnose.explanation import next_run
 from manager_tools.testing import operated
-from tests.unit.operator.test_reconciling import Greeting, greeting
+from tests.unit.operator.greetings import Greeting, greeting
 
 pytestmark = pytest.mark.virtual_time
 

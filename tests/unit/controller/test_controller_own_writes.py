@@ -29,11 +29,10 @@ from manager.controller import (
 from manager.kube.errors import AlreadyExists
 from manager.telemetry.metrics import Metrics
 from tests.unit.cache.objects import Pod
-from tests.unit.controller.doubles import Reconciler, turns
-from tests.unit.controller.objects import Foo, owner, raw
-from tests.unit.controller.watched import Watched, offline_cache
+from tests.unit.controller.doubles import Foo, Reconciler, Watched, offline_cache, owner, raw, turns
 
 pytestmark = pytest.mark.virtual_time
+
 
 Act = Callable[[Request], Awaitable[Result | None]]
 SKIPPED = "operator_manager_reconciles_skipped_total"

@@ -1,5 +1,3 @@
-"""Fate of a request after its reconcile."""
-
 from __future__ import annotations
 
 import asyncio
@@ -32,6 +30,7 @@ from tests.unit.conftest import LogLines
 from tests.unit.controller.doubles import Numbers, Reconciler, Running, turns
 
 pytestmark = pytest.mark.virtual_time
+
 
 TOTAL = "controller_runtime_reconcile_total"
 ERRORS = "controller_runtime_reconcile_errors_total"
@@ -376,7 +375,7 @@ async def test_failure_log_names_all_errors_of_an_exception_group(log_lines: Log
     assert line["error"] == "one; two; KeyError"
 
 
-def told(log_lines: LogLines) -> LogLines:
+def failure_lines(log_lines: LogLines) -> LogLines:
     """Return the log lines about reconciles above the debug level."""
     return [line for line in log_lines if "reconcile" in line["event"] and line["log_level"] != "debug"]
 
@@ -395,7 +394,7 @@ async def test_failure_log_counts_objects_when_all_fail_for_one_reason(log_lines
         await asyncio.sleep(1000)
         assert running.sample("operator_manager_failing_objects") == 0
         failures = running.sample(ERRORS)
-    *failed, ended = told(log_lines)
+    *failed, ended = failure_lines(log_lines)
     assert [line["log_level"] for line in failed] == ["error"] * 3
     assert "times" not in failed[0]
     assert [line["objects"] for line in failed[1:]] == [100, 100]
@@ -416,7 +415,9 @@ async def test_failure_log_ends_an_error_when_its_last_object_fails_for_another(
     async with Running(Reconciler(act)) as running:
         running.add("a", "b")
         await asyncio.sleep(1000)
-    ended = [line["error_type"] for line in told(log_lines) if line["event"] == "reconciles succeed again"]
+    ended = [
+        line["error_type"] for line in failure_lines(log_lines) if line["event"] == "reconciles succeed again"
+    ]
     assert ended == ["Forbidden"]
 
 
@@ -436,7 +437,7 @@ async def test_failure_log_reports_each_new_error_while_others_last(log_lines: L
         for name in errors:
             running.add(name)
             await asyncio.sleep(1)
-    assert [line["name"] for line in told(log_lines)] == list(errors)
+    assert [line["name"] for line in failure_lines(log_lines)] == list(errors)
 
 
 async def test_failure_log_names_each_object_while_few_have_errors_of_their_own(log_lines: LogLines):
@@ -446,10 +447,10 @@ async def test_failure_log_names_each_object_while_few_have_errors_of_their_own(
     async with Running(Reconciler(fail)) as running:
         running.add(*(f"{number}" for number in range(20)))
         await asyncio.sleep(30)
-        assert sorted(int(line["name"]) for line in told(log_lines)) == list(range(20))
+        assert sorted(int(line["name"]) for line in failure_lines(log_lines)) == list(range(20))
         running.add(*(f"{number}" for number in range(20, 200)))
         await asyncio.sleep(20)
-        assert len(told(log_lines)) < 20 + 30
+        assert len(failure_lines(log_lines)) < 20 + 30
 
 
 async def test_failure_log_is_bounded_when_an_object_fails_and_succeeds_in_turn(log_lines: LogLines):
@@ -462,7 +463,7 @@ async def test_failure_log_is_bounded_when_an_object_fails_and_succeeds_in_turn(
 
     running = await ran(Reconciler(alternate), seconds=100)
     assert running.sample(ERRORS) > 900
-    assert len(told(log_lines)) < 2 * 40 + 10
+    assert len(failure_lines(log_lines)) < 2 * 40 + 10
 
 
 async def test_reconcile_log_carries_the_request_and_reconcile_id(log_lines: LogLines):
@@ -517,7 +518,7 @@ async def test_failure_log_is_bounded_when_every_message_differs(log_lines: LogL
         await asyncio.sleep(3600)
         failures = running.sample(ERRORS)
         assert failures > 1_500
-        during = told(log_lines)
+        during = failure_lines(log_lines)
     assert 64 < len(during) < 64 + 60 + 10
     assert sum(line.get("times", 1) for line in during) > failures / 2  # the log counts suppressed lines
     assert any("objects" in line for line in during)
