@@ -16,7 +16,7 @@ from types import FrameType
 
 __all__ = ["RbacRule", "Undeclared", "advice_for", "line_of", "line_that_asks", "rbac"]
 
-_LIBRARY = {"kubernetes_asyncio", "manager", "manager_tools"}
+_LIBRARY = {"kubernetes_asyncio", "manager", "manager_kinds", "manager_tools"}
 _TEMPLATE = "manager_tools.scaffold.project."
 """Modules of the library that are an author's once `init` has written them."""
 _PYTHONS = sysconfig.get_path("stdlib")

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from manager.api import ObjectKey, Resource
-from manager.api.core_v1 import Secret, fold_string_data
+from manager.api.secret import SECRET, fold_string_data
 from manager.client import Outcome
 from manager.telemetry.runs import ReconcileRecord, Trigger
 from manager.util import clock
@@ -194,7 +194,7 @@ def changed_fields(before: Resource, after: Resource, wanted: Resource) -> list[
     differing = {name for name in fields if getattr(before, name, None) != getattr(after, name, None)}
     plain = {name for name in differing if _is_plain(type(after), name)}
     ours = _content(wanted, differing | {"string_data", "stringData"}, set())
-    if wanted.gvk == Secret.gvk:
+    if wanted.gvk == SECRET:
         fold_string_data(ours)
     # `apply` adds the owner to what is wanted.
     ours["metadata"].setdefault("ownerReferences", [])

@@ -21,8 +21,6 @@ from manager.api import (
     Unstructured,
     controller_of,
 )
-from manager.api.apps_v1 import Deployment
-from manager.api.pod_health import PodHealth
 from manager.api.rights import Undeclared
 from manager.client import (
     Applied,
@@ -48,6 +46,7 @@ from manager.telemetry.logs.loggers import LONGEST
 from manager.telemetry.runs import LONGEST_TEXT, current_record
 from manager.util import clock
 from manager.util.loop import Portions
+from manager_kinds.pod_health import PodHealth
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from manager.client.kubernetes_client import TransportApiClient
     from manager.operator.operator import Operator
     from manager.operator.steps import Steps
+    from manager_kinds.apps_v1 import Deployment
 
 R = TypeVar("R", bound=Resource)
 

@@ -11,8 +11,6 @@ from typing import Any, TypeAlias, get_args, get_origin
 import orjson
 
 from manager.api import ApiModel, ObjectKey, Resource, is_crd
-from manager.api.core_v1 import Pod
-from manager.api.pod_health import PARTS_OF_HEALTH, PodHealth
 from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Meta, Record, Selection, steps_of
 from manager.controller.predicate import (
     Predicate,
@@ -22,6 +20,8 @@ from manager.controller.predicate import (
     label_changed,
 )
 from manager.util import clock
+from manager_kinds.core_v1 import Pod
+from manager_kinds.pod_health import PARTS_OF_HEALTH, PodHealth
 
 _SHORTEST = 4
 """So many letters a name has at least for which another one may be a slip: `one` is not `on`."""

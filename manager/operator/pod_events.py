@@ -9,11 +9,11 @@ import msgspec
 import orjson
 
 from manager.api import Resource
-from manager.api.pod_health import PodHealth, Problem, warning_of
 from manager.client.reader import LiveReader
 from manager.kube.errors import KubeError
 from manager.telemetry.logs import reconcile_log
 from manager.util import clock
+from manager_kinds.pod_health import PodHealth, Problem, warning_of
 
 ASK_AGAIN_AFTER = 30.0
 """Seconds for which an answer counts."""

@@ -39,7 +39,7 @@ from manager.cli import main
 sys.exit(main(sys.argv[1:], (GreetingOperator,), name="greeter", version="1.0"))
 """
 TEST = """
-from manager.api.core_v1 import Pod
+from manager_kinds.core_v1 import Pod
 from manager.client import connect
 
 pytest_plugins = ["devcluster.pytest_plugin"]
@@ -106,10 +106,14 @@ def test_wheel_contains_only_the_packages_of_the_library(wheel: Path):
     assert {top for top in tops if not top.endswith(".dist-info")} == {
         "devcluster",
         "manager",
+        "manager_kinds",
         "manager_tools",
     }
     assert {
         "manager/py.typed",
+        "manager_kinds/core_v1.json",
+        "manager_kinds/core_v1.pyi",
+        "manager_kinds/py.typed",
         "manager_tools/py.typed",
         "devcluster/py.typed",
         "devcluster/types/builtin.json",

@@ -12,9 +12,9 @@ from apis.cache.v1.memcached import Memcached
 from benchmarks.micro.benchmark import Benchmark, ready
 from benchmarks.micro.documents import sample
 from benchmarks.micro.world import World
-from manager.api.apps_v1 import Deployment
 from manager.client import Outcome
 from manager.client.ownership import holds, own_entries
+from manager_kinds.apps_v1 import Deployment
 
 if TYPE_CHECKING:
     from collections.abc import Callable

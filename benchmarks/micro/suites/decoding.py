@@ -16,10 +16,10 @@ from apis.cache.v1.memcached import Memcached
 from benchmarks.micro.benchmark import Benchmark, ready
 from benchmarks.micro.documents import FIELD_MANAGER, pod, pod_metadata, sample
 from manager.api import PartialObjectMetadata
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import Pod
 from manager.cache.record import RecordDecoder
 from manager.kube.decoding import decode_event, lines
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import Pod
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

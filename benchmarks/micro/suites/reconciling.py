@@ -14,8 +14,6 @@ from benchmarks.micro.suites.applying import contains, wanted
 from benchmarks.micro.suites.queue import make_queue
 from benchmarks.micro.world import World
 from controllers.cache.memcached import MemcachedOperator
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import Pod
 from manager.controller import Request
 from manager.controller.queue import QueueItem
 from manager.controller.worker import ControllerMetrics, Workers
@@ -23,6 +21,8 @@ from manager.operator.reconciler import ObjectReconciler
 from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import History, Trigger
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import Pod
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

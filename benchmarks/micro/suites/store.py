@@ -13,10 +13,10 @@ import orjson
 from benchmarks.micro.benchmark import Benchmark, ready
 from benchmarks.micro.documents import FIELD_MANAGER, pod, pod_metadata, template
 from manager.api import ObjectKey
-from manager.api.core_v1 import Pod
 from manager.cache.record import RecordDecoder
 from manager.cache.sink import Sink
 from manager.cache.store import Store
+from manager_kinds.core_v1 import Pod
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ import pytest
 
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
 from manager.api import ObjectMeta, OwnerReference, controller_of, controller_reference, is_controlled_by
-from manager.api.core_v1 import Namespace
+from manager_kinds.core_v1 import Namespace
 
 OWNER = {
     "apiVersion": "v1",

@@ -15,7 +15,7 @@ from apis.cache.v1.memcached import Memcached, MemcachedSpec
 from apis.example.v1.wordpress import Wordpress
 from apis.myapp.v1alpha1.mysrv import MySrvSpec
 from apis.tutorial.v1.foo import Foo, FooSpec
-from manager.api.core_v1 import Secret
+from manager_kinds.core_v1 import Secret
 from tests.support import ROOT
 
 STORED = {

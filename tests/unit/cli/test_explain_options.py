@@ -8,10 +8,10 @@ import pytest
 from apis.cache.v1.memcached import Memcached
 from apis.petstore.v1beta1.pet import Pet
 from controllers.main import OPERATORS
-from manager.api.apps_v1 import Deployment
 from manager.cli.explain import ExplainArguments
 from manager.cli.operators import kind_named, owned_by
 from manager.kube.errors import ConfigError
+from manager_kinds.apps_v1 import Deployment
 from tests.unit.cli.conftest import Command
 
 MANAGER = "Invalid value for '--manager': "

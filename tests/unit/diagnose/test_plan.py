@@ -16,9 +16,7 @@ from devcluster import DevCluster
 from devcluster.api.pod_sessions import Process
 from manager import Context, Operator
 from manager.api import ObjectKey, ObjectMeta
-from manager.api.apps_v1 import Deployment
 from manager.api.confidential import LAST_APPLIED
-from manager.api.core_v1 import ConfigMap, Secret
 from manager.cache import Cache
 from manager.cli import plan as command
 from manager.client import Client
@@ -33,6 +31,8 @@ from manager.operator import add_controller
 from manager.process.manager import Manager
 from manager.telemetry.metrics import Metrics
 from manager.util.program import Program
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import ConfigMap, Secret
 from manager_tools.codegen import custom_resource_definitions
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
 from manager_tools.testing import LocalWire

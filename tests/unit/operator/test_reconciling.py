@@ -23,8 +23,6 @@ from manager.api import (
     crd,
     list_map,
 )
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import ConfigMap, Namespace, Secret
 from manager.cache import Selection
 from manager.cache.sink import Sink
 from manager.controller import (
@@ -41,6 +39,8 @@ from manager.operator.rights import rights_of
 from manager.operator.rollouts import is_rolled_out
 from manager.telemetry.runs import SPARED, ReconcileRecord
 from manager.webhook import Refused, forbidden
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import ConfigMap, Namespace, Secret
 from manager_tools.testing import World, operated
 from tests.unit.conftest import LogLines
 

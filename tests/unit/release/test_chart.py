@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from manager.api.core_v1 import Pod
 from manager.util.program import Program
 from manager.util.version import VERSION
 from manager.util.yaml_text import yaml_documents
 from manager.webhook import Admission, AdmissionRequest
 from manager.webhook.configurations import webhook_configurations
 from manager.webhook.registration import Webhooks
+from manager_kinds.core_v1 import Pod
 from manager_tools.codegen.manifest import UNPLACED
 from release import OLDEST_KUBERNETES
 from release.artifacts import context

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.api import ObjectKey
-from manager.api.core_v1 import Pod
 from manager.cache.record import RecordDecoder
 from manager.client.reader import decode_at_once
 from manager.kube.decoding import Decoder, json_object
@@ -22,6 +21,7 @@ from manager.kube.listing import decode_list
 from manager.server.reviews import has_expired
 from manager.util import yaml_text
 from manager.util.nesting import MOST_LEVELS, is_too_deep
+from manager_kinds.core_v1 import Pod
 from manager_tools.simulation.seeds import Plan
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from controllers.example.parts import DATABASE, check_ours, claim_for, identity,
 from controllers.example.wordpress import WordpressOperator
 from manager import Blocked
 from manager.api import ObjectMeta, OwnerReference, find_condition, is_true
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import PersistentVolumeClaim, Secret, Service
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import PersistentVolumeClaim, Secret, Service
 from manager_tools.testing import operated
 from tests.unit.controllers.wordpress.sites import NOW, site
 
