@@ -117,8 +117,8 @@ WRONG = {
         'Extra key "imagee"',
     ),
     "part deep in a child": (
-        'Deployment(spec={"template": {"spec": {"containers": [{"name": "a", "env": [{"name": "A", "v": ""}]}]}}})',
-        'Extra key "v"',
+        'Deployment(spec={"template": {"spec": {"containers": [{"name": "a", "env": [{"nme": ""}]}]}}})',
+        'Missing key "name"',
     ),
     "key that is a word of Python": (
         'NetworkPolicy(spec={"ingress": [{"form": []}]})',
