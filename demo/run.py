@@ -58,7 +58,7 @@ def sole(folder: Path) -> Iterator[None]:
 
 
 class Demo:
-    """Control plane, manager and samples, shown until Ctrl-C, or until all is ready."""
+    """Control plane, manager and samples, shown until q or Ctrl-C, or until all is ready."""
 
     def __init__(self, *, root: Path, folder: Path, once: bool, screen: Screen) -> None:
         """Set up the demo; `root` is the project's folder, `folder` the one for the demo's files."""
@@ -166,7 +166,7 @@ class Demo:
         ended = [asyncio.create_task(each.ended(), name=f"watch {each.name}") for each in programs]
         told = False
         try:
-            while not stop.is_set() and not self._screen.lost:
+            while not stop.is_set() and not self._screen.is_over:
                 self._screen.refresh(self._board, self._hints)
                 for each in ended:
                     if each.done():

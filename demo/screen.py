@@ -20,16 +20,16 @@ from demo.view import render
 
 __all__ = ["Screen", "choose_screen"]
 
-KEYS = "h: commands to try in another terminal   Ctrl-C: stop everything"
-BACK = "any key: back   Ctrl-C: stop everything"
+KEYS = "h: commands to try in another terminal   q: stop everything"
+BACK = "any key: back   q: stop everything"
 
 
 class Screen(contextlib.AbstractContextManager["Screen"], abc.ABC):
     """The demo's output."""
 
     @property
-    def lost(self) -> bool:
-        """Whether the terminal was closed; not every program gets a signal then."""
+    def is_over(self) -> bool:
+        """Whether a person has pressed q or closed the terminal: not every program gets a signal then."""
         return False
 
     @abc.abstractmethod
@@ -92,10 +92,15 @@ class View(Screen):
         self._terminal = self._console.file.isatty()
         self._board: Board | None = None
         self._hinting = False
+        self._quit = False
         self._keys = contextlib.ExitStack()
 
     @property
-    def lost(self) -> bool:
+    def is_over(self) -> bool:
+        return self._quit or self._lost
+
+    @property
+    def _lost(self) -> bool:
         return self._terminal and not self._console.file.isatty()
 
     def __enter__(self) -> Self:
@@ -108,10 +113,11 @@ class View(Screen):
         self._keys.close()
         self._console.show_cursor()
         self._console.set_alt_screen(enable=False)
-        if self._board is not None and not self.lost:  # the last state stays on the screen
+        if self._board is not None and not self._lost:  # the last state stays on the screen
             self._console.print(render(self._board, self._console, height=self._console.height - 1))
 
     def _pressed(self, key: bytes) -> None:
+        self._quit = self._quit or key in {b"q", b"Q"}
         self._hinting = key in {b"h", b"?"} and not self._hinting
 
     def say(self, text: str) -> None:

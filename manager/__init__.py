@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Steps,
         Watch,
         WatchPods,
+        daemon,
         every,
     )
     from manager.process.runnables import Lifespan, Runnable
@@ -83,6 +84,7 @@ __all__ = [
     "any_of",
     "created",
     "created_or_deleted",
+    "daemon",
     "deleted",
     "desired_state_changed",
     "every",

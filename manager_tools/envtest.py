@@ -24,7 +24,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from manager.tls.issue import Authority, new_authority
+from manager.tls.certificate import Authority, new_authority
 
 __all__ = ["Administrator", "CannotStart", "Envtest", "kubeconfig_of"]
 

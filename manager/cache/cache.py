@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import NamedTuple, Unpack
@@ -25,8 +26,10 @@ class Cache:
     keeps the managedFields of these only. `namespaces` are the ones to watch, with one watch for each kind
     and namespace; none (the default), or "" among them, means all, with one watch for each kind.
 
-    Attributes: `managers` are the field managers whose managedFields are kept; `make_filter` makes the filter
-    of an informer that is requested as `filtered`, of children if it gets True. None means no filters.
+    Attributes:
+        managers: the field managers whose managedFields are kept.
+        make_filter: makes the filter of an informer that is requested as `filtered`, of children if it gets
+            True; None for no filters.
     """
 
     def __init__(
@@ -92,7 +95,7 @@ class Cache:
                 self._shared[name] = self._shared.pop(other)
             else:
                 made = self.make_filter(owned_by is not None) if filtered and self.make_filter else None
-                self._shared[name] = _Shared(self._make(kind, name, made))
+                self._shared[name] = self._add(kind, name, made)
                 self._start(self._shared[name])
         shared = self._shared[name]
         if shared.informer.holds_children and not filtered:
@@ -127,7 +130,7 @@ class Cache:
         Use it for a few objects and a short time, and a shared informer for anything that lasts. Raises
         ValueError for a bad label selector.
         """
-        return self._informer(kind, metadata_only=False, selection=Selection.of(**selection))
+        return self._make(kind, selection=Selection.of(**selection))
 
     def lookup(
         self,
@@ -155,7 +158,7 @@ class Cache:
         return None
 
     def selections(self, kind: type[Resource], *, metadata_only: bool = False) -> list[Selection]:
-        """With which selections a kind is cached."""
+        """Return the selections of a kind that are cached."""
         wanted = (kind.gvk, metadata_only)
         return list(dict.fromkeys(name.selection for name in self._shared if name[:2] == wanted))
 
@@ -191,7 +194,7 @@ class Cache:
             self._watches = None
 
     async def wait_synced(self) -> None:
-        """Return once every informer that there is now has synced."""
+        """Return once every present informer has synced."""
         for shared in list(self._shared.values()):
             await shared.informer.wait_synced()
 
@@ -219,45 +222,40 @@ class Cache:
 
     @property
     def informers(self) -> tuple[Informer, ...]:
-        """All of them."""
+        """Return all shared informers."""
         return tuple(shared.informer for shared in self._shared.values())
 
     def _informers(self, kind: type[Resource]) -> tuple[Informer, ...]:
         return self._of_kind.get(kind.gvk, ())
 
-    def _make(
-        self,
-        kind: type[Resource],
-        name: _Name,
-        object_filter: ObjectFilter | None,
-    ) -> Informer:
-        metadata_only = name.metadata_only
-        informer = self._informer(
+    def _add(self, kind: type[Resource], name: _Name, object_filter: ObjectFilter | None) -> _Shared:
+        informer = self._make(
             kind,
-            metadata_only=metadata_only,
+            metadata_only=name.metadata_only,
             selection=name.selection,
             owners=set() if name.children else None,
             object_filter=object_filter,
         )
         self._of_kind[kind.gvk] = (*self._informers(kind), informer)
+        spec = informer.spec
         for gauge, number in (
             (self._metrics.cache_objects, len),
             (self._metrics.cache_bytes, attrgetter("size")),
         ):
-            count = partial(self._total, kind, informer.spec.projection, number)
-            gauge.labels(informer.spec.resource, informer.spec.projection).set_function(count)
-        return informer
+            count = partial(self._total, kind, spec.projection, number)
+            gauge.labels(spec.resource, spec.projection).set_function(count)
+        return _Shared(informer)
 
     def _total(self, kind: type[Resource], projection: str, number: Callable[[Informer], int]) -> int:
         """Add up a number over all informers of a kind and projection, whatever their selections."""
         informers = (each for each in self._informers(kind) if each.spec.projection == projection)
         return sum(map(number, informers))
 
-    def _informer(
+    def _make(
         self,
         kind: type[Resource],
         *,
-        metadata_only: bool,
+        metadata_only: bool = False,
         selection: Selection,
         owners: set[tuple[str, str]] | None = None,
         object_filter: ObjectFilter | None = None,
@@ -297,12 +295,10 @@ class _Name(NamedTuple):
     children: bool = False
 
 
+@dataclass(slots=True)
 class _Shared:
     """An informer, the number of its users, and the task that runs it."""
 
-    __slots__ = ("informer", "task", "users")
-
-    def __init__(self, informer: Informer) -> None:
-        self.informer = informer
-        self.users = 0
-        self.task: asyncio.Task[None] | None = None
+    informer: Informer
+    users: int = 0
+    task: asyncio.Task[None] | None = None

@@ -72,6 +72,12 @@ class Informer:
     """An up-to-date copy of one kind's objects, which notifies subscribers of every change.
 
     All methods but those that wait are synchronous: their results hold until the next await.
+
+    Attributes:
+        filter: selects the objects to hold; None for all.
+        get: returns the record of an object, or None.
+        prepare: to be awaited before the first `list` by labels or an owner, which else decodes all objects.
+        changed_at: the loop time of the last change.
     """
 
     def __init__(
@@ -86,7 +92,6 @@ class Informer:
         rng: random.Random,
         object_filter: ObjectFilter | None = None,
     ) -> None:
-        """With `object_filter`, only the objects are held that it takes."""
         self.spec = spec
         self.filter = object_filter
         self._decoder = decoder
@@ -100,9 +105,7 @@ class Informer:
             index_failed=self._index_failed,
         )
         self.get: Callable[[ObjectKey], Record | None] = self._store.records.get
-        """Returns the record of an object, or None."""
         self.prepare = self._store.indexes.prepare
-        """To be awaited before the first `list` by labels or an owner, which else looks at all objects."""
         self._handlers: list[EventHandler] = []
         self._sinks = [Sink(self._store, decoder, each, publish=self._publish) for each in spec.namespaces]
         self._reflectors = [
@@ -115,7 +118,6 @@ class Informer:
             object_filter.attach(self._store, self._publish)
         self._log = get_logger("cache.informer", resource=spec.resource)
         self.changed_at: float | None = None
-        """When its content has changed last, on the loop's clock."""
 
     def __len__(self) -> int:
         return len(self._store)
@@ -127,7 +129,7 @@ class Informer:
                 name = f"watch {self.spec.resource} {sink.namespace}".rstrip()
                 watches.create_task((sink.filter or reflector).run(), name=name)
 
-    # Where it does not hold all objects.
+    # Restrictions of the held objects.
 
     @property
     def holds_children(self) -> bool:
@@ -135,12 +137,10 @@ class Informer:
         return self.filter is not None and self.filter.of_children
 
     def drop_filter(self) -> None:
-        """Hold all objects from now on; only before the informer runs."""
+        """Hold all objects from now on; only valid before the informer runs."""
         self.filter = None
         for sink in self._sinks:
             sink.filter = None
-
-    # Others' objects, where only children have to be held whole.
 
     @property
     def cuts_others(self) -> bool:
@@ -163,7 +163,7 @@ class Informer:
         self._decoder.owners = None
 
     def covers(self, namespace: str) -> bool:
-        """Return whether it watches the objects of a namespace."""
+        """Return whether the informer watches the objects of a namespace."""
         return self.spec.namespaces == ("",) or namespace in self.spec.namespaces
 
     def has_all_of(self, namespace: str) -> bool:
@@ -180,23 +180,20 @@ class Informer:
 
     @property
     def synced(self) -> bool:
-        """True once everything that was on the server has been listed; stays true from then on.
-
-        Of one with a filter, once everything was listed that the filter takes now.
-        """
+        """Return whether all objects have been listed once; with a filter, all that it takes now."""
         if self.filter is not None:
             return self.filter.is_complete()
         return all(sink.synced.is_set() for sink in self._sinks)
 
     async def wait_synced(self) -> None:
-        """Return once `synced` is true; at once with a filter, which may take nothing for long."""
+        """Wait for `synced`; return at once with a filter, which may take no object for long."""
         if self.filter is None:
             for sink in self._sinks:
                 await sink.synced.wait()
 
     @property
     def problem(self) -> str | None:
-        """Why the content is not complete or not followed, for people; None when all is well.
+        """Describe for people why the content is incomplete or not followed; None when all is well.
 
         A kind that is no longer served, or no longer allowed, keeps its last known content.
         """
@@ -226,11 +223,11 @@ class Informer:
         )
 
     def add_index(self, name: str, function: IndexFunction) -> None:
-        """Find objects by a function of theirs: `list(index=(name, value))`.
+        """Register an index for `list(index=(name, value))`; registering it again is no change.
 
-        The function gets a record and its metadata and answers the values; it must depend on nothing else.
-        Registering the same again is no change; another function under a known name raises ValueError.
-        RuntimeError as from `keep_whole`: a function may look at all of an object.
+        The function gets a record and its metadata and returns the values; it must depend on nothing else.
+        Raises ValueError for another function under a known name, and RuntimeError as `keep_whole` does: a
+        function may read all of an object.
         """
         self.keep_whole()
         self._store.indexes.add(name, function)
@@ -238,7 +235,7 @@ class Informer:
     # Listening.
 
     def failed(self, part: Part, key: ObjectKey, error: Exception, **fields: object) -> None:
-        """Count that some code of an operator's failed on an object; logged at once, and then counted."""
+        """Count a failure of an operator's code on an object; log the first, and some of the next."""
         self._failures[part]()
         repeats = self._failures_told.setdefault((part, type(error).__name__), Repeats())
         if (times := repeats.count()) is not None:

@@ -52,11 +52,8 @@ class Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     @property
     def controller(self) -> Owner | None:
-        """The owner that manages the object, or None."""
-        for owner in self.owner_references:
-            if owner.controller:
-                return owner
-        return None
+        """Return the owner that manages the object, or None."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
 
 
 class _Metadata(msgspec.Struct):
@@ -182,8 +179,8 @@ class RecordDecoder:
         self._what = f"a {gvk.kind} object"
         self._metadata_only = metadata_only
         managers = FieldManagers(field_manager) if isinstance(field_manager, str) else field_manager
-        # An apply, which asks for them, knows all of its object.
-        self._managed_fields = OwnManagedFields(None if metadata_only or parts else managers)
+        # An apply, which asks for managedFields, knows all of its object.
+        self._managers = None if metadata_only or parts else managers
         self._parts = parts
 
     def __call__(self, raw: bytes | msgspec.Raw) -> tuple[Record, Meta]:
@@ -214,16 +211,16 @@ class RecordDecoder:
         meta: Meta = arriving
         managed = bytes(arriving.managed_fields)
         try:
-            others = self.owners is not None and self._is_others(meta, managed, self.owners)
-            only_metadata = self._metadata_only or others
+            own = self._managers.own_entries(managed) if managed and self._managers is not None else b""
+            is_others = self.owners is not None and not own and not _has_owner(meta, self.owners)
+            only_metadata = self._metadata_only or is_others
             if kind in {self._kind, ""}:
                 kept = PARTIAL % bytes(_decode_metadata(raw).metadata) if only_metadata else bytes(raw)
             elif only_metadata and kind == PARTIAL_KIND:
                 kept = bytes(raw)
             else:
                 raise ProtocolError(f"not {self._what}: it is of another kind")
-            kept = self._managed_fields.strip(kept, managed)
-            kept = shallow_at_once(kept)
+            kept = shallow_at_once(_with_managed_fields(kept, managed, own))
             if self._parts is not None and not only_metadata:
                 kept = self._parts.of(kept)
             if (only_metadata or self._parts) and (less := _limited(meta)):
@@ -234,11 +231,10 @@ class RecordDecoder:
         record = Record(key, kept, uid, version, meta.generation, meta.deletion_timestamp is not None)
         return record, meta
 
-    def _is_others(self, meta: Meta, managed: bytes, owners: set[tuple[str, str]]) -> bool:
-        for owner in meta.owner_references:
-            if (owner.api_version.rpartition("/")[0], owner.kind) in owners:
-                return False
-        return not self._managed_fields.has_own(managed)
+
+def _has_owner(meta: Meta, kinds: set[tuple[str, str]]) -> bool:
+    """Return whether an owner is of these kinds (group and kind)."""
+    return any((owner.api_version.rpartition("/")[0], owner.kind) in kinds for owner in meta.owner_references)
 
 
 def metadata_of(raw: bytes, gvk: GroupVersionKind) -> bytes:
@@ -283,17 +279,24 @@ class FieldManagers:
     """
 
     def __init__(self, own: str) -> None:
-        self._names = {own}
         self._own = own
+        self._others: set[str] = set()
         self.add(())
 
     def add(self, names: Iterable[str]) -> None:
         """Keep the entries of these managers, too, in objects that are read from now on."""
-        self._names.update(names)
-        others = (re.escape(_quoted(name)) + rb'["+]' for name in sorted(self._names - {self._own}))
+        self._others |= {*names} - {self._own}
+        others = (re.escape(_quoted(name)) + rb'["+]' for name in sorted(self._others))
         any_of = b"|".join((re.escape(_quoted(self._own)), *others))
         # The text stands nowhere else in an entry: quotes within its strings are escaped.
-        self.find = re.compile(rb'"manager"\s*:\s*"(?:' + any_of + rb")").search
+        self._find = re.compile(rb'"manager"\s*:\s*"(?:' + any_of + rb")").search
+
+    def own_entries(self, value: bytes) -> bytes:
+        """Return the JSON list of these managers' entries in a `managedFields`, empty when there are none."""
+        if self._find(value) is None:
+            return b""
+        own = [entry for entry in map(bytes, _decode_entries(value)) if self._find(entry)]
+        return b"[%b]" % b",".join(own) if own else b""
 
 
 def _quoted(name: str) -> bytes:
@@ -301,47 +304,24 @@ def _quoted(name: str) -> bytes:
     return msgspec.json.encode(name)[1:-1]
 
 
-class OwnManagedFields:
-    """A filter that removes other managers' `managedFields` entries from objects.
+def _with_managed_fields(raw: bytes, value: bytes, own: bytes) -> bytes:
+    """Return an object's JSON with `own` in place of its `metadata.managedFields`, whose JSON is `value`.
 
-    The entries of `managers` stay as they are. None means that no entry stays.
+    Either is empty when there are none; without anything to cut, the result is `raw` itself.
     """
-
-    def __init__(self, managers: FieldManagers | None) -> None:
-        self._managers = managers
-
-    def strip(self, raw: bytes, value: bytes) -> bytes:
-        """Return the object's JSON without others' entries, given the JSON of its `metadata.managedFields`.
-
-        `value` is empty when there is none; without anything to cut, the answer is `raw` itself.
-        """
-        if not value:
-            return raw
-        own = self._own_entries(value)
-        if own == value:
-            return raw  # the object has no other field manager yet
-        key = KEY_AND_COLON.search(raw)
-        if key is None or raw.count(KEY) != 1:
-            # The object has a field of that name somewhere else too, or it is written in another way.
-            return _rebuild(raw, {"managedFields": own})
-        before, after = raw[: key.start()], raw[key.end() + len(value) :]
-        if own:
-            return b"".join((before, key[0], own, after))
-        before, after = before.rstrip(), after.lstrip()
-        if before.endswith(b","):
-            return before[:-1] + after
-        return before + after.removeprefix(b",")
-
-    def has_own(self, value: bytes) -> bool:
-        """Return whether this JSON of `metadata.managedFields` has an entry of our own."""
-        return bool(self._own_entries(value))
-
-    def _own_entries(self, value: bytes) -> bytes:
-        """Return the JSON list of this operator's managedFields entries, empty when there are none."""
-        if self._managers is None or self._managers.find(value) is None:
-            return b""
-        own = [entry for entry in map(bytes, _decode_entries(value)) if self._managers.find(entry)]
-        return b"[%b]" % b",".join(own) if own else b""
+    if own == value:
+        return raw
+    key = KEY_AND_COLON.search(raw)
+    if key is None or raw.count(KEY) != 1:
+        # The object has a field of that name somewhere else too, or it is written in another way.
+        return _rebuild(raw, {"managedFields": own})
+    before, after = raw[: key.start()], raw[key.end() + len(value) :]
+    if own:
+        return b"".join((before, key[0], own, after))
+    before, after = before.rstrip(), after.lstrip()
+    if before.endswith(b","):
+        return before[:-1] + after
+    return before + after.removeprefix(b",")
 
 
 def _rebuild(raw: bytes, values: Mapping[str, bytes]) -> bytes:
@@ -464,11 +444,10 @@ class CacheEvent:
         type: ADDED, MODIFIED or DELETED.
         initial: whether the object was there before the subscription: it comes from the first list, or is
             replayed to a late subscriber.
-        handed_over: whether the object still exists, but belongs to another replica (see `ObjectFilter`).
+        handed_over: whether the object still exists, but no longer passes the filter (see `ObjectFilter`).
         received: the event loop's time at which the change reached this process.
         reconciling: whether the controller that judges the event is reconciling the object, so that the
-        change
-            may be its own. Set by the source of the controller's own kind.
+            change may be its own. Set by the source of the controller's own kind.
     """
 
     __slots__ = (
@@ -512,20 +491,20 @@ class CacheEvent:
 
     @property
     def change(self) -> Change | None:
-        """The name of this step of the object's life; None when the object is gone."""
+        """Return this step of the object's life; None when the object is gone."""
         new, old = self.new, self.old
         return None if new is None else Change(new.uid, 0 if old is None else old.version, new.version)
 
     @property
     def meta(self) -> Meta:
-        """The metadata of `record`."""
+        """Return the metadata of `record`."""
         if self._meta is None:
             self._meta = self.record.meta()
         return self._meta
 
     @property
     def old_meta(self) -> Meta | None:
-        """The metadata of `old`, decoded when it is first asked for; None for ADDED."""
+        """Return the metadata of `old`, decoded at the first use; None for ADDED."""
         if self._old_meta is None and self.old is not None:
             self._old_meta = self.old.meta()
         return self._old_meta

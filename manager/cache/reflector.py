@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
 
 import msgspec
 from prometheus_client import Counter
@@ -30,7 +30,7 @@ from manager.cache.failure import (
 )
 from manager.cache.sink import Sink
 from manager.cache.spec import WatchSpec
-from manager.kube.decoding import Decoder, WatchEvent, not_a, watch_events
+from manager.kube.decoding import Decoder, Listing, Page, WatchEvent, not_a, watch_events
 from manager.kube.errors import (
     ApiError,
     Forbidden,
@@ -43,7 +43,6 @@ from manager.kube.errors import (
     TransportError,
     Unauthorized,
 )
-from manager.kube.listing import Listing, Page
 from manager.kube.rest_mapping import RestMapper, RestMapping
 from manager.kube.transport import Transport
 from manager.telemetry.logs import get_logger
@@ -92,19 +91,8 @@ _HINT = "; is its definition installed? The command crds prints those of this pr
 JSON = "application/json"
 PARTIAL = "application/json;as=PartialObjectMetadata{form};g=meta.k8s.io;v=v1"
 
-
 # Marks the bookmark after which a streaming list has given all there was.
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-
-
-class Bookmark(NamedTuple):
-    """A version up to which a watch has sent everything.
-
-    `ends_list` marks the end of the present content, which a streaming list sends first.
-    """
-
-    version: int
-    ends_list: bool
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -119,13 +107,14 @@ class _Bookmark(msgspec.Struct):
 _decode_bookmark = Decoder(_Bookmark, "a bookmark")
 
 
-def decode_bookmark(raw: msgspec.Raw) -> Bookmark:
-    """Decode the object of a BOOKMARK event; raises ProtocolError."""
+def decode_bookmark(raw: msgspec.Raw) -> tuple[int, bool]:
+    """Return the version of a BOOKMARK event, and whether it ends the list that a streaming list sends first.
+
+    Raises ProtocolError.
+    """
     metadata = _decode_bookmark(raw).metadata
-    return Bookmark(
-        version_of(metadata.resource_version, "a bookmark"),
-        metadata.annotations.get(INITIAL_EVENTS_END) == "true",
-    )
+    ends_list = metadata.annotations.get(INITIAL_EVENTS_END) == "true"
+    return version_of(metadata.resource_version, "a bookmark"), ends_list
 
 
 def version_of(text: str, what: str) -> int:
@@ -144,7 +133,8 @@ class Reflector:
 
     Attributes:
         state: the present step.
-        problem: why it cannot follow the server, for people; None while it can, and after a single failure.
+        problem: the reason why it cannot follow the server, for people; None while it can, and after a single
+            failure.
     """
 
     def __init__(
@@ -167,14 +157,12 @@ class Reflector:
         self._backoff = Backoff(base=BACKOFF_BASE, cap=BACKOFF_CAP, jitter=1.0, rng=rng)
         # Apart, because a server that refuses has answered: how long it was away is no reason to wait.
         self._outage = Backoff(base=BACKOFF_BASE, cap=BACKOFF_CAP, jitter=1.0, rng=rng)
-        self._failures = 0
-        """How many pauses there were in a row."""
-        self._found_at: float | None = None
-        """Since when the server serves the kind, until there is a first list of it."""
+        self._failures = 0  # pauses in a row
+        self._found_at: float | None = None  # when the server began to serve the kind, until the first list
         self._path = ""
         self._mapping: RestMapping
+        # Deleted objects that seemed to be there at the last bookmark.
         self._doubted: set[tuple[ObjectKey, str]] = set()
-        """Deleted objects that seemed to be there at the last bookmark."""
         self._streaming = True
         self._attempt = _Attempt(0.0)
         self._delay = 0.0
@@ -182,6 +170,15 @@ class Reflector:
         self._after_wait = State.RESOLVE
         self._told: defaultdict[str, Repeats] = defaultdict(Repeats)  # by the reason for not following
         self._log = get_logger("cache.reflector", resource=spec.resource, namespace=sink.namespace or None)
+        self._steps: dict[State, Callable[[], Awaitable[State]]] = {
+            State.RESOLVE: self._resolve,
+            State.STREAM: self._stream,
+            State.LIST: partial(self._list, PAGE),
+            State.LIST_WHOLE: partial(self._list, None),
+            State.WATCH: self._watch,
+            State.CHECK: self._check,
+            State.WAIT: self._wait,
+        }
         self.state = State.RESOLVE
         self.problem: str | None = None
 
@@ -213,7 +210,7 @@ class Reflector:
         except (KubeError, TimeoutError) as failure:
             self._log.debug("could not list more", error=str(failure))
             return None
-        # A server that lags may show objects that another replica has changed or deleted since.
+        # A server that lags may show objects that another client has changed or deleted since.
         return None if version < seen else version
 
     async def step(self) -> None:
@@ -221,21 +218,7 @@ class Reflector:
         if self.state is not State.WAIT:
             self._attempt = _Attempt(asyncio.get_running_loop().time())
         try:
-            match self.state:
-                case State.RESOLVE:
-                    self.state = await self._resolve()
-                case State.STREAM:
-                    self.state = await self._stream()
-                case State.LIST:
-                    self.state = await self._list(PAGE)
-                case State.LIST_WHOLE:
-                    self.state = await self._list(None)
-                case State.WATCH:
-                    self.state = await self._watch()
-                case State.CHECK:
-                    self.state = await self._check()
-                case State.WAIT:
-                    self.state = await self._wait()
+            self.state = await self._steps[self.state]()
         except KubeError as failure:
             self.state = self._fail(failure)
 
@@ -269,10 +252,10 @@ class Reflector:
                         # It went while the server was still sending.
                         self._sink.unlist_item(event.object)
                     case "BOOKMARK":
-                        bookmark = decode_bookmark(event.object)
-                        if not bookmark.ends_list:
+                        version, ends_list = decode_bookmark(event.object)
+                        if not ends_list:
                             raise NotStreaming("the server did not mark the end of the initial events")
-                        self._finish_list(bookmark.version)
+                        self._finish_list(version)
                         self.state = State.WATCH
                         await self._follow(events)
                     case _:
@@ -368,7 +351,7 @@ class Reflector:
     async def _follow(self, events: AsyncIterator[WatchEvent]) -> None:
         async for event in events:
             if event.type == "BOOKMARK":
-                version = decode_bookmark(event.object).version
+                version, _ = decode_bookmark(event.object)
                 if not self._sink.bookmark(version):
                     raise HistoryRestored(f"the server is at version {version}, after {self._sink.version}")
                 await self._ask_for_deleted()
@@ -528,12 +511,11 @@ class Reflector:
 
 @dataclass(slots=True)
 class _Attempt:
-    """How one step went so far."""
+    """The course of one step; `seconds` is the time for which the server was asked to keep a watch open."""
 
     started_at: float
     connected_at: float | None = None
     seconds: int = 0
-    """For how long the server was asked to keep the watch open."""
     fruitful: bool = False
 
     def good(self, now: float) -> bool:

@@ -76,7 +76,7 @@ class Sink:
 
     @property
     def version(self) -> int:
-        """The version from which a watch can go on; 0 before the first list."""
+        """Return the version from which a watch can continue; 0 before the first list."""
         return self._store.progress(self.namespace)
 
     @property
@@ -86,7 +86,7 @@ class Sink:
 
     @property
     def count(self) -> int | None:
-        """The number of objects that the server should have; None if only some are held."""
+        """Return the number of objects that the server should have; None if only some are held."""
         return self._store.count(self.namespace) if self.filter is None else None
 
     def newest(self, most: int) -> list[tuple[ObjectKey, int]]:
@@ -94,7 +94,7 @@ class Sink:
         return self._store.newest(self.namespace, most)
 
     def distrust(self) -> None:
-        """Believe the next list against all that is held: the server's storage was restored from a backup."""
+        """Accept the next list against all held objects: the server's storage was restored from a backup."""
         self._restored = True
 
     def begin_list(self) -> None:

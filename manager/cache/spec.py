@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,52 +11,33 @@ from manager.api import GroupVersionKind, Resource
 from manager.cache.record import Parts
 
 
-class Operator(enum.Enum):
-    """How a requirement compares a label with its values."""
-
-    IN = "in"
-    NOT_IN = "notin"
-    EXISTS = "exists"
-    NOT_EXISTS = "!"
-
-
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A condition on one label."""
+    """A condition on one label: its value is one of `values`, or the label exists if they are None.
+
+    With `negated` it is the opposite: an absent label has none of any values.
+    """
 
     key: str
-    operator: Operator
-    values: frozenset[str] = frozenset()
+    values: frozenset[str] | None = None
+    negated: bool = False
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Return whether the labels meet the condition; an absent label is "not in" any values."""
-        match self.operator:
-            case Operator.IN:
-                return labels.get(self.key) in self.values
-            case Operator.NOT_IN:
-                return labels.get(self.key) not in self.values
-            case Operator.EXISTS:
-                return self.key in labels
-            case Operator.NOT_EXISTS:
-                return self.key not in labels
+        """Return whether the labels meet the condition."""
+        found = self.key in labels if self.values is None else labels.get(self.key) in self.values
+        return found is not self.negated
 
     @property
     def equals(self) -> str | None:
-        """The one value the label must have, or None when the condition is another."""
-        if self.operator is Operator.IN and len(self.values) == 1:
-            return next(iter(self.values))
-        return None
+        """Return the one value that the label must have; None for another condition."""
+        return next(iter(self.values)) if self.values and len(self.values) == 1 and not self.negated else None
 
     def __str__(self) -> str:
-        match self.operator:
-            case Operator.EXISTS:
-                return self.key
-            case Operator.NOT_EXISTS:
-                return f"!{self.key}"
-            case _ if self.equals is not None:
-                return f"{self.key}={self.equals}"
-            case _:
-                return f"{self.key} {self.operator.value} ({','.join(sorted(self.values))})"
+        if self.values is None:
+            return f"!{self.key}" if self.negated else self.key
+        if self.equals is not None:
+            return f"{self.key}={self.equals}"
+        return f"{self.key} {'notin' if self.negated else 'in'} ({','.join(sorted(self.values))})"
 
 
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
@@ -122,18 +102,15 @@ class Selector:
 
 
 def _requirement(match: re.Match[str], text: str) -> Requirement:
-    if match["absent"]:
-        return Requirement(match["absent_key"], Operator.NOT_EXISTS)
     if match["comparison"]:
-        operator = Operator.NOT_IN if match["comparison"] == "!=" else Operator.IN
-        return Requirement(match["key"], operator, frozenset((match["value"],)))
-    if match["word"]:
-        values = frozenset(value.strip() for value in match["values"].split(","))
-        for value in values:
-            if not _VALUE_ONLY.fullmatch(value):
-                raise ValueError(f"not a label selector: {text!r}: {value!r} cannot be a label's value")
-        return Requirement(match["key"], Operator(match["word"]), values)
-    return Requirement(match["key"], Operator.EXISTS)
+        return Requirement(match["key"], frozenset((match["value"],)), match["comparison"] == "!=")
+    if not match["word"]:
+        return Requirement(match["absent_key"] or match["key"], negated=bool(match["absent"]))
+    values = frozenset(value.strip() for value in match["values"].split(","))
+    for value in values:
+        if not _VALUE_ONLY.fullmatch(value):
+            raise ValueError(f"not a label selector: {text!r}: {value!r} cannot be a label's value")
+    return Requirement(match["key"], values, match["word"] == "notin")
 
 
 class SelectionOptions(TypedDict, total=False):
@@ -142,9 +119,9 @@ class SelectionOptions(TypedDict, total=False):
     `label_selector`: only those with matching labels, as kubectl writes it. An object that a write of ours
     takes out of the selection is gone from the cache at once.
 
-    `field_selector`: only those with matching fields, as kubectl writes it. Which fields there are is the
-    server's affair, so an object that we create ourselves appears only when the watch brings it: reading
-    one's own writes is limited to objects already cached.
+    `field_selector`: only those with matching fields, as kubectl writes it. Only the server knows the fields,
+    so an object that we create ourselves appears only when the watch brings it: reading one's own writes is
+    limited to objects already cached.
 
     `namespaces`: only those in these namespaces, "" for all, instead of those of the manager. Without
     meaning for a cluster-scoped kind.
@@ -235,7 +212,7 @@ class WatchSpec:
 
     @property
     def resource(self) -> str:
-        """How people name the kind: `pods`, `memcacheds.cache.example.com`."""
+        """Return the kind's name for people: `pods`, `memcacheds.cache.example.com`."""
         return f"{self.plural}.{self.gvk.group}" if self.gvk.group else self.plural
 
     @property

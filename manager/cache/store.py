@@ -33,10 +33,10 @@ from manager.util.loop import Portions
 # Indexes: which objects have a value, without looking at the others.
 
 IndexFunction = Callable[[Record, Meta], Iterable[str]]
-"""Answers the values under which an object is found. It must depend on nothing but its arguments."""
+"""Returns the values under which an object is found. It must depend on nothing but its arguments."""
 
 IndexFailed = Callable[[str, ObjectKey, Exception], None]
-"""Is told what the function of an index raised, and on which object, which is then found under no value."""
+"""Gets an index's name, and the exception that its function raised on an object."""
 
 _STEPS = "steps"
 
@@ -141,22 +141,17 @@ class Index(KeyGroups):
 
     def __init__(self, name: str, function: IndexFunction, failed: IndexFailed) -> None:
         super().__init__()
+        self.function = function
         self._name = name
-        self._function = function
         self._failed = failed
 
-    @property
-    def function(self) -> IndexFunction:
-        """The function that the index was made with."""
-        return self._function
-
     def insert(self, record: Record, meta: Meta) -> None:
-        """Take in an object that was not there."""
+        """Add the values of an object that was not there."""
         for value in self._values(record, meta):
             self.add(value, record.key)
 
     def remove(self, record: Record, meta: Meta) -> None:
-        """Forget an object."""
+        """Remove the values of an object."""
         for value in self._values(record, meta):
             self.discard(value, record.key)
 
@@ -172,7 +167,7 @@ class Index(KeyGroups):
 
     def _values(self, record: Record, meta: Meta) -> frozenset[str]:
         try:
-            return frozenset(self._function(record, meta))
+            return frozenset(self.function(record, meta))
         except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
             # It must not stop the watch of a kind that others use too.
             self._failed(self._name, record.key, error)
@@ -193,7 +188,7 @@ class Indexes:
         self._indexes: dict[str, Index] = {}
         # Apart from the others, because it needs no look at the object: the namespace is in the key.
         self._namespaces: KeyGroups | None = None
-        # Those that are being built, and cannot be asked yet.
+        # Incomplete indexes, which cannot be used yet.
         self._growing: dict[str, Index] = {}
         self._grows = asyncio.Lock()
 
@@ -202,10 +197,7 @@ class Indexes:
 
         Raises ValueError when the name is taken by another function.
         """
-        known = self._indexes.get(f"own {name}")
-        if known is None:
-            self._build(f"own {name}", function)
-        elif known.function != function:
+        if self._built(f"own {name}", function).function != function:
             raise ValueError(f"there is already an index {name!r} with another function")
 
     def narrow(
@@ -216,23 +208,20 @@ class Indexes:
         owner_uid: str | None,
         index: tuple[str, str] | None,
     ) -> list[Collection[ObjectKey]]:
-        """For each condition that an index answers, the keys that meet it.
+        """Return, for each condition that an index covers, the keys that meet it.
 
         Raises KeyError when no index of that name is registered.
         """
         found = []
         if index is not None:
             name, value = index
-            if f"own {name}" not in self._indexes:
+            if (own := self._indexes.get(f"own {name}")) is None:
                 raise KeyError(f"no index {name!r} is registered")
-            found.append(self._indexes[f"own {name}"].keys(value))
+            found.append(own.keys(value))
         if owner_uid is not None:
-            owners = self._indexes.get("owner") or self._build("owner", _owners)
-            found.append(owners.keys(owner_uid))
+            found.append(self._built("owner", _owners).keys(owner_uid))
         for label, value in (labels or {}).items():
-            name = f"label {label}"
-            known = self._indexes.get(name) or self._build(name, partial(_label, label))
-            found.append(known.keys(value))
+            found.append(self._built(f"label {label}", partial(_label, label)).keys(value))
         if namespace is not None:
             found.append(self._in_namespace(namespace))
         return found
@@ -243,12 +232,13 @@ class Indexes:
         A client that fills many objects decides how long that takes; in one go it could be seconds.
         """
         for label in labels or ():
-            if (name := f"label {label}") not in self._indexes:
-                await self._grow(name, partial(_label, label))
-        if owner_uid is not None and "owner" not in self._indexes:
+            await self._grow(f"label {label}", partial(_label, label))
+        if owner_uid is not None:
             await self._grow("owner", _owners)
 
     async def _grow(self, name: str, function: IndexFunction) -> None:
+        if name in self._indexes:
+            return
         async with self._grows:
             if name in self._indexes:
                 return
@@ -287,10 +277,11 @@ class Indexes:
                 self._namespaces.add(key.namespace, key)
         return self._namespaces.keys(namespace)
 
-    def _build(self, name: str, function: IndexFunction) -> Index:
-        index = self._indexes[name] = Index(name.removeprefix("own "), function, self._failed)
-        for record in self._records.values():
-            index.insert(record, record.meta())
+    def _built(self, name: str, function: IndexFunction) -> Index:
+        if (index := self._indexes.get(name)) is None:
+            index = self._indexes[name] = Index(name.removeprefix("own "), function, self._failed)
+            for record in self._records.values():
+                index.insert(record, record.meta())
         return index
 
 
@@ -302,8 +293,6 @@ def _label(key: str, _: Record, meta: Meta) -> Iterable[str]:
     value = meta.labels.get(key)
     return () if value is None else (value,)
 
-
-# The store.
 
 # The most names for which the store refuses old states. A watch lags behind by fewer; forgetting a name too
 # early shows a deleted object for a moment.
@@ -325,6 +314,10 @@ class Store:
 
     `selector` is the label selector of the stored objects. `filtered` says that the server applies a field
     selector too, which the store cannot evaluate: then an own write changes held objects, and never adds one.
+
+    Attributes:
+        records: all records by key; only the store may change the map.
+        indexes: the indexes of the records.
     """
 
     def __init__(
@@ -336,7 +329,6 @@ class Store:
     ) -> None:
         """Take `index_failed`, which gets each exception of an index function, and the object."""
         self.records: dict[ObjectKey, Record] = {}
-        """All of them, by key; not to be changed from outside."""
         self.indexes = Indexes(self.records, index_failed)
         self._selector = selector or Selector()
         self._filtered = filtered
@@ -355,7 +347,7 @@ class Store:
 
     @property
     def bytes(self) -> int:
-        """Bytes of JSON held."""
+        """Return the bytes of JSON held."""
         return self._bytes
 
     def count(self, namespace: str) -> int:
@@ -500,7 +492,7 @@ class Store:
         return self.put(record)
 
     def hand_over(self, gone: Iterable[Record]) -> Sequence[CacheEvent]:
-        """Remove objects that another replica is now responsible for; they may come back in any state."""
+        """Remove objects that no longer pass a filter; they may come back in any state."""
         return [self._change(record, None, handed_over=True) for record in gone]
 
     # Changes by our own writes.

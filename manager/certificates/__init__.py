@@ -1,6 +1,6 @@
 """Certificates of the webhook server that look after themselves.
 
-`decide` is the heart: a pure function from what is stored, what is seen and the time to the next step.
-`keeper` looks and takes the step; a store (a `secret` or a `folder`) keeps what is made; and `targets` are
-whatever has a CA bundle. `kept` puts them together.
+`rotation` has the rules, which lead from stored and observed state to the next step. `rotator` takes
+it. A `store` (a Secret or a folder) keeps the certificates, and `targets` are the objects with a CA bundle.
+`factory` puts all together.
 """

@@ -1,18 +1,41 @@
-"""Stored certificates and the stores that let them outlive a process and be shared between replicas."""
+"""Storage of certificates that outlives a process: a Secret that replicas share, or a folder here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+import base64
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import quote
 
-from manager.tls.certificate import Certificate, certificates_in, keys_in, public_key_of
-from manager.tls.issue import Authority
-from manager.tls.key_pair import KeyPair
+import orjson
 
-_CERTIFICATE, _KEY, _BUNDLE, _AUTHORITY_KEYS = "tls.crt", "tls.key", "ca.crt", "ca.key"
+from manager.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError, NotFound
+from manager.kube.transport import Transport
+from manager.telemetry.logs import get_logger
+from manager.tls.key_pair import CertificateUnusable, KeyPair
+from manager.util.program import Program
+from manager.util.small_file import read_small_file
+from manager.webhook.configurations import field_manager_of
+
+_ENTRIES = "tls.crt", "tls.key", "ca.crt", "ca.key"
+
+_DEADLINE = 10.0
+"""Seconds for a request about the Secret."""
+
+_READ_FIRST, READ_EVERY = 1.0, 5.0
+"""Seconds between two reads of the Secret by a replica, without a certificate and with one."""
+
+_FILE, _BUNDLE, _LOCK = "certificates.json", "ca.crt", ".lock"
+
+_log = get_logger("webhook.certificates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +49,7 @@ class Material:
     """`tls.key`: its private key."""
 
     bundle: bytes = b""
-    """`ca.crt`: the authorities whom clients are to trust, the newest first."""
+    """`ca.crt`: the authorities for clients to trust, the newest first."""
 
     authority_keys: bytes = field(default=b"", repr=False)
     """`ca.key`: the private keys of those that still sign."""
@@ -34,12 +57,12 @@ class Material:
     @classmethod
     def of(cls, entries: Mapping[str, bytes]) -> Material:
         """Build the material from the entries of a Secret of type kubernetes.io/tls."""
-        return cls(*(entries.get(name, b"") for name in (_CERTIFICATE, _KEY, _BUNDLE, _AUTHORITY_KEYS)))
+        return cls(*(entries.get(name, b"") for name in _ENTRIES))
 
     def entries(self) -> dict[str, bytes]:
         """Return the texts by their names in a Secret."""
         texts = (self.certificate, self.key, self.bundle, self.authority_keys)
-        return dict(zip((_CERTIFICATE, _KEY, _BUNDLE, _AUTHORITY_KEYS), texts, strict=True))
+        return dict(zip(_ENTRIES, texts, strict=True))
 
     @property
     def pair(self) -> KeyPair | None:
@@ -47,52 +70,8 @@ class Material:
         return KeyPair(self.certificate, self.key) if self.certificate and self.key else None
 
 
-class Stored:
-    """Interpretation of a material at one moment. Each property takes some milliseconds to compute."""
-
-    def __init__(self, material: Material, now: datetime) -> None:
-        self.material = material
-        self._now = now
-
-    @cached_property
-    def authorities(self) -> tuple[Certificate, ...]:
-        """Return the CAs of the bundle that are valid now."""
-        found = certificates_in(self.material.bundle)
-        return tuple(each for each in found if each.is_authority and each.valid_at(self._now))
-
-    @cached_property
-    def signers(self) -> tuple[Certificate, ...]:
-        """Return the authorities with a stored key, the newest first."""
-        able = [each for each in self.authorities if each.public_key in self._keys]
-        # Of two of the same second, the one that stands first was made later.
-        return tuple(sorted(able, key=lambda each: each.since, reverse=True))
-
-    @cached_property
-    def serving(self) -> Certificate | None:
-        """Return the stored certificate that has its key; it may be invalid, or of any issuer."""
-        found = certificates_in(self.material.certificate)
-        if not found or public_key_of(self.material.key) != found[0].public_key:
-            return None
-        return found[0]
-
-    def authority(self, signer: Certificate) -> Authority:
-        """Return one of `signers` as an authority that can sign."""
-        return Authority(signer.pem, self._keys[signer.public_key])
-
-    @cached_property
-    def _keys(self) -> dict[bytes, bytes]:
-        """Return private keys by their public key."""
-        keys = keys_in(self.material.authority_keys)
-        return {public: key for key in keys if (public := public_key_of(key)) is not None}
-
-
-def bundled(authorities: Iterable[Certificate]) -> bytes:
-    """Concatenate the authorities' PEM texts without duplicates."""
-    return b"".join(each.pem for each in dict.fromkeys(authorities))
-
-
 class StoreUnusable(Exception):
-    """The store cannot be read or written; one line that says what is wrong, never what is in it."""
+    """The store cannot be read or written; the one-line message says why, and never quotes its content."""
 
 
 class Changed(Exception):
@@ -106,7 +85,7 @@ class Snapshot:
     material: Material
 
     version: Any = field(repr=False)
-    """Of the store's own: what it needs to tell later whether that is still there."""
+    """The store's own mark, by which a write recognises a change in between."""
 
 
 class Store(Protocol):
@@ -124,6 +103,239 @@ class Store(Protocol):
     async def write(self, material: Material, instead_of: Snapshot) -> None:
         """Replace what was read as a whole.
 
-        Raises `Changed` when something else is there by now, and what `read` raises. After another error it
+        Raises `Changed` when the content has changed since, and what `read` raises. After another error it
         may have been written all the same.
         """
+
+
+class SecretStore:
+    """`Store` in a Secret of type kubernetes.io/tls.
+
+    Besides `tls.crt` and `tls.key`, the Secret has the bundle in `ca.crt`, as with cert-manager, and
+    `ca.key`. Other entries, labels and annotations stay unchanged.
+    """
+
+    def __init__(self, transport: Transport, program: Program, *, namespace: str, name: str) -> None:
+        self._transport = transport
+        self._program = program
+        self._namespace = namespace
+        self._name = name
+        self._collection = f"/api/v1/namespaces/{quote(namespace, safe='')}/secrets"
+        self._object = f"{self._collection}/{quote(name, safe='')}"
+
+    def __str__(self) -> str:
+        return f"Secret {self._namespace}/{self._name}"
+
+    async def read(self) -> Snapshot:
+        """See `Store`."""
+        try:
+            body = await self._transport.request("GET", self._object, deadline=_DEADLINE)
+        except NotFound:
+            return Snapshot(Material(), None)
+        except Forbidden as error:
+            raise StoreUnusable(f"{self} cannot be read: {error}") from error
+        secret = _mapping(body)
+        if secret is None:
+            raise StoreUnusable("the API server's answer is no Secret")
+        return Snapshot(Material.of(_decoded(secret.get("data"))), secret)
+
+    async def write(self, material: Material, instead_of: Snapshot) -> None:
+        """See `Store`."""
+        known: dict[str, Any] | None = instead_of.version
+        entries = _encoded(material)
+        try:
+            if known is None:
+                await self._send("POST", self._collection, self._new(entries))
+            else:
+                # With the version that was read in its metadata, so that it replaces that one or none.
+                await self._send("PUT", self._object, {**known, "data": (known.get("data") or {}) | entries})
+        except (Conflict, AlreadyExists, NotFound) as error:
+            if isinstance(error, NotFound) and known is None:
+                raise StoreUnusable(f"{self} cannot be created: {error}") from error
+            raise Changed(str(error)) from error
+        except (Forbidden, Invalid) as error:
+            # An invalid one is immutable, or its type requires other entries; neither can be changed.
+            raise StoreUnusable(f"{self} cannot be written: {_without_values(error)}") from error
+
+    async def _send(self, method: str, path: str, secret: dict[str, Any]) -> None:
+        query = {"fieldManager": field_manager_of(self._program)}
+        body = orjson.dumps(secret)
+        await self._transport.request(method, path, query=query, body=body, deadline=_DEADLINE)
+
+    def _new(self, data: dict[str, str]) -> dict[str, Any]:
+        labels = {**self._program.labels, "app.kubernetes.io/managed-by": self._program.name}
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": self._name, "namespace": self._namespace, "labels": labels},
+            "type": "kubernetes.io/tls",
+            "data": data,
+        }
+
+
+class SecretCertificate:
+    """`CertificateSource` with the certificate that `follow` read last.
+
+    It polls every five seconds instead of watching. One GET by name costs the API server little, and there is
+    no connection to lose or to resume. A certificate is renewed a month before it expires, so the delay does
+    no harm. Until the first certificate exists, servers wait for it, and it polls every second.
+    """
+
+    def __init__(self, store: SecretStore, read_every: float | None = None) -> None:
+        """`read_every` overrides the seconds between two reads; a simulation reads less often."""
+        self._store = store
+        self._read_every = read_every
+        self._pair: KeyPair | None = None
+        self._problem = f"{store} has not been read yet"
+
+    def __str__(self) -> str:
+        return str(self._store)
+
+    def pair(self, now: datetime) -> KeyPair:
+        """See `CertificateSource`; answers at once."""
+        del now
+        if self._pair is None:
+            raise CertificateUnusable(self._problem)
+        return self._pair
+
+    async def follow(self) -> None:
+        """Poll the Secret until cancelled; log a problem when it changes."""
+        logged = ""
+        while True:
+            try:
+                self._pair = (await self._store.read()).material.pair
+                problem = "" if self._pair else _not_made(self._store)
+                self._problem = problem
+            except (StoreUnusable, KubeError) as error:
+                # Keep serving the last certificate: an unreachable API server has not replaced it.
+                self._problem = problem = str(error)
+                if problem != logged:
+                    _log.warning("cannot read the certificate of the webhooks", error=problem)
+            logged = problem
+            await asyncio.sleep(_READ_FIRST if self._pair is None else self._read_every or READ_EVERY)
+
+
+class FolderStore:
+    """`Store` and `CertificateSource` in one file of a private folder of ours.
+
+    `certificates.json` has certificates and keys, named and encoded as in a Secret, so readers never see one
+    without the other, however many processes write. `ca.crt` beside it is a copy of the bundle for manual
+    calls of the webhooks.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __str__(self) -> str:
+        return str(self._folder / _FILE)
+
+    def look(self) -> Snapshot:
+        """Read like `read`, but block."""
+        try:
+            self._check_folder()
+            content = read_small_file(self._folder / _FILE)
+        except FileNotFoundError:
+            return Snapshot(Material(), None)
+        except OSError as error:
+            raise StoreUnusable(f"{self} cannot be read: {error.strerror}") from error
+        return Snapshot(Material.of(_decoded(_mapping(content))), content)
+
+    def pair(self, now: datetime) -> KeyPair:
+        """See `CertificateSource`."""
+        del now
+        try:
+            found = self.look().material.pair
+        except StoreUnusable as error:
+            raise CertificateUnusable(str(error)) from error
+        if found is None:
+            raise CertificateUnusable(_not_made(self))
+        return found
+
+    async def read(self) -> Snapshot:
+        """See `Store`."""
+        return await asyncio.to_thread(self.look)
+
+    async def write(self, material: Material, instead_of: Snapshot) -> None:
+        """See `Store`."""
+        await asyncio.to_thread(self._replace, material, instead_of)
+
+    def _replace(self, material: Material, instead_of: Snapshot) -> None:
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._check_folder()
+            with self._locked():
+                if self.look().version != instead_of.version:
+                    raise Changed(f"{self} was changed by another process")
+                self._put(_FILE, orjson.dumps(_encoded(material), option=orjson.OPT_INDENT_2))
+                self._put(_BUNDLE, material.bundle)
+        except OSError as error:
+            raise StoreUnusable(f"{self} cannot be written: {error.strerror}") from error
+
+    def _check_folder(self) -> None:
+        """Raise `StoreUnusable` if other users could put a CA of theirs into the folder."""
+        found = self._folder.stat()
+        if found.st_uid not in {os.geteuid(), 0}:
+            raise StoreUnusable(f"{self._folder} belongs to another user")
+        if found.st_mode & 0o022:
+            raise StoreUnusable(f"others may write to {self._folder}: chmod go-w {self._folder}")
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other processes from writing; the lock goes with the process, however that ends."""
+        handle = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def _put(self, name: str, content: bytes) -> None:
+        """Replace a file atomically: readers see either the old or the new content."""
+        made = self._folder / f".{name}.{secrets.token_hex(4)}"
+        handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            made.replace(self._folder / name)
+        except OSError:
+            made.unlink(missing_ok=True)
+            raise
+
+
+def _not_made(store: Store) -> str:
+    return f"{store} has no certificate yet: the leader makes it"
+
+
+def _mapping(body: bytes) -> dict[str, Any] | None:
+    """Decode a JSON object; None for anything else. An error of the decoder would quote the content."""
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _encoded(material: Material) -> dict[str, str]:
+    return {name: base64.b64encode(text).decode() for name, text in material.entries().items()}
+
+
+def _decoded(data: Mapping[str, Any] | None) -> dict[str, bytes]:
+    """Decode the entries of a Secret or a file; a damaged one counts as missing, and is written anew."""
+    found: dict[str, bytes] = {}
+    for name, text in (data or {}).items():
+        try:
+            found[name] = base64.b64decode(text, validate=True)
+        except (ValueError, TypeError):
+            continue
+    return found
+
+
+def _without_values(error: Forbidden | Invalid) -> str:
+    """Return the server's message; for an invalid Secret only the fields, as the message may quote values."""
+    if isinstance(error, Forbidden):
+        return str(error)
+    causes = error.details.get("causes") or []
+    fields = [str(cause["field"]) for cause in causes if isinstance(cause, dict) and cause.get("field")]
+    return f"the API server finds it invalid ({', '.join(fields) or 'it does not say where'})"

@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -219,9 +220,11 @@ def _keep_console(
     address = settings.console_bind_address
     if address is None:
         return
+    from aiohttp import web  # noqa: PLC0415 - a tenth of a second
+
     from manager.console.find_pod import audience_of  # noqa: PLC0415 - only where it is on
     from manager.console.pages import Console  # noqa: PLC0415
-    from manager.server.server import routes_of, serve  # noqa: PLC0415
+    from manager.server.server import serve  # noqa: PLC0415
 
     access = Access(transport, rng=manager.rng, audience=audience_of(manager.program))
     local = _is_local(settings)
@@ -235,7 +238,7 @@ def _keep_console(
         with_conditions=(each.kind.gvk for each in operators if each.has_conditions),
     )
     manager.add(Runnable("console", console.changes.run))
-    routes = list(routes_of(console.pages(), console.posts()))
+    routes = [*starmap(web.get, console.pages().items()), *starmap(web.post, console.posts().items())]
     webhooks = manager.certificates.get("webhooks")
     if webhooks is None or _has_own_certificate(settings):
         certificate = None if local else ServedCertificate(_metrics_certificate(settings))

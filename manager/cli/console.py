@@ -16,6 +16,7 @@ from threading import Thread
 from typing import Any, NoReturn
 
 import click
+from aiohttp import web
 from yarl import URL
 
 from manager.cli.arguments import cluster_flags, file_flag
@@ -30,8 +31,8 @@ from manager.kube.credentials import Credentials, TokenFile
 from manager.kube.errors import ApiError, ConfigError
 from manager.kube.tls import Pem, TlsFiles
 from manager.kube.transport import Transport
-from manager.server.reviews import account_of, is_for
-from manager.server.server import routes_of, serve
+from manager.server.access import account_of, is_for
+from manager.server.server import serve
 from manager.settings import parse_text
 from manager.telemetry.logs import configured
 from manager.telemetry.watchdog import Watchdog
@@ -220,7 +221,7 @@ async def _show(program: Program, arguments: ConsoleArguments) -> None:
             target, lines, manager = arguments.manager, None, URL(arguments.manager)
         proxy = Proxy(manager, authorization, await asyncio.to_thread(tls.build), named=named)
         stack.push_async_callback(proxy.aclose)
-        routes = routes_of(proxy.pages(), proxy.pages())
+        routes = [add(path, page) for path, page in proxy.pages().items() for add in (web.get, web.post)]
         serving = serve("the console", arguments.bind_address, routes, flag="--bind-address")
         own = proxy.address(f"{(await stack.enter_async_context(serving)).address}")
         sys.stdout.write(f"The console of {target}, until interrupted: {own}\n")

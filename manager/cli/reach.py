@@ -16,7 +16,7 @@ from manager.kube.errors import KubeError, ServerError, TooManyRequests, Transpo
 from manager.kube.transport import Transport
 from manager.util.address import BindAddress, is_loopback
 from manager.util.program import Program
-from manager.webhook.until_stopped import may
+from manager.webhook.local_registration import may
 
 _HOST, _PORT = "127.0.0.1", 9443
 _PATIENCE = 5.0

@@ -18,7 +18,7 @@ from manager.cli.operators import check_names, declared_settings, enabled_operat
 from manager.cli.settings import OWN, Settings, unknown_variables
 from manager.cli.signals import StopSignals
 from manager.kube.errors import ConfigError
-from manager.kube.transport import writes_beside_work
+from manager.kube.transport import allow_after_stop
 from manager.operator import AnyOperator
 from manager.process.manager import STOP_MARGIN, Manager
 from manager.settings import SettingsError, SettingValues, Sources
@@ -41,7 +41,7 @@ def run(invocation: Invocation, flags: Mapping[str, str]) -> int:
     """
     program, operators = invocation.program, invocation.operators()
     context = copy_context()
-    context.run(writes_beside_work)  # uvloop accepts the connections of servers in this context
+    context.run(allow_after_stop)  # uvloop accepts the connections of servers in this context
     try:
         return context.run(_run, program, *settings_of(flags, operators, program), operators)
     except ConfigError as error:

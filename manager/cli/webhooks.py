@@ -19,12 +19,12 @@ from manager.tls.key_pair import CertificateUnusable
 from manager.tls.served import CertificateFiles, ClientAuthorities, ServedCertificate
 from manager.util.address import is_loopback
 from manager.util.garbage import give_back_large_blocks
+from manager.webhook.local_registration import LocalRegistration
 from manager.webhook.methods import webhooks_of
 from manager.webhook.registration import Webhooks
-from manager.webhook.until_stopped import UntilStopped
 
 if TYPE_CHECKING:
-    from manager.certificates.kept import Certificates
+    from manager.certificates.factory import Certificates
     from manager.kube.config import ClusterConfig
     from manager.kube.transport import Transport
     from manager.operator import Operator
@@ -194,7 +194,7 @@ def _looking_for_left_over(
 
     async def look() -> None:
         prefix = settings.webhook_name_prefix
-        left = UntilStopped(
+        left = LocalRegistration(
             transport, webhooks, manager.program, manager.program.prefix if prefix is None else prefix
         )
         await left.look_for_left_over(same_machine=is_loopback(config.server.host or ""))
@@ -216,7 +216,7 @@ def _certificates_for(
     `way` and `url` come from the settings, or from resolving `auto`.
     """
     # A manager without webhooks does not pay for this import.
-    from manager.certificates.kept import Certificates, kept_in_folder, kept_in_secret  # noqa: PLC0415
+    from manager.certificates.factory import Certificates, folder_certificates, secret_certificates  # noqa: PLC0415
 
     if way == "files":
         folder = Path(settings.webhook_cert_path or ".")
@@ -233,12 +233,12 @@ def _certificates_for(
     if way == "local":
         assert url is not None, "settings without it are refused"
         path = Path(settings.webhook_local_path)
-        return kept_in_folder(
+        return folder_certificates(
             transport, webhooks, program, folder=path, prefix=prefix, url=url, look_every=_LOOK_EVERY
         )
     # The same rule as for the Lease.
     namespace = settings.leader_election_namespace or config.namespace or "default"
-    return kept_in_secret(transport, webhooks, program, namespace=namespace, prefix=prefix, url=url)
+    return secret_certificates(transport, webhooks, program, namespace=namespace, prefix=prefix, url=url)
 
 
 def _tell_who_reaches(settings: Settings, address: BindAddress, url: str | None) -> None:

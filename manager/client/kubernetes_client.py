@@ -25,8 +25,8 @@ from manager.api import GroupVersionKind, ObjectKey, Resource, Unstructured
 from manager.cache import Cache
 from manager.client.pod_streams import CHANNELS, IDLE_TIMEOUT, LONGEST_OUTPUT
 from manager.kube.errors import ApiError, DeadlineExceeded, ProtocolError
-from manager.kube.transport import LONGEST_LIST, Transport
-from manager.kube.wire import LONGEST
+from manager.kube.transport import Transport
+from manager.kube.wire import LONGEST, LONGEST_LIST
 
 __all__ = ["TransportApiClient"]
 

@@ -16,9 +16,8 @@ from manager.cache.record import RecordDecoder
 from manager.cache.spec import WHOLE, Requirement, Selector
 from manager.cache.store import Store
 from manager.client.errors import NotCached, Undecodable
-from manager.kube.decoding import Decoder, json_object, shallow_at_once
+from manager.kube.decoding import Decoder, Listing, json_object, shallow_at_once
 from manager.kube.errors import Gone, NotFound
-from manager.kube.listing import Listing
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.util.loop import Portions, own_turn

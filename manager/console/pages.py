@@ -32,9 +32,7 @@ from manager.diagnose.report import ManagerReport, ShardOwner, to_objects
 from manager.kube.errors import KubeError, NotFound
 from manager.kube.transport import Transport
 from manager.process.manager import Manager
-from manager.server.access import Access
-from manager.server.answers import Answers
-from manager.server.reviews import Place, User
+from manager.server.access import Access, Answers, Place, User
 from manager.util.duration import parse_wait
 
 OVERVIEW = "/console"

@@ -13,8 +13,7 @@ from manager.election.lease_client import LeaseGroup
 from manager.election.shard_count import SHARD, lease_of_shard, number_of_shards
 from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
-from manager.server.answers import Answers
-from manager.server.reviews import Place
+from manager.server.access import Answers, Place
 from manager.shards.owned import OwnedShards
 from manager.shards.ranges import Ranges, parse_count
 from manager.shards.registry import MEMBER

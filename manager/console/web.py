@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from aiohttp.typedefs import Handler as Page
 from aiohttp.web import Request, Response, StreamResponse
 
-from manager.server.access import Access
-from manager.server.guard import guarded, path_itself, who_asks
-from manager.server.reviews import Place
+from manager.server.access import Access, Place
+from manager.server.server import guarded, path_itself, who_asks
 from manager.util.address import is_loopback, split_address
 
 __all__ = ["Page", "Request", "Response", "StreamResponse", "path_itself", "who_asks"]

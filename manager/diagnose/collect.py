@@ -16,12 +16,11 @@ from manager.api import GroupVersionKind, ObjectKey
 from manager.api.shapes import event_time, fields, number, objects, text
 from manager.cache import Informer
 from manager.diagnose.readiness import Object, conditions_of, judge, wanted_replicas
-from manager.kube.decoding import Decoder, json_object
+from manager.kube.decoding import Decoder, Listing, json_object
 from manager.kube.errors import Forbidden, KubeError, NotFound, ProtocolError
-from manager.kube.listing import Listing
 from manager.kube.rest_mapping import RestMapper, RestMapping
 from manager.kube.transport import Transport
-from manager.server.reviews import Place
+from manager.server.access import Place
 from manager.telemetry.logs import shortened
 from manager.util import clock
 from manager.util.loop import Portions, own_turn

@@ -61,10 +61,10 @@ class ControllerObjects:
 class Share(Protocol):
     """The objects of one controller that this replica works on, where several replicas share them."""
 
-    def work_on(self, key: ObjectKey, /) -> AbstractAsyncContextManager[bool]:
+    def work_on(self, key: ObjectKey, /, *, at_once: bool = False) -> AbstractAsyncContextManager[bool]:
         """Enter the work on an object; gives False when it is another replica's.
 
-        The block is cancelled when this replica has to end it.
+        The block is cancelled when this replica has to end it: after a grace, or `at_once`.
         """
 
     def covers(self, uid: str) -> bool:

@@ -11,9 +11,8 @@ import orjson
 
 from manager.election.config import LeaseTiming
 from manager.election.lease import Lease
-from manager.kube.decoding import watch_events
+from manager.kube.decoding import Listing, watch_events
 from manager.kube.errors import NotFound
-from manager.kube.listing import Listing
 from manager.kube.transport import Transport
 from manager.kube.wire import LONGEST
 from manager.telemetry.logs import get_logger

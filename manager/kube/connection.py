@@ -66,31 +66,31 @@ class Headers(Mapping[str, str]):
 
     def _all(self) -> CIMultiDict[str]:
         if self._parsed is None:
-            self._parsed = _HeadReader(self._head).headers
-            self._head = b""
+            self._parsed, self._head = _HeadReader().read(self._head), b""
         return self._parsed
 
 
 class _HeadReader:
-    """Called by a parser that reads a head once more, for its headers."""
+    """Receiver of a parser's calls, which collects the headers of an answer."""
 
-    def __init__(self, head: bytes) -> None:
-        self.headers: CIMultiDict[str] = CIMultiDict()
+    def read(self, head: bytes) -> CIMultiDict[str]:
+        self._headers: CIMultiDict[str] = CIMultiDict()
         self._complete = False
         self._parser = httptools.HttpResponseParser(self)
-        with suppress(httptools.HttpParserError, httptools.HttpParserUpgrade):  # of what follows
+        with suppress(httptools.HttpParserError, httptools.HttpParserUpgrade):  # about the body
             self._parser.feed_data(head)
+        return self._headers
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._complete:  # else it follows a body in chunks and is of no interest
             key, text = name.decode("latin-1"), value.decode("utf-8", "replace")
-            before = self.headers.get(key)
-            self.headers[key] = text if before is None else f"{before}, {text}"
+            before = self._headers.get(key)
+            self._headers[key] = text if before is None else f"{before}, {text}"
 
     def on_headers_complete(self) -> None:
         self._complete = self._parser.get_status_code() >= HTTPStatus.OK
         if not self._complete:
-            self.headers.clear()  # the answer proper is still to come
+            self._headers.clear()  # the answer proper is still to come
 
 
 class Answer:
@@ -98,15 +98,12 @@ class Answer:
 
     Attributes:
         status: the HTTP status code; 0 until the whole head is there.
-        headers: see `Headers`.
-        parts: the body as far as it has come and was not read.
-        held: how many bytes that is.
-        limit: how many may be held before the connection reads no more.
+        parts: the body as far as it has arrived and was not read, of `held` bytes.
+        limit: the bytes that may be held before the connection pauses reading.
         whole: whether the caller waits for all of the body.
-        paused: whether the connection reads no more.
-        complete: whether all of the body has come.
-        error: why no more of it will come.
-        waiter: done when there is something new, if the caller waits for that.
+        complete: whether all of the body has arrived.
+        error: the reason why no more of it will arrive.
+        waiter: the future of a caller that waits for news.
     """
 
     __slots__ = (
@@ -124,7 +121,6 @@ class Answer:
     )
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        """`transport` is what it comes over."""
         self.transport = transport
         self.status = 0
         self.headers = Headers(b"")
@@ -138,7 +134,7 @@ class Answer:
     def wake(self) -> None:
         """Wake the caller for news."""
         waiter, self.waiter = self.waiter, None
-        if waiter is not None and not waiter.done():  # as it is of a caller that was cancelled
+        if waiter is not None and not waiter.done():  # a caller that was cancelled is done
             waiter.set_result(None)
 
     def resume(self) -> None:
@@ -184,8 +180,8 @@ class Connection(asyncio.Protocol):
     """The protocol on one socket.
 
     Attributes:
-        context: the TLS context it was made with, None if it is plain.
-        idle_since: the loop time at which the last answer was complete; kept by whoever keeps connections.
+        context: the TLS context it was made with, None for plain HTTP.
+        idle_since: the loop time at which the pool got it back.
     """
 
     def __init__(self, context: ssl.SSLContext | None = None) -> None:
@@ -195,10 +191,8 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._answer: Answer | None = None
         self._sending = False
-        self._besides = 0
-        """Bytes of the answer since the last that were of its body."""
-        self._head: list[bytes] = []
-        """The answer so far, until its head is complete."""
+        self._besides = 0  # bytes of the answer since the last ones of its body
+        self._head: list[bytes] = []  # the answer so far, until its head is complete
         self._may_end_with_connection = False
         self._writable: asyncio.Future[None] | None = None
         self._lost = asyncio.get_running_loop().create_future()
@@ -242,7 +236,7 @@ class Connection(asyncio.Protocol):
         return answer
 
     def abort(self) -> None:
-        """Drop it; an answer that is under way is lost."""
+        """Drop the connection; an answer that is under way is lost."""
         self._may_end_with_connection = False
         if self._transport is not None:
             self._transport.abort()
@@ -256,13 +250,13 @@ class Connection(asyncio.Protocol):
         return transport
 
     async def wait_closed(self) -> None:
-        """Return once nothing is left of it."""
+        """Return once the connection is closed."""
         await asyncio.shield(self._lost)  # a cancelled waiter must not cancel the others
 
     async def _send_rest(
         self, transport: asyncio.Transport, answer: Answer, body: bytes, permit: Callable[[], None] | None
     ) -> bool:
-        """Send what comes after the first piece; answers whether all of it went, or an answer came first."""
+        """Send the rest after the first piece; return False if an answer or the end comes before."""
         for start in range(PIECE, len(body), PIECE):
             await asyncio.sleep(0)  # let other tasks run
             if self._writable is not None:
@@ -271,7 +265,7 @@ class Connection(asyncio.Protocol):
                 return False  # the server has heard enough
             if permit is not None:
                 permit()
-            # Nothing may come in between: the answer to the question is of this moment.
+            # Nothing may come in between: the permit is of this moment.
             transport.write(body[start : start + PIECE])
         return True
 
@@ -282,7 +276,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Read on."""
+        """Feed the parser; drop the connection on anything but the answer to a request."""
         answer = self._answer
         if answer is None:
             self.abort()  # data without a request
@@ -343,7 +337,7 @@ class Connection(asyncio.Protocol):
             self.resume_writing()  # the server need not take the rest any more
 
     def on_body(self, part: bytes) -> None:
-        """More of the body."""
+        """Add a part of the body, and pause reading if it is too much."""
         answer = self._answer
         assert answer is not None
         self._besides = 0

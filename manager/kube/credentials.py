@@ -1,15 +1,26 @@
-"""Credentials of this process for the API server: the Authorization header, kept fresh."""
+"""Credentials of this process for the API server: fixed, from a file or from a program, and kept fresh."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import sys
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import orjson
 
 from manager.kube.errors import ConfigError
 from manager.kube.tls import Pem, in_thread
 from manager.telemetry.logs import get_logger
+from manager.util import clock
+from manager.util.nesting import TOO_DEEP, is_too_deep
 
 _log = get_logger("kube")
 
@@ -48,15 +59,18 @@ def one_line(header: str, label: str) -> str:
 
 
 class Credentials(ABC):
-    """Cache of credentials from `obtain` for their lifetime; concurrent callers share one call."""
+    """Cache of credentials from `obtain` for their lifetime; concurrent callers share one call.
+
+    Attributes:
+        REJECTED_INTERVAL: seconds between two calls of `obtain` that the server asks for by its 401.
+        renew_at: the loop time from which on they have to be obtained anew.
+    """
 
     REJECTED_INTERVAL = RETRY_INTERVAL
-    """Seconds between two calls of `obtain` that the server asks for by its 401."""
 
     def __init__(self) -> None:
         self._current: Obtained | None = None
         self.renew_at = 0.0
-        """The loop time from which on they have to be obtained anew."""
         self._good_until = 0.0
         self._rejected_at = -FOREVER
         self._renewing = asyncio.Lock()
@@ -72,29 +86,23 @@ class Credentials(ABC):
             ConfigError: they cannot be obtained.
         """
 
-    def at_hand(self, now: float) -> Obtained | None:
-        """Credentials that are good to use at this loop time, if there are any that need no renewal."""
-        return self._current if now < self.renew_at else None
-
     async def current(self, *, rejected: str | None = None) -> Obtained:
-        """Credentials that are good to use now.
+        """Return credentials that are good to use now.
 
         A renewal that fails leaves the earlier ones in use, as long as there are any: the server
         is the judge of them.
 
         Args:
-            rejected: the header that the server just answered with 401. The answer holds another
-                one if others can be obtained.
+            rejected: the header that the server just answered with 401. The result has another one if others
+                can be obtained.
 
         Raises:
             ConfigError: there have never been any.
         """
         now = asyncio.get_running_loop().time()
-        if rejected is None:
-            if (current := self.at_hand(now)) is not None:
-                return current
-            if self._current is not None and self._renewing.locked() and now < self._good_until:
-                return self._current
+        is_good = now < self.renew_at or (self._renewing.locked() and now < self._good_until)
+        if rejected is None and self._current is not None and is_good:
+            return self._current
         async with self._renewing:
             return await self._renewed(rejected)
 
@@ -139,11 +147,10 @@ class FixedCredentials(Credentials):
 class TokenFile(Credentials):
     """Bearer token in a file that another program renews, as the kubelet does for a service account."""
 
+    # A token is replaced long before it expires.
     LIFETIME = 60.0
-    """Seconds before the file is read again; a token is replaced long before it expires."""
-
+    # To read a file costs less than the request that was rejected, and it may be a new one by now.
     REJECTED_INTERVAL = 0.0
-    """To read a file costs less than the request that was rejected, and it may be a new one by now."""
 
     def __init__(self, path: Path, *, label: str) -> None:
         """Read the token from `path`, which messages call `label`."""
@@ -159,3 +166,202 @@ class TokenFile(Credentials):
         if not token:
             raise ConfigError(f"{self._label}: {self._path} is empty")
         return Obtained(one_line(f"Bearer {token}", f"{self._label}: {self._path}"), self.LIFETIME)
+
+
+# Credentials from an external program.
+
+TIMEOUT = 120.0
+"""Seconds for the program; it may have to ask a person to log in."""
+
+MARGIN = 60.0
+"""Seconds before their expiry at which credentials are renewed, or less if they live but shortly."""
+
+LARGEST = 1_000_000
+"""Bytes that the program may print: a token, or a certificate and its key."""
+
+_COMPLAINT = 2_000
+"""Bytes that are kept of the end of its error output."""
+
+_STDERR = 2
+_API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+_MODES = ("Never", "IfAvailable", "Always")
+
+
+class _EnvironmentVariable(msgspec.Struct):
+    name: str
+    value: str
+
+
+class ExecSpec(msgspec.Struct, rename="camel"):
+    """The `exec` part of a user."""
+
+    command: str
+    api_version: str
+    args: list[str] | None = None
+    env: list[_EnvironmentVariable] | None = None
+    install_hint: str = ""
+    provide_cluster_info: bool = False
+    interactive_mode: str = ""
+
+    def check(self) -> None:
+        """Raise ValueError for what kubectl refuses before it runs the program."""
+        if not self.command:
+            raise ValueError("command is missing")
+        if self.api_version not in _API_VERSIONS:
+            known = " or ".join(_API_VERSIONS)
+            raise ValueError(f"apiVersion {self.api_version!r} is not {known}")
+        if not self.interactive_mode and self.api_version == _API_VERSIONS[0]:
+            raise ValueError(f"interactiveMode is missing: one of {', '.join(_MODES)}")
+        if self.interactive_mode and self.interactive_mode not in _MODES:
+            raise ValueError(f"interactiveMode {self.interactive_mode!r} is none of {', '.join(_MODES)}")
+        for variable in self.env or ():
+            if not variable.name:
+                raise ValueError("env: a variable has no name")
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    token: str | None = None
+    expiration_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+    client_certificate_data: str | None = None
+    client_key_data: str | None = None
+
+
+class _ExecCredential(msgspec.Struct, rename="camel"):
+    kind: str
+    api_version: str
+    status: _Status
+
+
+class _Output(asyncio.SubprocessProtocol):
+    """Collected output of the program, which is `complete` at its end or when it is too much."""
+
+    def __init__(self) -> None:
+        self.printed = bytearray()
+        self.complaint = bytearray()
+        self.complete = asyncio.Event()
+        self.ended = asyncio.Event()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == _STDERR:
+            self.complaint += data
+            del self.complaint[:-_COMPLAINT]
+        elif not self.complete.is_set():
+            self.printed += data
+            if len(self.printed) > LARGEST:
+                self.complete.set()
+
+    def process_exited(self) -> None:
+        self.ended.set()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self.complete.set()
+
+
+class ExecCredentials(Credentials):
+    """Credentials from a program, as the `exec` of a kubeconfig's user configures, until they expire.
+
+    The program is ended when it takes too long or no caller waits any more.
+    """
+
+    def __init__(
+        self,
+        spec: ExecSpec,
+        label: str,
+        folder: Path,
+        cluster: Mapping[str, Any],
+        environ: Mapping[str, str],
+    ) -> None:
+        """Take the `label` for messages, the `folder` in which a relative command starts, and its inputs."""
+        super().__init__()
+        self.spec, self.label, self.folder, self.cluster, self.environ = spec, label, folder, cluster, environ
+
+    async def obtain(self, *, rejected: bool) -> Obtained:  # noqa: ARG002 - the program is asked anew anyway
+        """Start the program and wait for what it prints.
+
+        Raises:
+            ConfigError: it cannot be started, fails, takes too long or prints something else.
+        """
+        output = await self._output()
+        if is_too_deep(output):
+            raise ConfigError(f"{self.label}: prints no ExecCredential: {TOO_DEEP}")
+        try:
+            credential = msgspec.json.decode(output, type=_ExecCredential)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{self.label}: prints no ExecCredential: {error}") from error
+        if credential.kind != "ExecCredential" or credential.api_version != self.spec.api_version:
+            printed = f"{credential.kind} of {credential.api_version}"
+            expected = f"an ExecCredential of {self.spec.api_version}"
+            raise ConfigError(f"{self.label}: has to print {expected}, and prints {printed}")
+        return self._obtained(credential.status)
+
+    async def _output(self) -> bytes:
+        loop, command = asyncio.get_running_loop(), self.spec.command
+        if os.sep in command:
+            # Not `folder / command`: of "." and "./plugin" that makes "plugin", which is looked for in PATH.
+            command = os.path.join(self.folder, command)  # noqa: PTH118
+        try:
+            transport, output = await loop.subprocess_exec(
+                _Output,
+                command,
+                *(self.spec.args or ()),
+                env=self._environment(),
+                stdin=None if self._interactive() else asyncio.subprocess.DEVNULL,
+            )
+        except (OSError, ValueError) as error:
+            hint = f" ({' '.join(self.spec.install_hint.split())})" if self.spec.install_hint else ""
+            # A ValueError is about what no argument of a program can hold.
+            reason = getattr(error, "strerror", None) or str(error)
+            raise ConfigError(f"{self.label}: cannot be started: {reason}{hint}") from error
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                await output.complete.wait()
+        except TimeoutError:
+            raise ConfigError(f"{self.label}: still not done after {TIMEOUT:g} s") from None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                transport.kill()
+            await output.ended.wait()
+            # Children of the program may still hold its pipes.
+            transport.close()
+        if len(output.printed) > LARGEST:
+            raise ConfigError(f"{self.label}: prints more than {LARGEST} bytes")
+        if (code := transport.get_returncode()) != 0:
+            said = " ".join(output.complaint.decode("utf-8", "replace").split())[-500:]
+            raise ConfigError(f"{self.label}: ended with exit code {code}: {said}")
+        return bytes(output.printed)
+
+    def _interactive(self) -> bool:
+        mode = self.spec.interactive_mode
+        available = sys.stdin is not None and sys.stdin.isatty()
+        if mode == "Always" and not available:
+            raise ConfigError(f"{self.label}: needs interactive input, and standard input is not a terminal")
+        return available and mode != "Never"
+
+    def _environment(self) -> dict[str, str]:
+        wanted: dict[str, Any] = {"interactive": self._interactive()}
+        if self.spec.provide_cluster_info:
+            wanted["cluster"] = self.cluster
+        request = {"apiVersion": self.spec.api_version, "kind": "ExecCredential", "spec": wanted}
+        environment = dict(self.environ)
+        environment.update((variable.name, variable.value) for variable in self.spec.env or ())
+        try:
+            environment["KUBERNETES_EXEC_INFO"] = orjson.dumps(request).decode()
+        except orjson.JSONEncodeError as error:
+            raise ConfigError(f"{self.label}: cannot be told of the cluster: {error}") from error
+        return environment
+
+    def _obtained(self, status: _Status) -> Obtained:
+        certificate = None
+        if status.client_certificate_data and status.client_key_data:
+            certificate = (
+                Pem(f"{self.label}: clientCertificateData", data=status.client_certificate_data.encode()),
+                Pem(f"{self.label}: clientKeyData", data=status.client_key_data.encode()),
+            )
+        elif not status.token:
+            raise ConfigError(f"{self.label}: gives neither a token nor a client certificate with its key")
+        validity = FOREVER
+        if (expiry := status.expiration_timestamp) is not None:
+            validity = max(0.0, (expiry - clock.now()).total_seconds())
+        header = one_line(f"Bearer {status.token}", self.label) if status.token else None
+        lifetime = validity - min(MARGIN, validity / 5) if validity < FOREVER else FOREVER
+        return Obtained(header, lifetime, validity, certificate)

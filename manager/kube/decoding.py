@@ -1,4 +1,4 @@
-"""Decoding of response bodies; a watch's body has one JSON event per line.
+"""Decoding of response bodies: objects, lists by pages, and watches with one JSON event per line.
 
 Every fault in a body raises a `ProtocolError` that does not quote it: the body may contain a Secret, and
 errors go into logs, statuses and Events.
@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 import orjson
 
 from manager.kube.errors import ProtocolError, status_error
-from manager.util.loop import SMALL, Portions
+from manager.kube.wire import LONGEST_LIST
+from manager.util.loop import SMALL, Portions, own_turn
 from manager.util.nesting import MOST_LEVELS, TOO_DEEP, is_too_deep
 
 T = TypeVar("T")
@@ -132,10 +134,7 @@ async def shallow(raw: bytes | bytearray, *, around: int = 0) -> bytes:
 
 
 def shallow_at_once(raw: bytes) -> bytes:
-    """Return the same for one object, without waiting.
-
-    JSON that is not too deep stays as it is, and so does a text longer than any object.
-    """
+    """Cut one object as `shallow` does, in the calling thread; leave a text longer than any object."""
     if raw.count(b"{") + raw.count(b"[") <= MOST_LEVELS or len(raw) > _LARGEST or not is_too_deep(raw):
         return raw
     return _shallow(raw)
@@ -164,7 +163,7 @@ def _shallow(raw: bytes | bytearray, around: int = 0) -> bytes:
 
 
 def _tokens(raw: bytes | bytearray) -> Iterator[tuple[int, int]]:
-    """Where texts begin and end, and brackets of one kind. The last text may have no end."""
+    """Yield start and end of each text and of each run of equal brackets. The last text may have no end."""
     at = 0
     while at < len(raw):
         end = at + _PIECE
@@ -263,3 +262,84 @@ async def watch_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[WatchEven
         if event.type == "ERROR":
             raise status_error(event.object)
         yield event
+
+
+# Lists by pages.
+
+_EMPTY_PAGES = 1_000
+"""Pages of a list in a row that may have no object."""
+
+
+class Page(NamedTuple):
+    """Page of a list: undecoded objects at one resource version.
+
+    `resume` is the continue token of the next page, "" on the last one. `remaining` is the number of objects
+    after it, None if the server does not tell. `size` is the number of bytes of the response.
+    """
+
+    items: list[msgspec.Raw]
+    version: str
+    resume: str
+    remaining: int | None
+    size: int
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    resume: str = msgspec.field(default="", name="continue")
+    remaining_item_count: int | None = None
+
+
+class _List(msgspec.Struct):
+    metadata: _Metadata
+    items: list[msgspec.Raw] | None = None
+
+
+decode_list = Decoder(_List, "a list", around=2)
+"""Reads one page; raises `ProtocolError`."""
+
+
+class Listing:
+    """A list that is read by pages, which a server could give without end."""
+
+    def __init__(
+        self,
+        request: Callable[..., Awaitable[bytes]],
+        path: str,
+        *,
+        longest: int = LONGEST_LIST,
+        **options: Any,
+    ) -> None:
+        """Take a `request` as the transport's, with `longest` and `options` for each."""
+        self._request = partial(request, "GET", path, longest=longest, **options)
+        self._path = path
+        self._empty = 0
+
+    async def page(self, query: Mapping[str, str], resume: str = "") -> Page:
+        """Request the page at the continue token `resume`, "" for the first page.
+
+        Raises what the request raises, and `ProtocolError` for an invalid page or for lack of progress. Pages
+        may be empty, also several in a row, when filters leave out all their objects.
+        """
+        raw = await self._request(query={**query, "continue": resume} if resume else query)
+        await own_turn(len(raw))
+        try:
+            found = await decode_list.large(raw)
+            self._turned(resume, found)
+        except ProtocolError as error:
+            raise ProtocolError(f"GET {self._path}: {error}") from None
+        metadata = found.metadata
+        return Page(
+            found.items or [],
+            metadata.resource_version,
+            metadata.resume,
+            metadata.remaining_item_count,
+            len(raw),
+        )
+
+    def _turned(self, resume: str, found: _List) -> None:
+        self._empty = 0 if found.items else self._empty + 1
+        if found.metadata.resume and found.metadata.resume == resume:
+            raise ProtocolError("not a list: a page of it links to itself")
+        if found.metadata.resume and self._empty > _EMPTY_PAGES:
+            raise ProtocolError(f"not a list: {self._empty} pages of it in a row are empty")

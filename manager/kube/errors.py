@@ -1,33 +1,4 @@
-"""Every way in which talking to an API server can fail.
-
-KubeError
-├── ConfigError                 how to reach the API server is missing or wrong
-├── NoMatch                     the API server does not serve this kind
-│   └── NoSubresource           it serves the kind without this subresource
-├── ProtocolError               the API server sent something that is not the protocol
-├── Fenced                      this process may no longer write; nothing was sent
-├── TransportError              no complete answer came; a write may or may not have had its effect
-│   ├── Unreachable             no connection could be made: nothing was sent
-│   ├── ConnectionLost          the connection broke before the answer was complete
-│   └── DeadlineExceeded        the answer, or the next part of it, did not come in time
-└── ApiError                    the API server answered with an error
-    ├── BadRequest              400
-    ├── Unauthorized            401
-    ├── Forbidden               403
-    ├── NotFound                404
-    ├── MethodNotAllowed        405
-    ├── NotAcceptable           406
-    ├── AlreadyExists           409, reason AlreadyExists
-    ├── Conflict                409, any other reason
-    ├── Gone                    410; as reason Expired: this resourceVersion is too old
-    ├── TooLarge                413
-    ├── UnsupportedMediaType    415
-    ├── Invalid                 422
-    ├── TooManyRequests         429
-    └── ServerError             500 and above
-        ├── ServiceUnavailable  503
-        └── ServerTimeout       504, or reason ServerTimeout or Timeout
-"""
+"""Errors of the communication with an API server, all of them `KubeError`."""
 
 from __future__ import annotations
 
@@ -48,7 +19,7 @@ LONGEST_RETRY_AFTER = 300.0
 """Seconds: a server that asks for more, by mistake or in malice, is asked again after these."""
 
 _DATE_CHARACTERS = 64
-"""More than any date has; what is longer is not even looked at."""
+"""More than any date has; a longer text is not parsed."""
 
 _is_delay = re.compile(r"-?[0-9]+(\.[0-9]*)?").fullmatch
 
@@ -57,7 +28,7 @@ _SHOWN_CHARACTERS = 300
 
 
 class KubeError(Exception):
-    """The root: anything that went wrong between this process and the API server."""
+    """Any failure between this process and the API server."""
 
 
 class ConfigError(KubeError):
@@ -257,8 +228,6 @@ _BY_REASON: dict[str, type[ApiError]] = {
 
 
 class _Status(msgspec.Struct):
-    """A metav1.Status, or anything that looks like one."""
-
     kind: str = ""
     message: str | None = None
     reason: str | None = None
@@ -267,7 +236,7 @@ class _Status(msgspec.Struct):
     metadata: dict[str, Any] | None = None
 
 
-_status_decoder = msgspec.json.Decoder(_Status)
+_decode_status = msgspec.json.Decoder(_Status).decode
 
 
 def error_from(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
@@ -283,7 +252,7 @@ def error_from(status: int, headers: Mapping[str, str], body: bytes) -> ApiError
     answer = _decode(body)
     if answer is None:
         text = body if headers.get("Content-Type", "").lower().startswith("text/plain") else b""
-        return _class_for(status, "")(status, "", _plain_message(status, text), retry_after=retry_after)
+        return _class_for(status)(status, "", _plain_message(status, text), retry_after=retry_after)
     return _from_status(status, answer, retry_after)
 
 
@@ -323,7 +292,7 @@ def _decode(body: bytes | memoryview | msgspec.Raw) -> _Status | None:
     if is_too_deep(body):
         return None
     try:
-        answer = _status_decoder.decode(body)
+        answer = _decode_status(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return answer if answer.kind == "Status" else None
@@ -333,23 +302,16 @@ def _from_status(status: int, answer: _Status, retry_after: float | None) -> Api
     details = answer.details or {}
     if retry_after is None and isinstance(seconds := details.get("retryAfterSeconds"), int | float):
         retry_after = _bounded(seconds)
-    reason = answer.reason or ""
+    reason, message = answer.reason or "", answer.message or ""
     resume = (answer.metadata or {}).get("continue")
+    resume = resume if isinstance(resume, str) else ""
     kind = _class_for(status, reason)
-    return kind(
-        status,
-        reason,
-        answer.message or "",
-        details,
-        retry_after=retry_after,
-        resume=resume if isinstance(resume, str) else "",
-    )
+    return kind(status, reason, message, details, retry_after=retry_after, resume=resume)
 
 
-def _class_for(status: int, reason: str) -> type[ApiError]:
-    if (by_reason := _BY_REASON.get(reason)) is not None:
-        return by_reason
-    return _BY_STATUS.get(status) or (ServerError if status >= HTTPStatus.INTERNAL_SERVER_ERROR else ApiError)
+def _class_for(status: int, reason: str = "") -> type[ApiError]:
+    by_range = ServerError if status >= HTTPStatus.INTERNAL_SERVER_ERROR else ApiError
+    return _BY_REASON.get(reason) or _BY_STATUS.get(status, by_range)
 
 
 def _plain_message(status: int, body: bytes) -> str:

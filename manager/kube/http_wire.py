@@ -10,18 +10,16 @@ import ssl
 import struct
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from importlib import import_module
 from weakref import WeakSet
 
 from aiohappyeyeballs import AddrInfoType
-from yarl import URL
 
 from manager.kube.config import ClusterConfig
 from manager.kube.connection import Answer, Connection
-from manager.kube.dial import dial, proxy_authorization
-from manager.kube.errors import ConfigError, ConnectionLost, Unauthorized, Unreachable
-from manager.kube.names import Names
+from manager.kube.dial import Dialer, proxy_authorization
+from manager.kube.errors import ConfigError, ConnectionLost, Unreachable
 from manager.kube.tls import in_thread
 from manager.kube.wire import WebSocket, WireRequest
 
@@ -32,19 +30,12 @@ KEEP_ALIVE = 30.0
 """Seconds for which an idle connection is kept: well below the 90 of an API server, which would otherwise
 close it just when it is used again."""
 
-KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_COUNT = 15, 5, 3
-"""Seconds of silence before the peer is asked whether it is there, seconds between questions, and their
-number."""
-
-USER_TIMEOUT = 30
-"""Seconds for which what was sent may stay unacknowledged."""
-
 _KEEPALIVE = {
-    "TCP_KEEPIDLE": KEEPALIVE_IDLE,
-    "TCP_KEEPALIVE": KEEPALIVE_IDLE,  # how macOS calls it
-    "TCP_KEEPINTVL": KEEPALIVE_INTERVAL,
-    "TCP_KEEPCNT": KEEPALIVE_COUNT,
-    "TCP_USER_TIMEOUT": USER_TIMEOUT * 1000,
+    "TCP_KEEPIDLE": 15,  # seconds of silence before the peer is asked whether it is there
+    "TCP_KEEPALIVE": 15,  # the same on macOS
+    "TCP_KEEPINTVL": 5,  # seconds between two questions
+    "TCP_KEEPCNT": 3,
+    "TCP_USER_TIMEOUT": 30_000,  # milliseconds for which sent bytes may stay unacknowledged
 }
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -70,89 +61,50 @@ class HttpWire:
         """
         self._config = config
         self._limit = connections
-        self._names = Names()
+        self._dialer = Dialer(config)
         server = config.server
         self._host = f"{server.host_subcomponent}:{server.port}"
-        # A proxy for plain HTTP wants to know where a request is to go.
+        # A proxy for plain HTTP gets the whole address of each request.
         to_proxy = config.proxy is not None and config.proxy.scheme != "socks5" and server.scheme == "http"
         self._prefix = (str(server) if to_proxy else server.raw_path).rstrip("/")
-        self._pool: ConnectionPool | None = None
-        self._reset: list[ConnectionPool] = []
+        self._pool = ConnectionPool(config, self._dialer, connections)
+        self._former: list[ConnectionPool] = []
         self._headers: dict[int, tuple[Mapping[str, str], str | None, bytes]] = {}
 
     @property
     def host(self) -> str:
-        """Return the API server's host and port."""
+        """See `Wire.host`."""
         return self._host
 
     def exchange(self, request: WireRequest) -> _Exchange:
         """See `Wire.exchange`."""
-        return _Exchange(self, self._config, request, self._current())
+        return _Exchange(self, self._config, request, self._pool)
 
     @asynccontextmanager
     async def websocket(
         self, request: WireRequest, protocols: Sequence[str], *, longest: int
     ) -> AsyncIterator[WebSocket]:
         """See `WebSocketWire.websocket`."""
-        # In a thread: it imports aiohttp's client.
-        connect = (await in_thread(lambda: import_module("manager.kube.websocket"))).connect
-        config, pool, permit = self._config, self._current(), request.permit or _allow
         if self._prefix and not self._prefix.startswith("/"):
             raise ConfigError("a proxy for plain HTTP carries no WebSocket: use TLS to the API server")
-        url = URL(f"{str(config.server).rstrip('/')}{request.path}", encoded=True)
-
-        async def dial() -> asyncio.Transport:
-            connection = await pool.open(await config.ssl_context())
-            try:
-                permit()
-                return connection.hand_over()
-            except BaseException:
-                connection.abort()
-                raise
-
-        def opening(authorization: str | None) -> AbstractAsyncContextManager[WebSocket]:
-            headers = [*request.headers.items(), *config.headers]
-            if authorization is not None:
-                headers.append(("Authorization", authorization))
-            opened: AbstractAsyncContextManager[WebSocket] = connect(
-                url, headers, dial=dial, permit=permit, protocols=protocols, longest=longest
-            )
-            return opened
-
-        async with AsyncExitStack() as stack:
-            authorization = await config.authorization()
-            try:
-                socket = await stack.enter_async_context(opening(authorization))
-            except Unauthorized:
-                config.tls_failed()
-                renewed = await config.authorization(rejected=authorization)
-                if renewed == authorization:
-                    raise
-                socket = await stack.enter_async_context(opening(renewed))
+        # In a thread: it imports aiohttp's client.
+        module = await in_thread(lambda: import_module("manager.kube.websocket"))
+        async with module.connect(self._config, self._pool, request, protocols, longest) as socket:
             yield socket
-
-    def _current(self) -> ConnectionPool:
-        if self._pool is None:
-            self._pool = ConnectionPool(self._config, self._names, self._limit)
-        return self._pool
 
     def abort(self) -> None:
         """See `Wire.abort`."""
-        if self._pool is not None:
-            self._pool.reset()
-            self._reset.append(self._pool)
-            self._pool = None
+        self._pool.reset()
+        self._former.append(self._pool)
+        self._pool = ConnectionPool(self._config, self._dialer, self._limit)
 
     async def aclose(self) -> None:
         """See `Wire.aclose`."""
-        if self._pool is not None:
-            self._reset.append(self._pool)
-            self._pool = None
-        while self._reset:
-            await self._reset.pop().aclose()
+        for pool in (*self._former, self._pool):
+            await pool.aclose()
 
     def head(self, request: WireRequest, authorization: str | None) -> bytes:
-        """Request line and headers, complete."""
+        """Return the request line and all headers."""
         target = self._prefix + request.path
         if not target or not target.isascii() or not target.isprintable() or " " in target:
             raise ValueError(f"{request.path!r} is not the percent-encoded path of a request")
@@ -167,7 +119,7 @@ class HttpWire:
         return b"%b%bContent-Length: %d\r\n\r\n" % (line, headers, len(request.body or b""))
 
     def _encoded(self, headers: Mapping[str, str], authorization: str | None) -> bytes:
-        """All headers but those about the body; a transport has few sets of them and shares those."""
+        """Return all headers but those about the body; a transport has few sets of them and shares those."""
         host = self._config.server.host_port_subcomponent or self._host
         complete = {"Host": host, **headers, "Accept-Encoding": "identity"}
         if authorization is not None:
@@ -205,10 +157,7 @@ class _Exchange:
     async def __aenter__(self) -> Answer:
         pool, request = self._pool, self._request
         if not request.stream:
-            if pool.free:
-                pool.free -= 1
-            else:
-                await pool.wait_turn()
+            await pool.turns.acquire()
         try:
             config = self._config
             if asyncio.get_running_loop().time() < config.at_hand_until:
@@ -232,12 +181,8 @@ class _Exchange:
     async def __aexit__(self, *_: object) -> None:
         if self._connection is not None:
             self._pool.give_back(self._connection)
-        if self._request.stream:
-            return
-        if self._pool.waiting:
+        if not self._request.stream:
             self._pool.turns.release()
-        else:
-            self._pool.free += 1
 
     async def _ask(self, authorization: str | None, context: ssl.SSLContext | None) -> Answer:
         request, pool = self._request, self._pool
@@ -248,42 +193,25 @@ class _Exchange:
         return await self._connection.ask(head, request.body or b"", request.permit)
 
 
-def _allow() -> None:
-    """Permit every message."""
-
-
 class ConnectionPool:
     """Connections to one server, and the sockets under them, which can all be reset at once.
 
-    The connection that came back last is used next, so that those there are too many of grow old and go.
+    The connection that came back last is used next, so that surplus ones grow old and go.
 
-    Whoever uses a connection holds one of `limit` turns, except for streams: takes one that is `free`, or
-    waits for one.
+    Attributes:
+        turns: held by each user of a connection, except for streams.
     """
 
-    def __init__(self, config: ClusterConfig, names: Names, limit: int) -> None:
+    def __init__(self, config: ClusterConfig, dialer: Dialer, limit: int) -> None:
         """At most `limit` connections are in use at once; those of streams do not count."""
-        self.free = limit
-        """How many turns nobody has."""
-        self.waiting = 0
-        """How many wait for one."""
-        self.turns = asyncio.Semaphore(0)
-        """Those that were handed over to them."""
+        self.turns = asyncio.Semaphore(limit)
         self._config = config
-        self._names = names
+        self._dialer = dialer
         self._is_reset = False
         self._idle: deque[Connection] = deque()
         self._open: WeakSet[Connection] = WeakSet()
         self._expiry: asyncio.TimerHandle | None = None
         self._sockets: WeakSet[socket.socket] = WeakSet()
-
-    async def wait_turn(self) -> None:
-        """Take the next turn that is given back."""
-        self.waiting += 1
-        try:
-            await self.turns.acquire()
-        finally:
-            self.waiting -= 1
 
     def take_idle(self, context: ssl.SSLContext | None) -> Connection | None:
         """Return an idle connection with this TLS context, or None; the caller must give it back.
@@ -309,7 +237,7 @@ class ConnectionPool:
             ConnectionLost: connections were reset.
         """
         try:
-            connection = await dial(self._config, context, self._names, self._open_socket)
+            connection = await self._dialer.connect(context, self._open_socket)
         except Unreachable as error:
             if isinstance(error.__cause__, ssl.SSLError):
                 self._config.tls_failed()  # read the TLS files again
@@ -358,7 +286,6 @@ class ConnectionPool:
             await connection.wait_closed()
 
     def _expire(self) -> None:
-        """Close what has been idle for too long."""
         loop = asyncio.get_running_loop()
         while self._idle and self._idle[0].idle_since + KEEP_ALIVE <= loop.time():
             self._idle.popleft().abort()
@@ -376,15 +303,11 @@ class ConnectionPool:
         # would still deliver an abandoned write, for minutes if the network is down, even for a dead
         # process.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-        _notice_death(opened)
+        # The system ends the connection when the peer, or the way to it, is gone without a word.
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _KEEPALIVE.items():
+            if (option := getattr(socket, name, None)) is not None:
+                with contextlib.suppress(OSError):  # this system takes as long as it takes
+                    opened.setsockopt(socket.IPPROTO_TCP, option, value)
         self._sockets.add(opened)
         return opened
-
-
-def _notice_death(opened: socket.socket) -> None:
-    """Have the system end the connection when the peer, or the way to it, is gone without a word."""
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEPALIVE.items():
-        if (option := getattr(socket, name, None)) is not None:
-            with contextlib.suppress(OSError):  # this system takes as long as it takes
-                opened.setsockopt(socket.IPPROTO_TCP, option, value)

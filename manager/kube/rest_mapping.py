@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, field
 from functools import cache
 from urllib.parse import quote
 
@@ -20,13 +21,13 @@ _plain_segment = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9._:-]*").fullmatch
 
 @dataclass(frozen=True, slots=True)
 class RestMapping:
-    """How objects of one kind are reached.
+    """The place of one kind in the API.
 
     Attributes:
         gvk: the kind.
         plural: the resource's name in paths and in RBAC rules.
         namespaced: whether its objects live in namespaces.
-        verbs: what may be done with it at all, such as "watch" or "patch".
+        verbs: the verbs that the server offers for the kind, such as "watch" or "patch".
         subresources: names of its subresources, such as "status" and "scale".
     """
 
@@ -63,12 +64,12 @@ class RestMapping:
 class RestMapper:
     """Resolver of kinds by discovery, with a cache per group and version.
 
-    That a kind is not served is never remembered: its CRD may be installed at any time.
+    It never remembers that a kind is not served: its CRD may be installed at any time.
     """
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._groups: dict[tuple[str, str], _Group] = {}
+        self._groups: defaultdict[tuple[str, str], _Group] = defaultdict(_Group)
 
     async def resolve(self, gvk: GroupVersionKind) -> RestMapping:
         """Return the mapping of a kind; concurrent callers share one discovery request.
@@ -77,11 +78,8 @@ class RestMapper:
             NoMatch: the API server does not serve the kind.
             ApiError, TransportError: discovery itself failed.
         """
-        group = self._groups.get((gvk.group, gvk.version))
-        if group is None:
-            group = self._groups[gvk.group, gvk.version] = _Group()
-        mapping = group.mappings.get(gvk.kind)
-        if mapping is not None:
+        group = self._groups[gvk.group, gvk.version]
+        if (mapping := group.mappings.get(gvk.kind)) is not None:
             return mapping
         loads = group.loads
         async with group.loading:
@@ -89,16 +87,13 @@ class RestMapper:
             if group.loads == loads:
                 group.mappings = await self._discover(gvk)
                 group.loads += 1
-        mapping = group.mappings.get(gvk.kind)
-        if mapping is None:
+        if (mapping := group.mappings.get(gvk.kind)) is None:
             raise NoMatch(f"the API server does not serve {gvk}")
         return mapping
 
     def forget(self, gvk: GroupVersionKind) -> None:
         """Ask the API server again when this kind, or one of its group and version, is needed next."""
-        group = self._groups.get((gvk.group, gvk.version))
-        if group is not None:
-            group.mappings = {}
+        self._groups[gvk.group, gvk.version].mappings = {}
 
     async def _discover(self, gvk: GroupVersionKind) -> dict[str, RestMapping]:
         path = _group_path(gvk.group, gvk.version)
@@ -125,20 +120,16 @@ class RestMapper:
         return mappings
 
 
+@dataclass(slots=True)
 class _Group:
     """Known kinds of one group and version, and the lock by which concurrent callers share one request."""
 
-    __slots__ = ("loading", "loads", "mappings")
-
-    def __init__(self) -> None:
-        self.mappings: dict[str, RestMapping] = {}
-        self.loads = 0
-        self.loading = asyncio.Lock()
+    mappings: dict[str, RestMapping] = field(default_factory=dict)
+    loads: int = 0
+    loading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class _ApiResource(msgspec.Struct, rename="camel"):
-    """An entry of a metav1.APIResourceList."""
-
     name: str
     kind: str
     namespaced: bool = False
@@ -158,7 +149,6 @@ def _group_path(group: str, version: str) -> str:
 
 
 def _segment(name: str) -> str:
-    """Encode any name as one segment of a path."""
     if name in {".", ".."}:
         raise ValueError(f"{name!r} cannot be a name")
     return quote(name, safe=":")

@@ -18,6 +18,11 @@ from manager.util.small_file import read_small_file
 
 T = TypeVar("T")
 
+_log = get_logger("kube")
+
+RECHECK_INTERVAL = 60.0
+"""Seconds between two looks at whether a file has changed."""
+
 
 async def in_thread(work: Callable[[], T]) -> T:
     """Run `work`, which reads files, in a thread of its own and return its result.
@@ -54,12 +59,6 @@ class Pem:
             return read_small_file(self.path)
         except OSError as error:
             raise ConfigError(f"{self.label}: {self.path} cannot be read: {error.strerror}") from error
-
-
-_log = get_logger("kube")
-
-RECHECK_INTERVAL = 60.0
-"""Seconds between two looks at whether a file has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +107,18 @@ class TlsFiles:
 
 
 class Tls:
-    """The current TLS context for new connections."""
+    """The current TLS context for new connections.
+
+    Attributes:
+        check_at: the loop time from which on the files have to be looked at.
+    """
 
     def __init__(self, files: TlsFiles) -> None:
         self._files = files
         self._context: ssl.SSLContext | None = None
         self._contents: list[bytes] | None = None
         self.check_at = 0.0
-        """The loop time from which on the files have to be looked at."""
         self._renewing = asyncio.Lock()
-
-    def at_hand(self, now: float) -> ssl.SSLContext | None:
-        """Return the current context; None if the files must be checked first at this loop time."""
-        return self._context if now < self.check_at else None
 
     async def context(self) -> ssl.SSLContext:
         """Return the context for new connections; a different object after the files change.
@@ -128,17 +126,17 @@ class Tls:
         Raises:
             ConfigError: the files are invalid, and there is no earlier context to keep.
         """
-        if (current := self.at_hand(asyncio.get_running_loop().time())) is not None:
-            return current
-        async with self._renewing:
-            now = asyncio.get_running_loop().time()
-            if self._context is None or now >= self.check_at:
-                self._context = await in_thread(self._renewed)
-                self.check_at = now + RECHECK_INTERVAL
-            return self._context
+        clock = asyncio.get_running_loop().time
+        if self._context is None or clock() >= self.check_at:
+            async with self._renewing:
+                now = clock()
+                if self._context is None or now >= self.check_at:
+                    self._context = await in_thread(self._renewed)
+                    self.check_at = now + RECHECK_INTERVAL
+        return self._context
 
     def check_soon(self) -> None:
-        """Look at the files when a connection is made next: the current context seems not to do."""
+        """Check the files for changes before the next connection."""
         self.check_at = 0.0
 
     def present(self, certificate: tuple[Pem, Pem] | None) -> None:

@@ -7,14 +7,10 @@ import math
 import random
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    aclosing,
-    asynccontextmanager,
-    contextmanager,
-)
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 from manager.api.rights import line_that_asks
 from manager.kube.errors import (
@@ -36,64 +32,11 @@ from manager.kube.wire import LONGEST, WebSocket, WebSocketWire, Wire, WireReque
 from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics, Observe, counting, observing
 from manager.telemetry.runs import NO_ANSWER, RequestRecord, current_record
-from manager.telemetry.tracing import current_trace
+from manager.telemetry.tracing import RequestTrace, current_trace
 from manager.util.backoff import ExponentialDelay
 from manager.util.loop import Deadlines
 
-
-class RequestMetrics:
-    """Metrics of the requests to one host.
-
-    The label values are few (methods times status codes), so that each combination's counter is looked up
-    once and kept.
-    """
-
-    def __init__(self, metrics: Metrics, host: str) -> None:
-        self._requests = metrics.rest_requests
-        self._latency = metrics.rest_latency
-        self._host = host
-        self._bound: dict[tuple[str, int], tuple[Callable[[], None], Observe]] = {}
-
-    def record(self, method: str, code: int, seconds: float) -> None:
-        """Count a request of `method` that took `seconds` to be answered with `code`, or `NO_ANSWER`."""
-        bound = self._bound.get((method, code))
-        if bound is None:
-            label = "<error>" if code == NO_ANSWER else str(code)
-            bound = (
-                counting(self._requests.labels(code=label, method=method, host=self._host)),
-                observing(self._latency.labels(verb=method, host=self._host)),
-            )
-            self._bound[method, code] = bound
-        count, observe = bound
-        count()
-        observe(seconds)
-
-
 _log = get_logger("kube")
-
-_REMEMBERED = 256
-"""Warnings that are told once; beyond so many different ones, they may be told again."""
-
-# The code, who warns (never anybody of interest), and the text in quotes; several are separated by commas.
-_warning = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
-
-
-class ServerWarnings:
-    """Log of the server's warnings, each once, as a request causes the same warning every time."""
-
-    def __init__(self) -> None:
-        self._told: set[str] = set()
-
-    def log(self, header: str) -> None:
-        """Log what the header `Warning` of an answer says."""
-        if header in self._told:
-            return
-        if len(self._told) >= _REMEMBERED:
-            self._told.clear()
-        self._told.add(header)
-        for text in _warning.findall(header):
-            _log.warning("the API server warns", warning=re.sub(r"\\(.)", r"\1", text))
-
 
 DEADLINE = 30.0
 """Seconds for a request as a whole, its retries and waits included."""
@@ -101,17 +44,14 @@ DEADLINE = 30.0
 REFUSED_ATTEMPTS = 10
 """How often a request is sent at most while the server answers "not now, come back in n seconds"."""
 
-LONGEST_LIST = 1024 * 1024 * 1024
-"""Bytes of a list, or of a page of one: 500 objects that are as large as they can be, and a quarter more."""
-
 LONGEST_MESSAGE = 4 * 1024 * 1024
 """Bytes of a message over a WebSocket; API servers send 32 KiB at once."""
 
 READ_ATTEMPTS = 4
 """How often a read is sent at most when it fails otherwise."""
 
-_REMEMBERED_QUERIES = 256
-"""Queries kept in their encoded form."""
+_REMEMBERED = 256
+"""Queries that are kept in their encoded form, and warnings of the server that are not logged again."""
 
 _RESERVED = re.compile(rb"[^A-Za-z0-9_.~-]")
 
@@ -121,17 +61,19 @@ _OK = 200
 _REDIRECT = 300
 _UPGRADED = 101
 
+# The code, who warns (never anybody of interest), and the text in quotes; several are separated by commas.
+_warning = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+
 Head = Callable[[int, Mapping[str, str]], None]
 """Gets status and headers of an answer."""
 
-
 _needed: ContextVar[Callable[[], None] | None] = ContextVar("needed", default=None)
-_beside_work: ContextVar[bool] = ContextVar("beside_work", default=False)
+_allowed_after_stop: ContextVar[bool] = ContextVar("allowed_after_stop", default=False)
 
 
 @contextmanager
-def writes_need(permit: Callable[[], None]) -> Iterator[None]:
-    """Within this, and in tasks that are made within it, no write leaves when `permit` raises.
+def require_permit(permit: Callable[[], None]) -> Iterator[None]:
+    """Require `permit` before every write in this context and in tasks that are made in it: it may raise.
 
     It is asked as the fence is: as the last step before a write's bytes leave, and for each attempt again.
     """
@@ -142,29 +84,26 @@ def writes_need(permit: Callable[[], None]) -> Iterator[None]:
         _needed.reset(token)
 
 
-def writes_need_from_here(permit: Callable[[], None]) -> None:
+def require_permit_from_here(permit: Callable[[], None]) -> None:
     """Require `permit` before every write in the current context from now on."""
     _needed.set(permit)
 
 
-def writes_beside_work(beside: bool = True) -> None:
-    """Say whether what runs in the current context from now on may still write after `Transport.end_work`.
-
-    It may not unless this is called: a thread of an operator, say, has a context of its own.
-    """
-    _beside_work.set(beside)
+def allow_after_stop(allowed: bool = True) -> None:
+    """Set whether the current context may still write after `Transport.fence_work`; by default it may not."""
+    _allowed_after_stop.set(allowed)
 
 
 class Transport:
-    """Sends requests over a wire and turns answers that are errors into exceptions.
+    """Sender of requests over a wire, which turns answers that are errors into exceptions.
 
-    What is tried again, within the request's deadline and a bounded count:
+    It retries, within the request's deadline and a bounded count:
 
     - 429 and 503 with Retry-After, whatever the method: the server has not acted on the request;
     - for GET also any other server error, and a connection that cannot be made or breaks.
 
-    A write whose connection breaks is not tried again here, because it may have had its effect:
-    the caller looks at the object anew and decides.
+    It does not repeat a write whose connection breaks, because that may have had its effect: the caller looks
+    at the object anew and decides.
     """
 
     def __init__(
@@ -195,15 +134,15 @@ class Transport:
         self._user_agent = user_agent
         self._deadline = deadline
         self._read_delay = ExponentialDelay(base=0.2, cap=5.0, jitter=0.5, rng=rng)
-        # A refusal that says "at once" must not become a tight loop, and clients that were refused
-        # together should not come back together: this is added to what the server asks for.
+        # Added to the server's delay: a refusal that says "at once" must not become a tight loop, and clients
+        # that were refused together should not come back together.
         self._refusal_delay = ExponentialDelay(base=0.05, cap=1.0, jitter=1.0, rng=rng)
         self._headers: dict[tuple[str, str | None], dict[str, str]] = {}
-        self._queries: dict[tuple[tuple[str, str], ...], str] = {}
         self._deadlines = Deadlines()
-        self._warnings = ServerWarnings()
+        # A request causes the same warning every time.
+        self._warn = lru_cache(_REMEMBERED)(log_warnings)
         self._writes_in_flight = self._work_in_flight = 0
-        # Set but for the time in which no connection can be made.
+        # Not set while no connection can be made.
         self._reached = asyncio.Event()
         self._reached.set()
 
@@ -213,9 +152,9 @@ class Transport:
         await self._wire.aclose()
 
     async def is_back(self, *, within: float) -> bool:
-        """Wait for a server that cannot be reached to answer anybody; False when it has not in that time.
+        """Wait for an unreachable server to answer any request; return False if it does not in that time.
 
-        One that could be reached all the time is not back: then it waits for all of that time.
+        A server that was reachable all the time is not back: then it waits for all of that time.
         """
         if self._reached.is_set():
             await asyncio.sleep(within)
@@ -242,9 +181,8 @@ class Transport:
     def fence_at(self, when: float | None) -> None:
         """Let no write leave from the loop time `when` on, unless this is called again; None is never.
 
-        For a right to write that has to be renewed. As it is looked at for each write, a process that was
-        held up beyond that time sends none when it goes on, whatever it happens to run first. Writes in
-        flight at that time are not dropped: `fence` does that.
+        For a right to write that has to be renewed. Each write checks the time, so a process that was held up
+        beyond it sends none when it continues. Writes in flight then are not dropped: `fence` does that.
         """
         self._fence.at = math.inf if when is None else when
 
@@ -259,8 +197,8 @@ class Transport:
         for wire in self._fence.wires:
             wire.abort()
 
-    def end_work(self, reason: str) -> None:
-        """Fence all further writes for good, except those that `writes_beside_work` allows.
+    def fence_work(self, reason: str) -> None:
+        """Fence all further writes for good, except those that `allow_after_stop` allows.
 
         Fenced writes in flight are dropped. Call this before releasing the lease, as forgotten tasks may
         still run then. Fenced writes raise `Fenced` with this reason; reads continue.
@@ -306,18 +244,12 @@ class Transport:
         request = self._build(method, path, query, body, content_type, accept)
         seconds = self._deadline if deadline is None else deadline
         writes = method != "GET"
-        works = writes and not _beside_work.get()
+        works = writes and not _allowed_after_stop.get()
         self._writes_in_flight += writes
         self._work_in_flight += works
-        run = current_record()
-        sent = trace = None
+        sent, trace = _begin_record(request, _verb(method, content_type, query, body), path, name)
         failure: BaseException | None = None
         answer = b""
-        if run is not None:
-            sent = run.begin_request(_verb(method, content_type, query, body), path, name)
-            if (traced := current_trace()) is not None:
-                trace = traced.request(sent)
-                request.headers = {**request.headers, **trace.headers}
         limit = self._deadlines.start(seconds)
         try:
             answer = await self._send(request, limit.when, longest, sent, head)
@@ -351,47 +283,27 @@ class Transport:
         The answer's head has to come within the transport's deadline.
 
         Args:
-            path: absolute and percent-encoded, without a query.
-            query: parameters, not yet encoded.
-            accept: which types the answer may have.
+            path: as for `request`.
+            query: as for `request`.
+            accept: as for `request`.
             idle_timeout: seconds after which a connection with nothing on it counts as dead.
 
         Raises:
             ApiError: the server answered with an error, before the first piece.
-            TransportError: the connection could not be made or broke, or nothing came for
-                `idle_timeout`; before the first piece or on any.
+            TransportError: the connection could not be made or broke, or nothing came for `idle_timeout`.
         """
         request = self._build("GET", path, query, None, "", accept)
         request.stream = True
-        started = asyncio.get_running_loop().time()
-        code = NO_ANSWER
-        opening = asyncio.timeout(self._deadline)
-        try:
-            async with opening, self._wire.exchange(request) as response:
-                code = response.status
-                self._reached.set()
-                if code != _OK:
-                    refusal = error_from(code, response.headers, await response.read())
-                    if isinstance(refusal, Forbidden):
-                        refusal.asked_at = line_that_asks()
-                    raise refusal
-                opening.reschedule(None)
-                self._metrics.record("GET", code, asyncio.get_running_loop().time() - started)
-                async with (
-                    aclosing(response.chunks()) as arriving,
-                    aclosing(self._unless_idle(arriving, path, idle_timeout)) as chunks,
-                ):
-                    yield chunks
-        except TimeoutError:
-            if not opening.expired():
-                raise
-            raise DeadlineExceeded(f"GET {path}: no answer within {self._deadline:g} s") from None
-        except Unreachable:
-            self._reached.clear()
-            raise
-        finally:
-            if code != _OK:
-                self._metrics.record("GET", code, asyncio.get_running_loop().time() - started)
+        async with AsyncExitStack() as stack:
+            async with self._opening(path, _OK):
+                response = await stack.enter_async_context(self._wire.exchange(request))
+                if response.status != _OK:
+                    raise error_from(response.status, response.headers, await response.read())
+            async with (
+                aclosing(response.chunks()) as arriving,
+                aclosing(self._unless_idle(arriving, path, idle_timeout)) as chunks,
+            ):
+                yield chunks
 
     @asynccontextmanager
     async def websocket(
@@ -407,7 +319,7 @@ class Transport:
         The server's answer has to come within the transport's deadline. The fence drops it.
 
         Args:
-            path: absolute and percent-encoded, without a query.
+            path: as for `request`.
             query: parameters, not yet encoded; a name may come several times.
             protocols: the subprotocols that are offered, the best first.
             longest: bytes that a message of the server may have.
@@ -421,16 +333,19 @@ class Transport:
         wire = self._wire
         if not isinstance(wire, WebSocketWire):
             raise ConfigError("there is no network here that a WebSocket could go over")
-        encoded = "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in query)
         permit = self._permission()
         permit()
-        headers = {"User-Agent": self._user_agent}
-        request = WireRequest("GET", f"{path}?{encoded}" if encoded else path, headers, permit=permit)
-        works = not _beside_work.get()
+        target = f"{path}?{_encoded(tuple(query))}" if query else path
+        request = WireRequest("GET", target, {"User-Agent": self._user_agent}, permit=permit)
+        sent, trace = _begin_record(request, "connect", path, "")
+        works = not _allowed_after_stop.get()
         self._work_in_flight += works
         try:
             async with AsyncExitStack() as stack:
-                yield await self._opened(wire.websocket(request, protocols, longest=longest), stack, request)
+                async with self._opening(path, _UPGRADED, sent, trace):
+                    opening = wire.websocket(request, protocols, longest=longest)
+                    socket = await stack.enter_async_context(opening)
+                yield socket
         except TransportError as error:
             if (reason := self._end_of_writes()) is not None:
                 raise Fenced(reason) from error
@@ -438,29 +353,29 @@ class Transport:
         finally:
             self._work_in_flight -= works
 
-    async def _opened(
-        self, opening: AbstractAsyncContextManager[WebSocket], stack: AsyncExitStack, request: WireRequest
-    ) -> WebSocket:
-        """Enter a WebSocket, to be left with `stack`, and tell metrics, record and trace what came of it."""
-        path = request.path.partition("?")[0]
+    @asynccontextmanager
+    async def _opening(
+        self,
+        path: str,
+        success: int,
+        sent: RequestRecord | None = None,
+        trace: RequestTrace | None = None,
+    ) -> AsyncIterator[None]:
+        """Bound the opening of a stream by the deadline; note in metrics, record and trace how it ended."""
         clock = asyncio.get_running_loop().time
         started, code = clock(), NO_ANSWER
-        run, trace, failure = current_record(), None, None
-        sent = None if run is None else run.begin_request("connect", path, "")
-        if sent is not None and (traced := current_trace()) is not None:
-            trace = traced.request(sent)
-            request.headers = {**request.headers, **trace.headers}
+        failure: BaseException | None = None
         limit = asyncio.timeout(self._deadline)
         try:
             async with limit:
-                socket = await stack.enter_async_context(opening)
-            code = _UPGRADED
+                yield
+            code = success
             self._reached.set()
-            return socket
         except BaseException as error:
             failure = error
             if isinstance(error, ApiError):
                 code = error.status
+                self._reached.set()
             if isinstance(error, Forbidden):
                 error.asked_at = line_that_asks()
             if isinstance(error, Unreachable):
@@ -486,8 +401,7 @@ class Transport:
         accept: str,
     ) -> WireRequest:
         if query:
-            asked = tuple(query.items())
-            path = f"{path}?{self._queries.get(asked) or self._encode(asked)}"
+            path = f"{path}?{_encoded(tuple(query.items()))}"
         key = (accept, None if body is None else content_type)
         headers = self._headers.get(key)
         if headers is None:
@@ -500,7 +414,7 @@ class Transport:
 
     def _permission(self) -> Callable[[], None]:
         """Return the check that a write from the current context must pass."""
-        needed, mine = _needed.get(), self._permit if _beside_work.get() else self._permit_work
+        needed, mine = _needed.get(), self._permit if _allowed_after_stop.get() else self._permit_work
         if needed is None:
             return mine
 
@@ -511,27 +425,17 @@ class Transport:
         return permit
 
     def _permit(self) -> None:
-        """Raise `Fenced` if no write may leave any more."""
         if (reason := self.fenced) is not None:
             raise Fenced(reason)
 
     def _permit_work(self) -> None:
-        """Raise `Fenced` if no write of the controllers' work may leave any more."""
         fence = self._fence
         if fence.reason or fence.work_ended or asyncio.get_running_loop().time() >= fence.at:
             raise Fenced(self.fenced or fence.work_ended or "")
 
     def _end_of_writes(self) -> str | None:
         """Return why writes that were begun here are dropped, None while they are not."""
-        return self._fence.reason or (None if _beside_work.get() else self._fence.work_ended)
-
-    def _encode(self, query: tuple[tuple[str, str], ...]) -> str:
-        """Percent-encode the query and cache the result, as writes repeat the same few queries."""
-        if len(self._queries) >= _REMEMBERED_QUERIES:
-            self._queries.clear()
-        encoded = "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in query)
-        self._queries[query] = encoded
-        return encoded
+        return self._fence.reason or (None if _allowed_after_stop.get() else self._fence.work_ended)
 
     async def _send(
         self,
@@ -541,7 +445,6 @@ class Transport:
         sent: RequestRecord | None,
         head: Head | None,
     ) -> bytes:
-        """Attempt after attempt until one succeeds or trying again is of no use."""
         clock, attempts = asyncio.get_running_loop().time, 0
         while True:
             try:
@@ -563,7 +466,7 @@ class Transport:
                     if sent is not None:
                         sent.add_attempt(code, seconds)
                 if (warning := headers.get("Warning")) is not None:
-                    self._warnings.log(warning)
+                    self._warn(warning)
                 if _OK <= code < _REDIRECT:
                     if head is not None:
                         head(code, headers)
@@ -590,7 +493,7 @@ class Transport:
     def _delay_before_retry(
         self, method: str, error: ApiError | TransportError, attempts: int
     ) -> float | None:
-        """Seconds to wait before another attempt, or None if there should be none."""
+        """Return the seconds to wait before another attempt, None if there should be none."""
         if isinstance(error, TooManyRequests | ServiceUnavailable) and error.retry_after is not None:
             return (
                 error.retry_after + self._refusal_delay(attempts) if attempts + 1 < REFUSED_ATTEMPTS else None
@@ -620,14 +523,55 @@ class Transport:
             yield chunk
 
 
+@dataclass
 class _Fence:
     """State shared by transports that are fenced together."""
 
-    def __init__(self) -> None:
-        self.reason: str | None = None
-        self.work_ended: str | None = None
-        self.at = math.inf
-        self.wires: list[Wire] = []
+    reason: str | None = None
+    work_ended: str | None = None
+    at: float = math.inf
+    wires: list[Wire] = field(default_factory=list)
+
+
+class RequestMetrics:
+    """Metrics of the requests to one host, which keep the counters of each method and status code."""
+
+    def __init__(self, metrics: Metrics, host: str) -> None:
+        self._metrics = metrics
+        self._host = host
+        self._bound: dict[tuple[str, int], tuple[Callable[[], None], Observe]] = {}
+
+    def record(self, method: str, code: int, seconds: float) -> None:
+        """Count a request of `method` that took `seconds` to be answered with `code`, or `NO_ANSWER`."""
+        bound = self._bound.get((method, code))
+        if bound is None:
+            label = "<error>" if code == NO_ANSWER else str(code)
+            count = self._metrics.rest_requests.labels(code=label, method=method, host=self._host)
+            latency = self._metrics.rest_latency.labels(verb=method, host=self._host)
+            bound = self._bound[method, code] = counting(count), observing(latency)
+        bound[0]()
+        bound[1](seconds)
+
+
+def log_warnings(header: str) -> None:
+    """Log each text in the header `Warning` of an answer."""
+    for text in _warning.findall(header):
+        _log.warning("the API server warns", warning=re.sub(r"\\(.)", r"\1", text))
+
+
+def _begin_record(
+    request: WireRequest, verb: str, path: str, name: str
+) -> tuple[RequestRecord | None, RequestTrace | None]:
+    """Note a request in the reconcile's record and trace, if there are any."""
+    run = current_record()
+    if run is None:
+        return None, None
+    sent = run.begin_request(verb, path, name)
+    if (traced := current_trace()) is None:
+        return sent, None
+    trace = traced.request(sent)
+    request.headers = {**request.headers, **trace.headers}
+    return sent, trace
 
 
 def _verb(method: str, content_type: str, query: Mapping[str, str] | None, body: bytes | None) -> str:
@@ -637,6 +581,11 @@ def _verb(method: str, content_type: str, query: Mapping[str, str] | None, body:
     return f"{verb}, dry run" if tries else verb
 
 
+@lru_cache(_REMEMBERED)
+def _encoded(query: tuple[tuple[str, str], ...]) -> str:
+    return "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in query)
+
+
 def _quoted(text: str) -> str:
-    """Percent-encoded, as `urllib.parse.quote` does it but in a quarter of the time."""
+    """Percent-encode a text as `urllib.parse.quote` does, in a quarter of the time."""
     return _RESERVED.sub(lambda found: b"%%%02X" % found[0][0], text.encode()).decode("ascii")

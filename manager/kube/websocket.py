@@ -5,8 +5,7 @@ Imported when the first one is opened: aiohttp's client takes 0.2 s to load.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, Self
@@ -15,9 +14,10 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
-from manager.kube.errors import ConnectionLost, ProtocolError, error_from
-
-__all__ = ["WebSocket", "connect"]
+from manager.kube.config import ClusterConfig
+from manager.kube.errors import ConnectionLost, ProtocolError, Unauthorized, error_from
+from manager.kube.http_wire import ConnectionPool
+from manager.kube.wire import WireRequest
 
 CLOSED_WITHIN = 2.0
 """Seconds that the server has to agree to the end of a WebSocket."""
@@ -27,7 +27,7 @@ _LONGEST_REFUSAL = 1024 * 1024
 
 
 class WebSocket(aiohttp.ClientWebSocketResponse):
-    """aiohttp's, and `manager.kube.wire.WebSocket`: a message leaves only while the process may write."""
+    """aiohttp's WebSocket as a `manager.kube.wire.WebSocket`, whose messages need the permit."""
 
     permit: Callable[[], None]
     _has_ended = False
@@ -63,51 +63,52 @@ class WebSocket(aiohttp.ClientWebSocketResponse):
 
 @asynccontextmanager
 async def connect(
-    url: URL,
-    headers: Sequence[tuple[str, str]],
-    *,
-    dial: Callable[[], Awaitable[asyncio.Transport]],
-    permit: Callable[[], None],
+    config: ClusterConfig,
+    pool: ConnectionPool,
+    request: WireRequest,
     protocols: Sequence[str],
     longest: int,
 ) -> AsyncIterator[WebSocket]:
-    """Open a WebSocket to `url`, and close it at the end.
-
-    Args:
-        url: where the handshake goes, percent-encoded.
-        headers: of the handshake.
-        dial: makes the connection.
-        permit: asked before each message.
-        protocols: the subprotocols that are offered, the best first.
-        longest: bytes of a message of the server.
-
-    Raises:
-        ApiError: the server refused it, by an answer other than 101.
-        ProtocolError: the server's handshake is wrong.
-        ConnectionLost: the connection broke in the handshake.
-    """
+    """Open a WebSocket over a connection of its own from the pool; see `WebSocketWire.websocket`."""
+    permit = request.permit or (lambda: None)
     async with aiohttp.ClientSession(
-        connector=_Connector(dial),
+        connector=_Connector(config, pool, permit),
         cookie_jar=aiohttp.DummyCookieJar(),
         response_class=_Handshake,
         ws_response_class=WebSocket,
         skip_auto_headers=("Accept-Encoding",),
         timeout=aiohttp.ClientTimeout(total=None),
     ) as session:
+
+        async def open_with(authorization: str | None) -> WebSocket:
+            headers = [*request.headers.items(), *config.headers]
+            if authorization is not None:
+                headers.append(("Authorization", authorization))
+            try:
+                opened = await session.ws_connect(
+                    URL(f"{str(config.server).rstrip('/')}{request.path}", encoded=True),
+                    headers=headers,
+                    protocols=protocols,
+                    max_msg_size=longest,
+                    timeout=aiohttp.ClientWSTimeout(ws_close=CLOSED_WITHIN),
+                )
+            except aiohttp.WSServerHandshakeError as error:
+                raise ProtocolError(f"the API server does not speak WebSocket: {error.message}") from error
+            except (aiohttp.ClientError, OSError) as error:
+                raise ConnectionLost(f"the connection broke in the WebSocket handshake: {error}") from error
+            assert isinstance(opened, WebSocket)
+            opened.permit = permit
+            return opened
+
+        authorization = await config.authorization()
         try:
-            socket = await session.ws_connect(
-                url,
-                headers=headers,
-                protocols=protocols,
-                max_msg_size=longest,
-                timeout=aiohttp.ClientWSTimeout(ws_close=CLOSED_WITHIN),
-            )
-        except aiohttp.WSServerHandshakeError as error:
-            raise ProtocolError(f"the API server does not speak WebSocket: {error.message}") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise ConnectionLost(f"the connection broke in the WebSocket handshake: {error}") from error
-        assert isinstance(socket, WebSocket)
-        socket.permit = permit
+            socket = await open_with(authorization)
+        except Unauthorized:
+            config.tls_failed()
+            renewed = await config.authorization(rejected=authorization)
+            if renewed == authorization:
+                raise
+            socket = await open_with(renewed)
         async with socket:
             if socket.protocol is None:
                 raise ProtocolError(f"the API server chose none of the protocols {', '.join(protocols)}")
@@ -115,14 +116,20 @@ async def connect(
 
 
 class _Connector(aiohttp.BaseConnector):
-    """Connector that gives aiohttp a connection made by `dial`."""
+    """Connector that gives aiohttp a connection of the manager's pool."""
 
-    def __init__(self, dial: Callable[[], Awaitable[asyncio.Transport]]) -> None:
+    def __init__(self, config: ClusterConfig, pool: ConnectionPool, permit: Callable[[], None]) -> None:
         super().__init__(force_close=True)
-        self._dial = dial
+        self._config, self._pool, self._permit = config, pool, permit
 
     async def _create_connection(self, *_: Any, **__: Any) -> ResponseHandler:
-        transport = await self._dial()
+        connection = await self._pool.open(await self._config.ssl_context())
+        try:
+            self._permit()
+            transport = connection.hand_over()
+        except BaseException:
+            connection.abort()
+            raise
         handler = self._factory()
         transport.set_protocol(handler)
         handler.connection_made(transport)

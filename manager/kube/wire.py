@@ -14,6 +14,9 @@ from typing import Protocol, runtime_checkable
 LONGEST = 64 * 1024 * 1024
 """Bytes of an answer that is no list. An object has 3 MB at most, unless etcd is told otherwise."""
 
+LONGEST_LIST = 1024 * 1024 * 1024
+"""Bytes of a list, or of a page of one: 500 objects that are as large as they can be, and a quarter more."""
+
 
 @dataclass(slots=True)
 class WireRequest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from manager.operator.context import LEFT_OVER, NAME_TAKEN, Blocked, Context
+from manager.operator.daemons import daemon
 from manager.operator.declaration import Enqueue, Owns, Reads, Watch, WatchPods
 from manager.operator.operator import AnyOperator, Operator
 from manager.operator.reconciler import add_controller
@@ -24,6 +25,7 @@ __all__ = [
     "Watch",
     "WatchPods",
     "add_controller",
+    "daemon",
     "every",
     "rights_of",
 ]

@@ -16,7 +16,7 @@ from manager.operator.context import Blocked, Context
 from manager.operator.declaration import Owns, Reads, Watch
 from manager.telemetry.logs import shortened
 from manager.webhook import AdmissionOptions
-from manager.webhook.signatures import classes_of, is_subclass, parameters_of, positional
+from manager.webhook.methods import classes_of, is_subclass, parameters_of, positional
 
 if TYPE_CHECKING:
     from manager.operator.operator import Operator

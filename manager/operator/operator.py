@@ -18,6 +18,7 @@ from manager.operator.checks import check_declarations
 from manager.operator.children import CONDITION, ChildWrites
 from manager.operator.conditions import ConditionList, status_model, writes_status
 from manager.operator.context import CLEANUP_WAITS, FAILURES, Blocked, Context, is_of_failure
+from manager.operator.daemons import Daemon, daemons_of
 from manager.operator.declaration import (
     Owns,
     Reads,
@@ -34,7 +35,7 @@ from manager.operator.steps import check_steps
 from manager.operator.timers import Timer, timers_of
 from manager.settings import Setting, SettingValues
 from manager.webhook import AdmissionOptions
-from manager.webhook.signatures import check_methods
+from manager.webhook.methods import check_methods
 
 if TYPE_CHECKING:
     from manager.process.manager import Manager
@@ -131,6 +132,7 @@ class Operator(Generic[T]):
     finalizers: ClassVar[frozenset[str]] = frozenset()
     declared_settings: ClassVar[tuple[Setting[Any], ...]] = ()
     timers: ClassVar[tuple[Timer, ...]] = ()
+    daemons: ClassVar[tuple[Daemon, ...]] = ()
     has_status: ClassVar[bool] = False
     condition_list: ClassVar[ConditionList | None] = None
     """How its kind's status holds conditions; None where there are none that `ctx.condition` can set."""
@@ -163,10 +165,12 @@ class Operator(Generic[T]):
         settings = (value for value in members.values() if isinstance(value, Setting))
         cls.declared_settings = tuple(dict.fromkeys(settings))
         cls.timers = tuple(timers_of(cls, members))
+        cls.daemons = tuple(daemons_of(cls, members))
         if cls.reconcile_key is not Operator.reconcile_key:
             cls.shared_out = False  # a key does not tell the shard of a deleted object
-        if cls.reconcile_key is not Operator.reconcile_key and any(each.for_each for each in cls.timers):
-            raise TypeError(f"{cls.__name__} has a timer for each object, for which it needs `reconcile`")
+        if cls.reconcile_key is not Operator.reconcile_key and cls.works_on_each():
+            what = "a daemon" if cls.daemons else "a timer for each object"
+            raise TypeError(f"{cls.__name__} has {what}, for which it needs `reconcile`")
         check_steps(cls, members.values())
         cls._declare_status()
         check_methods(cls)
@@ -442,10 +446,18 @@ class Operator(Generic[T]):
     # Methods for the runtime
 
     @classmethod
+    def works_on_each(cls) -> bool:
+        """Return whether it works on each object beside `reconcile`: by a timer, or by a daemon."""
+        return bool(cls.daemons) or any(each.for_each for each in cls.timers)
+
+    @classmethod
     def counts(cls, event: CacheEvent) -> bool:
         """Return whether an event of the operator's kind asks for a reconcile."""
         old, new = event.old, event.new
-        if cls.finalizers and new is not None and new.deleting and (old is None or not old.deleting):
+        if cls.daemons and new is None:
+            return True  # without a reconcile, its daemons would never end
+        begins = new is not None and new.deleting and (old is None or not old.deleting)
+        if begins and (cls.finalizers or cls.daemons):
             return True  # without a reconcile, `cleanup` would never be called
         return cls.on(event)
 

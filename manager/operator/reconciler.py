@@ -28,6 +28,7 @@ from manager.controller.source import trigger_of
 from manager.election.coordinator import ControllerObjects, Share
 from manager.kube.errors import ApiError, KubeError, NotFound
 from manager.operator.context import Blocked, Changed, Context, Gone, is_missing
+from manager.operator.daemons import Daemons
 from manager.operator.declaration import Owns, Reads, Watch
 from manager.operator.definitions import Definitions
 from manager.operator.operator import Operator
@@ -67,7 +68,7 @@ def add_controller(
     timers = Timers(operator)
     if cls.reconcile_key is not Operator.reconcile_key:
         reconciler = _ByKey(operator)
-    elif cls.reconcile is not Operator.reconcile or any(each.for_each for each in cls.timers):
+    elif cls.reconcile is not Operator.reconcile or cls.works_on_each():
         reconciler = ObjectReconciler(operator, timers)
     else:
         operator.setup()
@@ -99,6 +100,8 @@ def add_controller(
     if (period := options.resync_period) is not None:
         resync = TickerSource(period, lambda: [record.key for record in objects.list()], rng=manager.rng)
         sources.append(resync)
+    if isinstance(reconciler, ObjectReconciler) and cls.daemons:
+        sources.append(reconciler.daemons)
     sources += _gates(operator, definitions)
     operator.setup()
     for runnable in timers.runnables(informers):
@@ -117,7 +120,7 @@ def add_controller(
             )
         )
         if isinstance(reconciler, ObjectReconciler):
-            reconciler.share = share
+            reconciler.share = reconciler.daemons.share = share
     controller = Controller(
         operator.name,
         reconciler,
@@ -141,7 +144,7 @@ def check_work(operator: type[Operator[Any]]) -> None:
         operator.reconcile is not Operator.reconcile,
         operator.reconcile_key is not Operator.reconcile_key,
     )
-    if any(hooks) or any(each.for_each for each in operator.timers):
+    if any(hooks) or operator.works_on_each():
         return
     if operator.finalizers:
         raise TypeError(f"{operator.__name__} has no reconcile, so it removes no finalizer")
@@ -217,6 +220,7 @@ class ObjectReconciler(Generic[T]):
     def __init__(self, operator: Operator[T], timers: Timers | None = None) -> None:
         self._operator = operator
         self._timers = timers or Timers(operator)
+        self.daemons = Daemons(operator)
         self._reconciles = type(operator).reconcile is not Operator.reconcile
         self._reader = operator.client.ours(operator.selection)
         self._pruned = [each for each in operator.sources if isinstance(each, Owns) and each.prune]
@@ -286,6 +290,7 @@ class ObjectReconciler(Generic[T]):
             finally:
                 if ctx.created:
                     self._has_created(key, state, ctx.created)
+        await self.daemons.stop(key)
         operator.forget(key)
         return await operator.gone(key)
 
@@ -320,6 +325,7 @@ class ObjectReconciler(Generic[T]):
         deleting = obj.metadata.deletion_timestamp is not None
         try:
             if deleting:
+                await self.daemons.stop(obj.key)
                 result = await operator.cleanup(obj, ctx)
                 if result is None:
                     await self._let_go(obj, ctx)
@@ -328,6 +334,8 @@ class ObjectReconciler(Generic[T]):
             else:
                 if operator.finalizers and (operator.finalizer_first or not operator.finalizer):
                     await ctx.ensure_finalizer()
+                if operator.daemons:
+                    await self.daemons.ensure(obj)
                 for timer in due:
                     await getattr(operator, timer)(obj, ctx)
                 result = await operator.reconcile(obj, ctx) if self._reconciles else None

@@ -17,7 +17,7 @@ from manager.controller import Controller
 from manager.election.coordinator import AlwaysLeader, Coordinator
 from manager.events import EventRecorder
 from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport, writes_beside_work
+from manager.kube.transport import Transport, allow_after_stop
 from manager.process.runnables import CannotStart, Lifespan, Runnable, Runnables
 from manager.server import HttpServer
 from manager.settings import SettingValues
@@ -216,7 +216,7 @@ class Manager:
         """
         loop = asyncio.get_running_loop()
         loop.set_default_executor(self._threads)
-        writes_beside_work()
+        allow_after_stop()
         failure: asyncio.Future[None] = loop.create_future()
         try:
             async with AsyncExitStack() as stack:
@@ -317,7 +317,7 @@ class Manager:
     def _work_context(self) -> Context:
         """Return a context for the controllers' work, whose writes end before the lease is released."""
         context = self._threads.context()
-        context.run(writes_beside_work, False)
+        context.run(allow_after_stop, False)
         return context
 
     async def _stop(self, failure: asyncio.Future[None]) -> None:
@@ -341,7 +341,7 @@ class Manager:
         if not self._lost.is_set():
             if not self._is_alone:
                 # Tasks that nothing has awaited, and that go on, would write beside the next leader.
-                self._transport.end_work("the lease is given back")
+                self._transport.fence_work("the lease is given back")
             await self.coordinator.release()
             await self.events.flush(EVENTS_FLUSH_TIMEOUT)
             await asyncio.sleep(began + self._delay - asyncio.get_running_loop().time())

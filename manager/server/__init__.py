@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from manager.server.connection import Limits
 from manager.server.http_server import HttpServer
+from manager.server.limits import Limits
 
 __all__ = ["HttpServer", "Limits"]

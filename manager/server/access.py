@@ -1,43 +1,102 @@
-"""Decisions about users, with as few questions to the API server as possible."""
+"""Reviews of tokens and rights by the API server, with as few requests as possible."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import random
-from dataclasses import dataclass
+from base64 import b64decode
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Generic, TypeVar
 
-from manager.kube.errors import KubeError
+import msgspec
+import orjson
+
+from manager.kube.decoding import Decoder
+from manager.kube.errors import KubeError, ServerError, TooManyRequests, TransportError
 from manager.kube.transport import Transport
-from manager.server.answers import Answers, Turns
-from manager.server.reviews import Place, Reviews, User, has_expired
+from manager.util.backoff import ExponentialDelay
+from manager.util.clock import now
+from manager.util.nesting import is_too_deep
+from manager.util.rate_limit import TokenBucket
 
-ACCEPTED_TOKEN_KEPT = 60.0
-"""Seconds for which a token that the server accepted counts as accepted."""
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
-REFUSED_TOKEN_KEPT = 10.0
-"""Seconds for which a token that the server refused counts as refused."""
+ACCEPTED_TOKEN_KEPT, REFUSED_TOKEN_KEPT = 60.0, 10.0
+"""Seconds for which an answer about a token is valid."""
 
-ALLOWED_KEPT = 300.0
-"""Seconds for which what was allowed stays allowed."""
-
-DENIED_KEPT = 30.0
-"""Seconds for which what was denied stays denied."""
+ALLOWED_KEPT, DENIED_KEPT = 300.0, 30.0
+"""Seconds for which an answer about a right is valid."""
 
 REMEMBERED = 1024
-"""Answers remembered at once: of tokens accepted, tokens refused, rights and denials each."""
+"""Cached answers of each sort: accepted tokens, refused tokens, rights and denials."""
 
 DEADLINE = 8.0
-"""Seconds for both questions together. Prometheus gives up after 10 by default, and would not see why."""
+"""Seconds for both reviews together. Prometheus gives up after 10 by default, without seeing the reason."""
+
+KNOWN_AT_ONCE = 8
+"""Concurrent reviews that said yes before; more of them wait."""
+
+STRANGERS_AT_ONCE, STRANGERS_PER_SECOND = 4, 20
+"""All other reviews: how many at once, and per second on average."""
+
+WAITING = 8
+"""Reviews of one stranger that wait or are under way; more are refused."""
+
+PATIENCE = 5.0
+"""Seconds that a stranger waits for a turn."""
+
+SLACK = 300.0
+"""Seconds that our clock may be ahead of the API server's, with the leeway that the server allows."""
+
+_ATTEMPTS = 4
+"""How often a review is sent at most. It changes nothing, so any failure allows another attempt."""
+
+_CREDENTIAL = "authentication.kubernetes.io/credential-id"
+"""The attribute of a user that identifies the token."""
+
+_ACCOUNT = "system:serviceaccount:"
+_AUTHENTICATED = "system:authenticated"
+_WEB_TOKEN_PARTS = 3
+
+_TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
+_ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
-class ReviewFailed(Exception):
-    """The API server could not be asked; the message says why, and never has the token in it."""
+@dataclass(frozen=True, slots=True)
+class User:
+    """A user as TokenReviews and SubjectAccessReviews describe them."""
 
-    def __init__(self, message: str, user: User | None = None) -> None:
-        """`user` is known when it is their right that could not be asked for."""
-        super().__init__(message)
-        self.user = user
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Further attributes, such as the pod that a service account's token belongs to."""
+
+    @property
+    def by_any_token(self) -> User:
+        """Return the same user without the mark of the token: a user may have any number of tokens."""
+        return replace(self, extra=tuple(each for each in self.extra if each[0] != _CREDENTIAL))
+
+    @property
+    def sharer(self) -> str:
+        """Return the name whose limits apply: a service account shares those of its namespace."""
+        return self.name.rpartition(":")[0] if self.name.startswith(_ACCOUNT) else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An object of the cluster, or all of a resource: the subject of a right, if it is not a path."""
+
+    group: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,39 +107,135 @@ class Verdict:
     allowed: bool
 
 
+class ReviewFailed(Exception):
+    """The API server could not be asked; the message says why, and never has the token in it."""
+
+    def __init__(self, message: str, user: User | None = None) -> None:
+        """`user` is known when only the review of their right failed."""
+        super().__init__(message)
+        self.user = user
+
+
+class TooManyQuestions(Exception):
+    """More unknown tokens or rights than the API server is asked about."""
+
+
+class _Head(msgspec.Struct):
+    alg: str
+
+
+class _Expiry(msgspec.Struct):
+    exp: float = math.inf
+
+
+class _Claims(msgspec.Struct):
+    aud: str | list[str] = ""
+    sub: str = ""
+
+
+def has_expired(token: str) -> bool:
+    """Return whether it is a JSON Web Token that says of itself that it expired a while ago.
+
+    No server may accept such a token (RFC 7519, 4.1.4). Any other text may be a token: the API server may
+    know it from a file or ask another program, so neither length nor alphabet rules it out.
+    """
+    claims = _claims(token, _Expiry)
+    return claims is not None and claims.exp + SLACK < now().timestamp()
+
+
+def is_for(token: str, audience: str) -> bool:
+    """Return whether it is a JSON Web Token that says of itself that it is for this audience."""
+    claims = _claims(token, _Claims)
+    return claims is not None and audience in ([claims.aud] if isinstance(claims.aud, str) else claims.aud)
+
+
+def account_of(token: str) -> tuple[str, str] | None:
+    """Return namespace and name of the service account that a token names; None without one."""
+    claims = _claims(token, _Claims)
+    match claims and claims.sub.split(":"):
+        case ["system", "serviceaccount", namespace, name]:
+            return namespace, name
+    return None
+
+
+def _claims(token: str, kind: type[V]) -> V | None:
+    parts = token.split(".")
+    if len(parts) != _WEB_TOKEN_PARTS:
+        return None
+    try:
+        head, claims = map(_decoded, parts[:2])
+        if is_too_deep(head) or is_too_deep(claims):
+            return None
+        msgspec.json.decode(head, type=_Head)
+        return msgspec.json.decode(claims, type=kind)
+    except (ValueError, msgspec.MsgspecError):
+        return None
+
+
+def _decoded(part: str) -> bytes:
+    if "=" in part or "+" in part or "/" in part:
+        raise ValueError("not base64url without padding")
+    return b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
+
+
+class _UserInfo(msgspec.Struct):
+    username: str = ""
+    uid: str = ""
+    groups: list[str] | None = None
+    extra: dict[str, list[str]] | None = None
+
+
+class _TokenStatus(msgspec.Struct):
+    authenticated: bool = False
+    audiences: list[str] | None = None
+    user: _UserInfo = msgspec.field(default_factory=_UserInfo)
+
+
+class _TokenReview(msgspec.Struct):
+    status: _TokenStatus
+
+
+class _AccessStatus(msgspec.Struct):
+    allowed: bool = False
+    denied: bool = False
+
+
+class _AccessReview(msgspec.Struct):
+    status: _AccessStatus
+
+
+_decode_token = Decoder(_TokenReview, "a TokenReview")
+_decode_access = Decoder(_AccessReview, "a SubjectAccessReview")
+
+
 class Access:
-    """Client for the API server's checks of tokens and permissions, with a cache.
+    """Client for the API server's reviews of tokens and rights, with a cache.
 
-    The times are those of controller-runtime (pkg/metrics/filters/filters.go, in
-    WithAuthenticationAndAuthorization: CacheTTL of one minute for tokens, AllowCacheTTL of five minutes and
-    DenyCacheTTL of 30 s for rights), but for a refused token, which it keeps for a minute too, or not at
-    all if the server said why. Bounds are ours: k8s.io/apiserver keeps 8,192 rights and, in its newer
-    versions, any number of tokens.
+    The times are those of controller-runtime (WithAuthenticationAndAuthorization in
+    pkg/metrics/filters/filters.go), except for a refused token, which it keeps for a minute, or not at all if
+    the server said why. The bounds are ours: k8s.io/apiserver keeps 8,192 rights and any number of tokens.
 
-    A right that is taken back is therefore gone after five minutes at the latest, a token that is revoked
-    after one.
+    So a right that is taken back is gone after five minutes at the latest, a revoked token after one.
     """
 
     def __init__(self, transport: Transport, *, rng: random.Random, audience: str = "") -> None:
-        """`transport` carries the reviews; `rng` is the source of jitter.
-
-        Tokens are good that are for the API server, and those for this `audience`, if there is one.
-        """
-        self._reviews = Reviews(transport, rng=rng, audience=audience)
+        """`rng` is the source of jitter; tokens for `audience` are good beside those for the API server."""
+        self._transport = transport
+        self._audience = audience
+        self._delay = ExponentialDelay(base=0.2, cap=2.0, jitter=0.2, rng=rng)
         self._users: Answers[bytes, User | None] = Answers(
             limit=REMEMBERED, keep_yes=ACCEPTED_TOKEN_KEPT, keep_no=REFUSED_TOKEN_KEPT
         )
         self._rights: Answers[tuple[User, str, str | Place], bool] = Answers(
             limit=REMEMBERED, keep_yes=ALLOWED_KEPT, keep_no=DENIED_KEPT
         )
-        self._token_turns = Turns()
-        self._right_turns = Turns()
+        self._token_turns, self._right_turns = _Turns(), _Turns()
 
     async def verdict(self, token: str, verb: str, what: str | Place, *, client: str = "") -> Verdict:
         """Return whether the bearer of `token` may do `verb` on `what`: on a path, a method in small letters.
 
-        Unknown tokens of one `client` wait for each other, and other clients do not wait for them. Questions
-        of one user about rights that were not granted yet do the same.
+        Unknown tokens of one `client` wait for each other, and other clients do not wait for them. Reviews of
+        one user's rights that were not granted yet do the same.
         Raises `ReviewFailed` when the API server does not answer in time, `TooManyQuestions` when it is not
         asked.
         """
@@ -96,31 +251,196 @@ class Access:
         except KubeError as error:
             raise ReviewFailed(str(error), user) from error
 
+    async def may(self, user: User, verb: str, what: str | Place) -> bool:
+        """Return whether a user has a right.
+
+        Raises `KubeError` when the server cannot be asked, and `TooManyQuestions` when that is not tried.
+        """
+        question = user.by_any_token, verb, what
+
+        async def ask() -> bool:
+            # Any pod has a token, and it chooses the question.
+            stranger = None if self._rights.was_yes(question) else user.sharer
+            async with self._right_turns.turn(stranger), asyncio.timeout(DEADLINE):
+                return await self._review_right(user, verb, what)
+
+        return await self._rights.get(question, ask)
+
     async def _user_of(self, token: str, client: str) -> User | None:
         # Hash tokens, so that a memory dump reveals none.
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
         async def ask() -> User | None:
-            known = self._users.was_yes(digest)
-            turns = self._token_turns
-            turn = turns.of_known() if known else turns.of_stranger(client)
-            async with turn, asyncio.timeout(DEADLINE):
-                return await self._reviews.user_of(token)
+            stranger = None if self._users.was_yes(digest) else client
+            async with self._token_turns.turn(stranger), asyncio.timeout(DEADLINE):
+                return await self._review_token(token)
 
         return await self._users.get(digest, ask)
 
-    async def may(self, user: User, verb: str, what: str | Place) -> bool:
-        """Return whether a user has a right.
+    async def _review_token(self, token: str) -> User | None:
+        spec: dict[str, object] = {"token": token}
+        ours = bool(self._audience) and is_for(token, self._audience)
+        if ours:
+            spec["audiences"] = [self._audience]
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
+        status = (await self._create(_TOKEN_REVIEWS, review, _decode_token)).status
+        # A server that knows of no audiences names none.
+        if not status.authenticated or (ours and self._audience not in (status.audiences or ())):
+            return None
+        found = status.user
+        groups = tuple(found.groups or ())
+        if _AUTHENTICATED not in groups:
+            groups = (*groups, _AUTHENTICATED)
+        extra = tuple((key, tuple(values)) for key, values in (found.extra or {}).items())
+        return User(found.username, found.uid, groups, extra)
 
-        Raises KubeError when the server cannot be asked, and `TooManyQuestions` when that is not tried.
-        """
-        question = user.by_any_token, verb, what
+    async def _review_right(self, user: User, verb: str, what: str | Place) -> bool:
+        about: dict[str, object]
+        if isinstance(what, str):
+            about = {"nonResourceAttributes": {"path": what, "verb": verb}}
+        else:
+            about = {"resourceAttributes": {"verb": verb, **asdict(what)}}
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": user.name,
+                "uid": user.uid,
+                "groups": list(user.groups),
+                "extra": {key: list(values) for key, values in user.extra},
+                **about,
+            },
+        }
+        status = (await self._create(_ACCESS_REVIEWS, review, _decode_access)).status
+        return status.allowed and not status.denied
 
-        async def ask() -> bool:
-            # Any pod has a token, and it chooses what is asked for.
-            known, turns = self._rights.was_yes(question), self._right_turns
-            turn = turns.of_known() if known else turns.of_stranger(user.sharer)
-            async with turn, asyncio.timeout(DEADLINE):
-                return await self._reviews.may(user, verb, what)
+    async def _create(self, path: str, review: object, decode: Decoder[V]) -> V:
+        body = orjson.dumps(review)
+        for attempt in range(_ATTEMPTS):
+            try:
+                return decode(await self._transport.request("POST", path, body=body))
+            except (TransportError, ServerError, TooManyRequests):
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+                await asyncio.sleep(self._delay(attempt))
+        raise AssertionError
 
-        return await self._rights.get(question, ask)
+
+class Answers(Generic[K, V]):
+    """A bounded cache of answers by question, which concurrent callers search for together.
+
+    True answers and others are remembered apart: any client can cause more of the second sort, and must not
+    push out the first. The search ends when its last caller is gone. A failure reaches all of its callers,
+    and is not remembered.
+    """
+
+    def __init__(self, *, limit: int, keep_yes: float, keep_no: float) -> None:
+        """Create a cache for `limit` answers of either sort, valid for `keep_yes` and `keep_no` seconds."""
+        self._limit = limit
+        self._kept = {True: keep_yes, False: keep_no}
+        self._known: dict[bool, OrderedDict[K, _Answer[V]]] = {True: OrderedDict(), False: OrderedDict()}
+        self._searches: dict[K, _Search[V]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._known.values()))
+
+    def was_yes(self, question: K) -> bool:
+        """Return whether the last answer was yes, even if it is too old by now to be given again."""
+        return question in self._known[True]
+
+    async def get(self, question: K, find: Callable[[], Coroutine[Any, Any, V]]) -> V:
+        """Return the remembered answer, or else the one of `find`; raises what `find` raises."""
+        moment = asyncio.get_running_loop().time()
+        for known in self._known.values():
+            if question in known and (answer := known[question]).held and moment < answer.until:
+                known.move_to_end(question)
+                return answer.held[0]
+        search = self._searches.get(question)
+        if search is None:
+            search = self._searches[question] = _Search(asyncio.create_task(find(), name="review"))
+        search.waiting += 1
+        try:
+            # Not a plain await, which would cancel the task with the first caller that leaves.
+            await asyncio.wait([search.task])
+            found = search.task.result()
+        finally:
+            search.waiting -= 1
+            # Later callers share neither a failure nor an abandoned search.
+            if self._searches.get(question) is search and (search.task.done() or not search.waiting):
+                del self._searches[question]
+            if not search.waiting and not search.task.done():
+                search.task.cancel()
+                await asyncio.wait([search.task])
+        self._remember(question, found)
+        return found
+
+    def _remember(self, question: K, found: V) -> None:
+        for known in self._known.values():
+            if question in known:
+                known.pop(question).forget()
+        known = self._known[bool(found)]
+        known[question] = _Answer(found, self._kept[bool(found)])
+        while len(known) > self._limit:
+            known.popitem(last=False)[1].forget()
+
+
+class _Answer(Generic[V]):
+    """A remembered answer. Its value, which may be large, is dropped when it is too old."""
+
+    def __init__(self, found: V, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self.held, self.until = [found], loop.time() + seconds
+        self._timer = loop.call_at(self.until, self.held.clear)
+
+    def forget(self) -> None:
+        self._timer.cancel()
+        self.held.clear()
+
+
+@dataclass(eq=False, slots=True)
+class _Search(Generic[V]):
+    task: asyncio.Task[V]
+    waiting: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class _Requester:
+    asking: int = 0
+    turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+
+
+class _Turns:
+    """Turns for reviews: a thousand reviews of one stranger do not delay a single one of another."""
+
+    def __init__(self) -> None:
+        self._known = asyncio.Semaphore(KNOWN_AT_ONCE)
+        self._all_strangers = asyncio.Semaphore(STRANGERS_AT_ONCE)
+        self._pace = TokenBucket(rate=STRANGERS_PER_SECOND, burst=STRANGERS_PER_SECOND)
+        self._strangers: dict[str, _Requester] = {}
+
+    @asynccontextmanager
+    async def turn(self, stranger: str | None) -> AsyncIterator[None]:
+        """Wait for a turn; None is for a question whose answer was yes before. Raises `TooManyQuestions`."""
+        if stranger is None:
+            async with self._known:
+                yield
+            return
+        here = self._strangers.setdefault(stranger, _Requester())
+        if here.asking >= WAITING:
+            raise TooManyQuestions(f"{WAITING} questions of one client or user wait already")
+        here.asking += 1
+        try:
+            async with AsyncExitStack() as stack:
+                try:
+                    async with asyncio.timeout(PATIENCE):
+                        # One of each stands in the common queue, so all strangers take turns.
+                        await stack.enter_async_context(here.turn)
+                        await stack.enter_async_context(self._all_strangers)
+                        await self._pace.acquire()
+                except TimeoutError:
+                    raise TooManyQuestions("too many questions wait already") from None
+                yield
+        finally:
+            here.asking -= 1
+            if not here.asking:
+                del self._strangers[stranger]

@@ -1,46 +1,34 @@
-"""A connection of a server: its requests one after the other, within limits of size and time."""
+"""Connections of a server: accepting and ending them, and their requests one after the other."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import socket
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from operator import itemgetter
 from typing import cast
 
+from manager.server.limits import Limits
+from manager.server.tls_transport import TlsTransport, Turn
+from manager.telemetry.logs import get_logger
+from manager.telemetry.open_files import NONE_LEFT, Reserve, are_scarce
+from manager.tls.served import ServedCertificate
+from manager.util.address import client_at
+from manager.util.rate_limit import Repeats
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The limits of one server; times in seconds. The defaults fit pages with few readers."""
+_FIRST_REQUEST = 1.0
+"""Seconds, at the end, for the first request of a new connection: some round trips, with the handshake."""
 
-    connections: int = 128
-    """Open connections at once. A scraper or a probe has one or two."""
+_TURNS = 3
+"""Turns of the event loop from bytes in the kernel's buffer to a request."""
 
-    handshake: float = 10.0
-    """For a TLS handshake."""
+_ACCEPT_PAUSE = 1.0
+"""Seconds until the next try when a connection cannot be accepted."""
 
-    head: float = 10.0
-    """For the first byte of a new connection, and from the first byte of a head to its last."""
-
-    exchange: float = 120.0
-    """From the head of a request to the end of its answer."""
-
-    write_stall: float = 10.0
-    """For a client that does not read its answer."""
-
-    linger: float = 2.0
-    """For the unread rest of a body, and for a client to answer the end of a TLS session."""
-
-    keep_alive: float = 90.0
-    """For the next request, as with Go's clients and servers: a scraper that comes every minute finds its
-    connection open."""
-
-    eviction: float = 1.0
-    """Until a client that neither sends the rest of its request nor reads its answer loses its connection to
-    another client, if no connection is left."""
-
-    drain: float = 0.5
-    """For answers under way once the server stops."""
-
+_log = get_logger("http")
 
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
@@ -64,36 +52,25 @@ class ClientConnection(asyncio.Protocol):
         """`on_idle` is called after each answer; connections with the same `client` share its quota."""
         self.protocol = protocol
         self.client = client
-        self.over = asyncio.Event()
-        """Set when the connection is lost, or has to end."""
+        self.over = asyncio.Event()  # set when the connection is lost, or has to end
         self.lost = asyncio.Event()
         self.answering = False
-        self.has_asked = False
-        """Whether a request has begun to come, at any time."""
+        self.has_asked = False  # whether a request has begun to come, at any time
         self._on_idle = on_idle
         self._limits = limits
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
         self._idle_since = asyncio.get_running_loop().time()
-        self._stalled_since: float | None = None
-        """Since when the client does not read its answer."""
-        self._received = bytearray()
-        """Bytes that are not passed on yet."""
-        self._paused = False
-        """Whether reading waits until they are."""
-        self._discards = False
-        """Whether all that still comes is dropped, because the answer is the last."""
-        self._has_ended = False
-        """Whether the client sends no more."""
-        self._empty_lines = 0
-        """Bytes of empty lines before a head."""
-        self._head_begun = False
-        """Whether a request has begun to come that is not answered yet."""
-        self._head_passed = False
-        """Whether a head is passed on, and its answer has not begun."""
-        self._body = 0
-        """Bytes of a body that are still to come."""
+        self._stalled_since: float | None = None  # since when the client does not read its answer
+        self._received = bytearray()  # bytes that are not passed on yet
+        self._paused = False  # whether reading waits until they are
+        self._discards = False  # whether all that still comes is dropped, because the answer is the last
+        self._has_ended = False  # whether the client sends no more
+        self._empty_lines = 0  # bytes of empty lines before a head
+        self._head_begun = False  # whether a request has begun to come that is not answered yet
+        self._head_passed = False  # whether a head is passed on, and its answer has not begun
+        self._body = 0  # bytes of a body that are still to come
         self._body_has_come: Callable[[], bool] | None = None
         self._answer_began = 0.0
 
@@ -138,13 +115,11 @@ class ClientConnection(asyncio.Protocol):
         loop.call_soon(self._pass_on)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for a request: the TLS handshake, if there is one, is over."""
         self._transport = cast("asyncio.Transport", transport)
         self._limit(self._limits.head, self._end_late)
         self.protocol.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Pass on what the protocol may have now, and keep the rest."""
         if self._transport is not None and len(data) <= self._body and not (self._received or self._discards):
             # A part of a body goes on without a copy.
             self._body -= len(data)
@@ -216,27 +191,23 @@ class ClientConnection(asyncio.Protocol):
         return start, 0
 
     def eof_received(self) -> bool:
-        """Answer what has come whole, although the client sends no more."""
         self._has_ended = True
         self._pass_on()
         return self._transport is not None and not self._transport.is_closing()
 
     def pause_writing(self) -> None:
-        """Time a client that does not read its answer."""
         loop = asyncio.get_running_loop()
         self._stalled_since = loop.time()
         self._stall_timer = loop.call_later(self._limits.write_stall, self._abort)
         self.protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        """Stop the clock: the client reads."""
         self._stalled_since = None
         if self._stall_timer is not None:
             self._stall_timer.cancel()
         self.protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End everything that belongs to the connection."""
         for timer in (self._timer, self._stall_timer):
             if timer is not None:
                 timer.cancel()
@@ -273,3 +244,200 @@ class ClientConnection(asyncio.Protocol):
             self._timer.cancel()
         if not self.lost.is_set():
             self._timer = asyncio.get_running_loop().call_later(seconds, then)
+
+
+async def _readable(sock: socket.socket) -> None:
+    """Return when accepting would not block.
+
+    The loop's own `sock_accept` loses a connection that arrives in the moment of a cancellation.
+    """
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+
+    def wake() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    loop.add_reader(sock, wake)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(sock)
+
+
+class Acceptor:
+    """Acceptor of connections from a listening socket, which ends some when there are too many.
+
+    A new connection takes the place of another one of the client with most connections: the one that has
+    waited longest for its client. If that client has none such, a connection of any client goes that has made
+    the server wait for a moment. So a client that opens many connections keeps no other client out. While the
+    server works for all of them, new ones wait. The same holds when file descriptors are scarce: then each
+    server keeps the connections that it has, and at least one, for which a descriptor is kept in reserve.
+    """
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        protocol: Callable[[], asyncio.Protocol],
+        certificate: ServedCertificate | None,
+        limits: Limits,
+    ) -> None:
+        """`protocol` makes the HTTP protocol of one connection; `certificate` None disables TLS."""
+        listening.setblocking(False)
+        self._listening = listening
+        self._protocol = protocol
+        self._certificate = certificate
+        self._limits = limits
+        self._open: dict[asyncio.Protocol, tuple[ClientConnection, asyncio.Task[None]]] = {}
+        """By protocol, in the order of their beginning."""
+        self._changed = asyncio.Event()
+        self._turn = Turn()
+        self._reserve = Reserve()
+        self._failures = Repeats()
+
+    def connection_of(self, protocol: asyncio.Protocol) -> ClientConnection:
+        """Return the connection of a protocol. Raises `ConnectionResetError` when it is lost."""
+        if (found := self._open.get(protocol)) is None:
+            raise ConnectionResetError("the connection is lost")
+        return found[0]
+
+    async def accept(self) -> None:
+        """Accept connections until cancelled."""
+        with self._reserve:
+            while True:
+                try:
+                    await _readable(self._listening)
+                    accepted, client = self._take()
+                except (BlockingIOError, ConnectionError):
+                    continue  # gone before its turn came
+                except OSError as error:
+                    # `open_files` logs a lack of descriptors for the whole process.
+                    if error.errno not in NONE_LEFT and (times := self._failures.count()) is not None:
+                        _log.warning("cannot accept a connection", error=str(error), times=times)
+                    self._make_room("")
+                    await self._wait_for_change(_ACCEPT_PAUSE)
+                    self._reserve.take()
+                    continue
+                if not self._reserve.take():
+                    self._make_room(client)
+                try:
+                    await self._wait_for_room(client, scarce=are_scarce())
+                except BaseException:
+                    accepted.close()
+                    raise
+                self._begin(accepted, client)
+
+    async def drain(self, accepting: asyncio.Task[None]) -> None:
+        """Accept no more connections; return when all requests are answered, or the time for it is over.
+
+        `accepting` is the task of `accept`. A client that has connected by now, and has sent nothing yet, has
+        a second for its request.
+        """
+        accepting.cancel()
+        await asyncio.wait([accepting])
+        with suppress(OSError):
+            while len(self._open) < self._limits.connections and not are_scarce():
+                self._begin(*self._accepted())
+        self._listening.close()  # new clients go elsewhere at once
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._limits.drain
+        first_until = loop.time() + min(_FIRST_REQUEST, self._limits.drain)
+        while (now := loop.time()) < end:
+            there = [each for each, _ in self._open.values() if not each.over.is_set()]
+            if now < first_until and any(not each.has_asked for each in there):
+                await self._wait_for_change(first_until - now)
+            elif any(each.is_busy for each in there):
+                await self._wait_for_change(end - now)
+            else:
+                return
+
+    async def end(self) -> None:
+        """End all connections at once, and return when they are gone."""
+        tasks = [task for _, task in self._open.values()]
+        for connection, _ in self._open.values():
+            connection.over.set()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _accepted(self) -> tuple[socket.socket, str]:
+        accepted, address = self._listening.accept()
+        return accepted, client_at(address[0] if isinstance(address, tuple) else None)
+
+    def _take(self) -> tuple[socket.socket, str]:
+        try:
+            return self._accepted()
+        except OSError as error:
+            if error.errno not in NONE_LEFT or not self._reserve.give_up():
+                raise
+        try:
+            return self._accepted()
+        except OSError:
+            self._reserve.take()
+            raise
+
+    def _begin(self, accepted: socket.socket, client: str) -> None:
+        accepted.setblocking(False)
+        protocol = self._protocol()
+        connection = ClientConnection(protocol, self._changed.set, self._limits, client=client)
+        attending = self._attend(connection, accepted)
+        task = asyncio.get_running_loop().create_task(attending, name="http-connection")
+        task.add_done_callback(functools.partial(self._forget, protocol))
+        self._open[protocol] = connection, task
+
+    async def _attend(self, connection: ClientConnection, accepted: socket.socket) -> None:
+        """Keep one connection from its beginning to its end."""
+        protocol: asyncio.BaseProtocol = connection
+        if self._certificate is not None:
+            protocol = TlsTransport(connection, self._certificate.context, self._limits, self._turn)
+        connect = asyncio.get_running_loop().connect_accepted_socket
+        try:
+            transport, _ = await connect(lambda: protocol, accepted)
+        except BaseException:
+            accepted.close()
+            raise
+        await connection.over.wait()
+        transport.abort()
+        await connection.lost.wait()
+
+    def _forget(self, protocol: asyncio.Protocol, task: asyncio.Task[None]) -> None:
+        """Give the place and the descriptor of a closed connection to others."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("a connection failed, and not because of its client", exc_info=error)
+        del self._open[protocol]
+        self._reserve.take()
+        self._changed.set()
+
+    async def _wait_for_room(self, client: str, *, scarce: bool) -> None:
+        most = self._limits.connections
+        if scarce:
+            most = min(most, max(1, len(self._open)))
+        while len(self._open) >= most:
+            self._make_room(client)
+            await self._wait_for_change(self._limits.eviction)
+
+    def _make_room(self, newcomer: str) -> None:
+        """End a connection for one of client `newcomer`, unless one is ending or none may be ended."""
+        if any(each.over.is_set() for each, _ in self._open.values()):
+            return
+        having = Counter(each.client for each, _ in self._open.values())
+        having[newcomer] += 1
+        most = max(having.values())
+        latest = asyncio.get_running_loop().time() - self._limits.eviction
+        candidates = []
+        for each, _ in self._open.values():
+            since = each.client_idle_since
+            if since is None:
+                continue
+            if since <= latest or (not each.answering and having[each.client] == most):
+                candidates.append(((-having[each.client], since), each))
+        if candidates:
+            min(candidates, key=itemgetter(0))[1].over.set()
+
+    async def _wait_for_change(self, within: float) -> None:
+        """Return when a connection is idle or gone, or so many seconds have passed."""
+        self._changed.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._changed.wait()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from manager.server.connection import Limits
+from manager.server.limits import Limits
 from manager.tls.served import CertificateFiles, ServedCertificate
 from manager.util.address import BindAddress
 
@@ -53,11 +53,5 @@ class HttpServer:
             return nullcontext()
         from manager.server.server import serve  # noqa: PLC0415 - aiohttp.web takes a tenth of a second
 
-        return serve(
-            self.name,
-            self.address,
-            routes,
-            certificate=certificate,
-            limits=self.limits,
-            leaving=leaving,
-        )
+        options: dict[str, Any] = {"certificate": certificate, "limits": self.limits, "leaving": leaving}
+        return serve(self.name, self.address, routes, **options)

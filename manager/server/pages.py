@@ -7,16 +7,21 @@ import itertools
 from collections.abc import Callable, Iterable
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
 from prometheus_client import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from manager.server.answers import Answers
+from manager.server.access import Answers
 from manager.telemetry.health import Checks, Health
 from manager.telemetry.metrics import Metrics
 
 _HEADERS = {"Cache-Control": "no-cache, private"}
+
+_SLICE = 0.002
+"""Seconds of rendering after which other tasks get their turn."""
+
+_END = b"# EOF\n"
+_OPEN_METRICS = "application/openmetrics-text"
 
 
 def health_routes(health: Health) -> web.RouteTableDef:
@@ -27,44 +32,32 @@ def health_routes(health: Health) -> web.RouteTableDef:
     """
     routes = web.RouteTableDef()
     for checks in (health.liveness, health.readiness):
-        path, show = f"/{checks.title}", _all(checks)
-        routes.get(path)(show)
-        routes.get(f"{path}/")(show)
-        routes.get(f"{path}/{{check}}")(_one(checks))
+        _add_checks(routes, checks)
     return routes
 
 
-def _all(checks: Checks) -> Handler:
-    async def show(request: web.Request) -> web.Response:
+def _add_checks(routes: web.RouteTableDef, checks: Checks) -> None:
+    path = f"/{checks.title}"
+
+    @routes.get(path)
+    @routes.get(f"{path}/")
+    async def show_all(request: web.Request) -> web.Response:
         report = checks.report(excluded=request.query.getall("exclude", ()))
         brief = report.healthy and "verbose" not in request.query
         return _answer(200 if report.healthy else 500, "ok" if brief else report.text)
 
-    return show
-
-
-def _one(checks: Checks) -> Handler:
-    async def show(request: web.Request) -> web.Response:
+    @routes.get(f"{path}/{{check}}")
+    async def show_one(request: web.Request) -> web.Response:
         name = request.match_info["check"]
         if name not in checks.names:
             return _answer(404, f"{checks.title} has no check named {name}\n")
-        problem = checks.problem(name)
-        if problem is not None:
+        if (problem := checks.problem(name)) is not None:
             return _answer(500, f"{problem}\n")
         return _answer(200, f"[+]{name} ok\n" if "verbose" in request.query else "ok")
-
-    return show
 
 
 def _answer(status: int, text: str) -> web.Response:
     return web.Response(status=status, text=text, headers=_HEADERS)
-
-
-_SLICE = 0.002
-"""Seconds of rendering after which other tasks get their turn."""
-
-_END = b"# EOF\n"
-_OPEN_METRICS = "application/openmetrics-text"
 
 
 class _One(Collector):
@@ -86,7 +79,7 @@ async def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
     loop = asyncio.get_running_loop()
     encode: Callable[[Collector], bytes]
     encode, content_type = choose_encoder(accept)
-    open_metrics = content_type.startswith("application/openmetrics-text")
+    open_metrics = content_type.startswith(_OPEN_METRICS)
     parts: list[bytes] = []
     # Reading files blocks, if only for a moment.
     process = await asyncio.to_thread(lambda: list(metrics.process_registry.collect()))
@@ -107,7 +100,7 @@ def metrics_routes(metrics: Metrics) -> web.RouteTableDef:
 
     They are rendered once for all concurrent requests, and for half of the time at most.
     """
-    shared: Answers[str, bytes] = Answers(limit=0, keep_yes=0, keep_no=0)
+    shared: Answers[str, tuple[bytes, str]] = Answers(limit=0, keep_yes=0, keep_no=0)
     turn = asyncio.Lock()
     rested_at = 0.0
     routes = web.RouteTableDef()
@@ -119,18 +112,17 @@ def metrics_routes(metrics: Metrics) -> web.RouteTableDef:
         accepted = ",".join(request.headers.getall("Accept", ()))
         accept = _OPEN_METRICS if _OPEN_METRICS in accepted else ""
 
-        async def render() -> bytes:
+        async def render() -> tuple[bytes, str]:
             nonlocal rested_at
             loop = asyncio.get_running_loop()
             async with turn:
                 await asyncio.sleep(rested_at - loop.time())
                 began = loop.time()
-                body, _ = await exposition(metrics, accept)
+                rendered = await exposition(metrics, accept)
                 rested_at = loop.time() + (loop.time() - began)
-                return body
+                return rendered
 
-        _, content_type = choose_encoder(accept)
-        body = await shared.get(content_type, render)
+        body, content_type = await shared.get(accept, render)
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     return routes

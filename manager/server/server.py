@@ -1,13 +1,15 @@
-"""Serving handlers of aiohttp.web, over HTTP or HTTPS, for as long as a context lasts."""
+"""Handlers of aiohttp.web, served for as long as a context lasts, and if wanted only to users with rights."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -15,14 +17,13 @@ from aiohttp import HttpVersion11, web
 from aiohttp.streams import StreamReader
 from aiohttp.typedefs import Handler
 
-from manager.server.acceptor import Acceptor
-from manager.server.access import Access
-from manager.server.connection import LONGEST_HEAD, Limits
-from manager.server.guard import guarded
+from manager.server.access import Access, Place, ReviewFailed, TooManyQuestions, User
+from manager.server.connection import LONGEST_HEAD, Acceptor
+from manager.server.limits import Limits
 from manager.telemetry.logs import get_logger
 from manager.tls.key_pair import CertificateUnusable
 from manager.tls.served import ServedCertificate
-from manager.util.address import BindAddress
+from manager.util.address import BindAddress, client_at
 from manager.util.rate_limit import Lines
 
 Routes = Iterable[web.AbstractRouteDef]
@@ -56,6 +57,12 @@ _NO_IPV6 = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 """How binding fails where IPv6 is compiled in but switched off."""
 
 _log = get_logger("http")
+_access_log = get_logger("access")
+
+_asking: ContextVar[User | None] = ContextVar("asking", default=None)
+
+Asks = Callable[[web.Request], tuple[str, str | Place]]
+"""Returns the right that a request needs: a verb, and a path or an object."""
 
 
 class CannotServe(OSError):
@@ -108,12 +115,6 @@ async def serve(
         await stack.enter_async_context(server.answering(listening, limits))
         _log.info("serving", what=name, address=str(bound), **server.urls())
         yield server
-
-
-def routes_of(pages: Mapping[str, Handler], posts: Mapping[str, Handler] | None = None) -> Routes:
-    """Return routes for handlers by path: `pages` for GET and HEAD, `posts` for POST."""
-    yield from (web.get(path, handler) for path, handler in pages.items())
-    yield from (web.post(path, handler) for path, handler in (posts or {}).items())
 
 
 class Server:
@@ -185,9 +186,8 @@ class Server:
             "max_field_size": LONGEST_HEAD,
             "max_headers": _LINES,
         }
-        self._acceptor = Acceptor(
-            listening, lambda: _Protocol(server, **options), certificate=self._certificate, limits=limits
-        )
+        protocol = functools.partial(_Protocol, server, **options)
+        self._acceptor = Acceptor(listening, protocol, self._certificate, limits)
         accepting = asyncio.create_task(self._acceptor.accept(), name="http-accept")
         try:
             yield
@@ -199,7 +199,7 @@ class Server:
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = self._acceptor.connection_of(request.protocol)
-        refusal = _refusal(request)
+        refusal = _malformed(request)
         connection.begin_answer(request.content.is_eof, None if refusal else request.content_length or 0)
         try:
             return await self._send(request, refusal or await self._handler(cast("web.Request", request)))
@@ -252,13 +252,13 @@ class _Protocol(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer what is no request. Faults of handlers are answered before, if they can be."""
+        """Answer bytes that are no request. `Server` answers faults of handlers before, if it can."""
         if status != HTTPStatus.BAD_REQUEST:
             raise ConnectionResetError("the client is gone, or has a part of an answer") from exc
-        del request, message  # it quotes what came, and there may be a token in that
+        del request, message  # the message quotes the client, and there may be a token in that
         _log.debug("not a request", error=type(exc).__name__)
         if exc is not None:
-            exc.__traceback__ = None  # or a cycle would keep what came until a collection of garbage
+            exc.__traceback__ = None  # or a cycle would keep the client's bytes until a collection of garbage
         return _last(status)
 
 
@@ -268,7 +268,7 @@ def _request(
     return web.Request(message, payload, protocol, writer, task, asyncio.get_running_loop())
 
 
-def _refusal(request: web.BaseRequest) -> web.Response | None:
+def _malformed(request: web.BaseRequest) -> web.Response | None:
     """Return the answer to a request that no handler gets."""
     if "Transfer-Encoding" in request.headers:
         return _last(411)  # chunks have no end, and none of our clients sends them
@@ -279,7 +279,7 @@ def _refusal(request: web.BaseRequest) -> web.Response | None:
 
 
 def _response_of(error: web.HTTPException) -> web.Response:
-    """Return the same answer, which does not keep what its handler has read, as a traceback does."""
+    """Return the same answer without the handler's data, which a traceback would keep."""
     error.__traceback__ = None
     response = web.Response(status=error.status, reason=error.reason, headers=error.headers, body=error.body)
     for cookie in error.cookies.values():
@@ -295,14 +295,22 @@ def _last(status: int) -> web.Response:
 
 
 async def _listen(name: str, address: BindAddress, flag: str, *, any_port: bool) -> socket.socket:
+    create = functools.partial(socket.create_server, backlog=_BACKLOG)
     try:
-        if not address.host:
-            return _listen_everywhere(address.port)
-        found = await asyncio.get_running_loop().getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, _, _, _, where = found[0]
-        return _bound(family, (str(where[0]), int(where[1])))
+        if address.host:
+            found = await asyncio.get_running_loop().getaddrinfo(
+                address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            family, _, _, _, where = found[0]
+            return create((str(where[0]), int(where[1])), family=family)
+        # Listen on all interfaces, by IPv6 for both families where the machine has it.
+        if socket.has_dualstack_ipv6():
+            try:
+                return create(("", address.port), family=socket.AF_INET6, dualstack_ipv6=True)
+            except OSError as error:
+                if error.errno not in _NO_IPV6:
+                    raise
+        return create(("", address.port))
     except OSError as error:
         if error.errno == errno.EADDRINUSE and any_port:
             _log.warning(f"{address} is in use, so {name} is served on another port; {flag} sets one")
@@ -312,16 +320,76 @@ async def _listen(name: str, address: BindAddress, flag: str, *, any_port: bool)
         raise CannotListen(f"cannot serve {name} on {named}: {reason}") from error
 
 
-def _listen_everywhere(port: int) -> socket.socket:
-    """Listen on all interfaces, by IPv6 for both families where the machine has it."""
-    if socket.has_dualstack_ipv6():
+def path_itself(request: web.Request) -> tuple[str, str]:
+    """Ask for the right to the request's method on its path."""
+    return request.method.lower(), request.path
+
+
+def who_asks() -> User | None:
+    """Return the user whom a guarded handler answers; None where no handler is guarded."""
+    return _asking.get()
+
+
+def guarded(handler: Handler, access: Access, asks: Asks = path_itself) -> Handler:
+    """Return a handler for clients with a bearer token whose user has the right that it `asks` for.
+
+    Answers as controller-runtime does: 401 without a token, 403 for a user without the right to, 500 when
+    the API server cannot be asked. (A token that the server refuses is 401 here, and 500 there; and 429 is
+    only here, where the server would be asked too often, for unknown tokens or for one user.)
+
+    Client certificates are not asked for, as controller-runtime's filter does not either: the authority
+    that the API server trusts for clients is not known to a pod.
+    """
+    is_outage_logged = False
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        nonlocal is_outage_logged
+        token = _bearer_token(request.headers.getall("Authorization", ()))
+        if token is None:
+            return _refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized")
         try:
-            return _bound(socket.AF_INET6, ("", port), dual_stack=True)
-        except OSError as error:
-            if error.errno not in _NO_IPV6:
-                raise
-    return _bound(socket.AF_INET, ("", port))
+            verdict = await access.verdict(token, *asks(request), client=client_at(request.remote))
+            if is_outage_logged:
+                is_outage_logged = False
+                _access_log.info("the API server can be asked again who may see this page", path=request.path)
+            if verdict.user is None:
+                _access_log.debug("refused a token that the API server does not accept", path=request.path)
+                return _refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized")
+            if not verdict.allowed:
+                _access_log.debug("refused a user", path=request.path, user=verdict.user.name)
+                return _refusal(HTTPStatus.FORBIDDEN, f"Authorization denied for user {verdict.user.name}")
+            _asking.set(verdict.user)  # of the task that answers this request
+            return await handler(request)
+        except ReviewFailed as error:
+            if not is_outage_logged:
+                is_outage_logged = True
+                event = "cannot ask the API server who may see this page"
+                _access_log.warning(event, path=request.path, error=str(error))
+            what = "Authentication" if error.user is None else f"Authorization for user {error.user.name}"
+            return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"{what} failed")
+        except TooManyQuestions as error:
+            _access_log.debug("refused to ask the API server", path=request.path, reason=str(error))
+            return _refusal(HTTPStatus.TOO_MANY_REQUESTS, "Too many questions")
+
+    return answer
 
 
-def _bound(family: int, where: tuple[str, int], *, dual_stack: bool = False) -> socket.socket:
-    return socket.create_server(where, family=family, backlog=_BACKLOG, dualstack_ipv6=dual_stack)
+_MORE_HEADERS = {
+    HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": "Bearer"},
+    HTTPStatus.TOO_MANY_REQUESTS: {"Retry-After": "1"},
+}
+
+
+def _refusal(status: HTTPStatus, text: str) -> web.Response:
+    headers = {"Cache-Control": "no-store", **_MORE_HEADERS.get(status, {})}
+    return web.Response(status=status, text=f"{text}\n", headers=headers)
+
+
+def _bearer_token(headers: Sequence[str]) -> str | None:
+    """Return the token of the only Authorization header; None when there is none, or anything else."""
+    if len(headers) != 1:
+        return None
+    scheme, _, token = headers[0].strip().partition(" ")
+    token = token.strip()
+    is_token = token and token.isascii() and token.isprintable() and " " not in token
+    return token if is_token and scheme.lower() == "bearer" else None

@@ -5,31 +5,30 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, cast
 
-from manager.server.connection import Limits
+from manager.server.limits import Limits
 from manager.telemetry.logs import get_logger
 from manager.tls.served import is_over
 
 _RECEIVED = memoryview(bytearray(64 * 1024))
-"""Where all connections receive: what is in it goes on to OpenSSL before anything else comes. It is as much
-as one of them has in a turn of the loop, before others have theirs."""
-
-_SHARE = 0.005
-"""Seconds of a turn of the loop for all connections of a server together, and one more part of what came."""
+"""Buffer in which all connections receive: OpenSSL gets its content before anything else comes. Its size is
+the share of one connection in a turn of the event loop."""
 
 _CLEAR = memoryview(bytearray(2 * len(_RECEIVED)))
-"""Where it is decrypted: one turn, and what was there of a record before."""
+"""Buffer for decrypted bytes: one turn, and the beginning of a record that came before."""
+
+_PORT_SHARE = 0.005
+"""Seconds of a turn of the event loop for all connections of a server together."""
 
 _PIECE = 64 * 1024
 """Bytes of an answer that are encrypted at a time, as the client takes them."""
 
-_FOR_NOTHING = 64 * 1024
-"""Bytes that a client may send besides data, and as many more as there are data.
+_MOST_OVERHEAD = 64 * 1024
+"""Bytes besides data that a client may send, plus as many as the data has.
 
-A handshake takes some thousand, and each record 29. To decrypt one takes as long however little is in it.
+A handshake takes some thousand, and each record 29. Decrypting takes as long however little is in it.
 """
 
 _CAPITALS = range(ord("A"), ord("Z") + 1)
@@ -45,7 +44,7 @@ _log = get_logger("http")
 
 
 class Turn:
-    """The share that the connections of a server have of one turn of the event loop."""
+    """Share of one turn of the event loop that all connections of a server have together."""
 
     def __init__(self) -> None:
         self._ends: float | None = None
@@ -55,7 +54,7 @@ class Turn:
         loop = asyncio.get_running_loop()
         if self._ends is not None:
             return loop.time() >= self._ends
-        self._ends = loop.time() + _SHARE
+        self._ends = loop.time() + _PORT_SHARE
         loop.call_soon(self._next)
         return False
 
@@ -64,12 +63,11 @@ class Turn:
 
 
 class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
-    """The protocol of a socket's transport, and the transport of `protocol`.
+    """Protocol of a socket's transport, and transport of `protocol`, which connects after the handshake.
 
-    That one has its connection made when the handshake is over, and lost in any case.
-
-    asyncio's and uvloop's own read all that the client has sent before they return, with a new buffer of
-    256 KiB for each record: one that sends a byte in each held the loop until the lease was lost.
+    asyncio's and uvloop's own transports read all that the client has sent before they return, with a new
+    buffer of 256 KiB for each record: a client that sent one byte in each held the loop until the lease was
+    lost.
     """
 
     def __init__(
@@ -85,76 +83,67 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._incoming, self._outgoing, server_side=True
         )
         self._socket: asyncio.Transport = cast("asyncio.Transport", None)
-        self._about: dict[str, Any] = {}
+        self._extra: dict[str, Any] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._is_made = False
-        """Whether the handshake is over."""
+        self._established = False  # whether the handshake is over
         self._closing = False
-        self._has_ended = False
-        """Whether the client sends no more."""
-        self._came = self._was_data = 0
-        """Bytes so far."""
-        self._rests = False
-        """Whether others have their turn before more of it comes."""
-        self._has_more = False
-        """Whether what has come is still to be decrypted then."""
-        self._waits = False
-        """Whether nothing is wanted for now."""
+        self._has_ended = False  # whether the client sends no more
+        self._bytes_in = self._data_in = 0  # bytes so far
+        self._yielding = False  # whether others have their turn before more of it comes
+        self._undecrypted = False  # whether what has come is still to be decrypted then
+        self._paused = False  # whether nothing is wanted for now
         self._backlog = deque[bytes | memoryview]()
         """What is to be sent, once the client has taken what is before it."""
-        self._is_full = self._is_told = False
+        self._is_full = self._protocol_paused = False
         """Whether the socket takes nothing for now, and whether `protocol` knows."""
 
     # Callbacks of the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the handshake."""
         self._socket = cast("asyncio.Transport", transport)
         self._limit(self._limits.handshake)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - what is more comes the next time
-        """Return where the next part goes."""
         return _RECEIVED
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take up a part that has come."""
         if nbytes == len(_RECEIVED):
-            self._rest()  # there may be more
+            self._yield_turn()  # there may be more
         if self._closing or self._session is None:
             return
-        if not self._came and _RECEIVED[0] in _CAPITALS:
+        if not self._bytes_in and _RECEIVED[0] in _CAPITALS:
             self._closing = True
             self._socket.write(_IS_FOR_TLS)
-            self._part()
+            self._stop_sending()
             return
-        self._came += nbytes
+        self._bytes_in += nbytes
         self._incoming.write(_RECEIVED[:nbytes])
-        self._take()
+        self._decrypt()
 
-    def _take(self) -> None:
+    def _decrypt(self) -> None:
         """Decrypt what has come, and pass it on, now or in the next turn."""
-        self._has_more = self._turn.is_over()
-        if self._has_more:
-            self._rest()
+        self._undecrypted = self._turn.is_over()
+        if self._undecrypted:
+            self._yield_turn()
             return
         assert self._session is not None
         try:
-            if not self._is_made:
+            if not self._established:
                 self._session.do_handshake()
                 if is_over(self._session.getpeercert()):
-                    self._give_up("the client's certificate has expired")
+                    self._fail("the client's certificate has expired")
                     return
                 self._begin(self._session)
-            size, ends = self._decrypted(self._session)
+            size, ends = self._read_all(self._session)
         except ssl.SSLWantReadError:
             size, ends = 0, False
         except ssl.SSLError as error:
-            self._give_up(error.reason or str(error))
+            self._fail(error.reason or str(error))
             return
         self._flush()
-        self._was_data += size
-        if self._came - self._was_data > _FOR_NOTHING + self._was_data:
-            self._give_up("too much besides data")
+        self._data_in += size
+        if self._bytes_in - self._data_in > _MOST_OVERHEAD + self._data_in:
+            self._fail("too much besides data")
             return
         if size:
             self._protocol.data_received(bytes(_CLEAR[:size]))
@@ -162,11 +151,10 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self.eof_received()
 
     def eof_received(self) -> bool:
-        """Note that the client sends no more."""
         if self._has_ended:
             return True
         self._has_ended = True
-        if not self._is_made:
+        if not self._established:
             return False
         goes_on = self._protocol.eof_received()
         if self._closing and not self._backlog:
@@ -176,92 +164,74 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         return True
 
     def pause_writing(self) -> None:
-        """Wait: the client reads more slowly than the protocol writes."""
         self._is_full = True
-        if not self._is_told:
-            self._is_told = True
+        if not self._protocol_paused:
+            self._protocol_paused = True
             self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        """Send on: the client has caught up."""
         self._is_full = False
         self._send()
-        if not self._is_full and self._is_told:
-            self._is_told = False
+        if not self._is_full and self._protocol_paused:
+            self._protocol_paused = False
             self._protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the session and the protocol's connection."""
         if self._timer is not None:
             self._timer.cancel()
         self._closing, self._session = True, None
-        self._about.clear()
+        self._extra.clear()
         self._backlog.clear()
         self._protocol.connection_lost(exc)
 
     # Methods for the protocol
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Send it, as any transport."""
         if data and not self._closing:
             self._backlog.append(bytes(data))
             self._send()
 
-    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
-        """Send them together."""
-        self.write(b"".join(list_of_data))
-
     def can_write_eof(self) -> bool:
-        """Return False: TLS ends both directions at once."""
         return False
 
     def close(self) -> None:
-        """Send what is left, and the end of the session."""
         if self._closing:
             return
         self._closing = True
         self._send()
 
     def abort(self) -> None:
-        """End it at once."""
         self._closing = True
         self._backlog.clear()
         self._socket.abort()
 
     def is_closing(self) -> bool:
-        """Return whether it has ended, or will soon."""
         return self._closing
 
     def pause_reading(self) -> None:
-        """Have no more come for now."""
-        self._waits = True
+        self._paused = True
         self._socket.pause_reading()
 
     def resume_reading(self) -> None:
-        """Have more come."""
-        self._waits = False
-        if not self._rests:
+        self._paused = False
+        if not self._yielding:
             self._socket.resume_reading()
 
     def is_reading(self) -> bool:
-        """Return whether more may come."""
-        return not self._waits
+        return not self._paused
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return facts about the session, its other end, and the socket."""
-        return self._about[name] if name in self._about else self._socket.get_extra_info(name, default)
+        return self._extra[name] if name in self._extra else self._socket.get_extra_info(name, default)
 
     def get_write_buffer_size(self) -> int:
-        """Return how many bytes are left to send."""
         return self._socket.get_write_buffer_size() + sum(map(len, self._backlog))
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Set from how many bytes on the protocol has to wait."""
         self._socket.set_write_buffer_limits(high, low)
 
     def _begin(self, session: ssl.SSLObject) -> None:
-        self._is_made = True
-        self._about = {
+        self._established = True
+        self._extra = {
             "ssl_object": session,
             "sslcontext": session.context,
             "peercert": session.getpeercert(),
@@ -272,7 +242,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._protocol.connection_made(self)
 
     @staticmethod
-    def _decrypted(session: ssl.SSLObject) -> tuple[int, bool]:
+    def _read_all(session: ssl.SSLObject) -> tuple[int, bool]:
         """Return how many bytes of data are there now, and whether they are the last."""
         size = 0
         try:
@@ -282,18 +252,18 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             return size, False
         return size, True
 
-    def _rest(self) -> None:
+    def _yield_turn(self) -> None:
         """Let others have their turn."""
-        if not self._rests:
-            self._rests = True
+        if not self._yielding:
+            self._yielding = True
             self._socket.pause_reading()
-            asyncio.get_running_loop().call_soon(self._go_on)
+            asyncio.get_running_loop().call_soon(self._resume_turn)
 
-    def _go_on(self) -> None:
-        self._rests = False
-        if self._has_more and not self._closing:
-            self._take()
-        if not self._rests and (self._closing or not self._waits):
+    def _resume_turn(self) -> None:
+        self._yielding = False
+        if self._undecrypted and not self._closing:
+            self._decrypt()
+        if not self._yielding and (self._closing or not self._paused):
             self._socket.resume_reading()
 
     def _send(self) -> None:
@@ -306,15 +276,15 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
                 self._backlog.appendleft(data[count:])
             self._flush()
         if self._closing and not self._backlog and session is not None:
-            self._say_goodbye(session)
+            self._end_session(session)
 
-    def _say_goodbye(self, session: ssl.SSLObject) -> None:
+    def _end_session(self, session: ssl.SSLObject) -> None:
         with suppress(ssl.SSLError):  # the client has not said so yet
             session.unwrap()
         self._flush()
-        self._part()
+        self._stop_sending()
 
-    def _part(self) -> None:
+    def _stop_sending(self) -> None:
         """Send no more, and give the client a moment to read what was sent."""
         self._session = None
         if self._has_ended:
@@ -330,7 +300,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         if self._outgoing.pending:
             self._socket.write(self._outgoing.read())
 
-    def _give_up(self, reason: str) -> None:
+    def _fail(self, reason: str) -> None:
         """End a connection by the fault of its client: a port scan, a client without trust, an attack."""
         _log.debug("a connection failed", error=reason)
         self._flush()  # what is wrong, in TLS's own words

@@ -12,7 +12,7 @@ from manager.api import ObjectKey
 from manager.cache import Record
 from manager.election.coordinator import ControllerObjects, Work
 from manager.election.guard import Leadership
-from manager.kube.transport import writes_need, writes_need_from_here
+from manager.kube.transport import require_permit, require_permit_from_here
 from manager.shards.cache_filter import PARTS, ByUid, ShardFilters, knows, records_in
 from manager.shards.ranges import Ranges, label_key
 from manager.telemetry.logs import get_logger
@@ -31,13 +31,14 @@ class OwnedShard:
     number: int
     leadership: Leadership
     running: set[asyncio.Timeout] = field(default_factory=set)
+    ending_at_once: set[asyncio.Timeout] = field(default_factory=set)
     ending: bool = False
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     def enter(self) -> None:
         """Permit effects of the current context only as long as the shard is ours."""
         _current.set(self)
-        writes_need_from_here(self.leadership.permit)
+        require_permit_from_here(self.leadership.permit)
 
 
 _current: ContextVar[OwnedShard | None] = ContextVar("owned_shard", default=None)
@@ -132,7 +133,10 @@ class OwnedShards:
         shard = self._shards[number]
         shard.ending = True
         cut = False
-        if shard.running:
+        now = asyncio.get_running_loop().time()
+        for limit in shard.ending_at_once:
+            limit.reschedule(now)
+        if shard.running or shard.ending_at_once:
             try:
                 async with asyncio.timeout(self._grace):
                     await shard.idle.wait()
@@ -178,26 +182,30 @@ class ControllerShare:
             self._objects.add_index(PARTS, ByUid.index)
 
     @asynccontextmanager
-    async def work_on(self, key: ObjectKey) -> AsyncIterator[bool]:
-        """Enter the work on an object, with the permission of its shard; gives False if that is not ours."""
+    async def work_on(self, key: ObjectKey, *, at_once: bool = False) -> AsyncIterator[bool]:
+        """Enter the work on an object, with the permission of its shard; gives False if that is not ours.
+
+        With `at_once` the block is cancelled as soon as the shard ends, and gets no grace.
+        """
         shard = self._shard_of(key)
         if shard is None:
             yield False
             return
         limit, token = asyncio.timeout(None), _current.set(shard)
+        running = shard.ending_at_once if at_once else shard.running
         try:
             async with limit:
-                shard.running.add(limit)
+                running.add(limit)
                 shard.idle.clear()
-                with writes_need(shard.leadership.permit):
+                with require_permit(shard.leadership.permit):
                     yield True
         except TimeoutError:
             if not limit.expired():
                 raise
         finally:
             _current.reset(token)
-            shard.running.discard(limit)
-            if not shard.running:
+            running.discard(limit)
+            if not shard.running and not shard.ending_at_once:
                 shard.idle.set()
 
     def covers(self, uid: str) -> bool:

@@ -1,4 +1,4 @@
-"""The certificate a running server presents, where it comes from, and how it is exchanged."""
+"""Certificate of a running server: where it comes from, and how a new one replaces it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,24 @@ from typing import Any, Protocol
 from weakref import WeakSet
 
 from manager.telemetry.logs import get_logger
-from manager.tls.certificate import certificates_in
-from manager.tls.issue import self_signed
 from manager.tls.key_pair import CertificateUnusable, KeyPair, trust
 from manager.util import clock
 from manager.util.small_file import read_small_file
 
+RECHECK_INTERVAL = 5.0
+"""Seconds between two reads of the source. controller-runtime's certwatcher polls every 10 s and watches too.
+Two small reads in a thread work on every file system, however a volume swaps its files."""
+
+FIRST_CHECK_INTERVAL = 0.5
+"""Seconds between two reads while there is no certificate yet, and something waits to be served."""
+
 _VALID_FOR = timedelta(days=365)
 _RENEWED_AFTER = timedelta(days=240)
+
+_Known = tuple[KeyPair, bytes | None]
+"""A certificate, and the authorities of clients."""
+
+_log = get_logger("tls")
 
 
 class CertificateSource(Protocol):
@@ -87,6 +97,8 @@ class SelfSigned:
 
     def pair(self, now: datetime) -> KeyPair:
         """See `CertificateSource`."""
+        from manager.tls.certificate import self_signed  # noqa: PLC0415 - cryptography takes 0.1 s
+
         if self._made is None or now >= self._made[0] + _RENEWED_AFTER:
             self._made = now, self_signed(self._names, now, _VALID_FOR)
         return self._made[1]
@@ -98,19 +110,6 @@ def _content(path: Path, flag: str = "") -> bytes:
     except OSError as error:
         named = f"{path} ({flag})" if flag else str(path)
         raise CertificateUnusable(f"{named} cannot be read: {error.strerror}") from error
-
-
-RECHECK_INTERVAL = 5.0
-"""Seconds between two looks at the source. controller-runtime's certwatcher polls every 10 s and watches too;
-a look is two small reads in a thread, and does on every file system, however a volume swaps its files."""
-
-FIRST_CHECK_INTERVAL = 0.5
-"""Seconds between two looks while there is no certificate yet, and something waits to be served."""
-
-_Known = tuple[KeyPair, bytes | None]
-"""A certificate, and who vouches for clients."""
-
-_log = get_logger("tls")
 
 
 def is_over(shown: Mapping[str, Any] | None) -> bool:
@@ -151,7 +150,7 @@ class ServedCertificate:
         self._known: _Known | None = None
         self._context: ssl.SSLContext | None = None
         self._trusting = WeakSet[ssl.SSLContext]()
-        """Those that have the authorities of now."""
+        """Contexts with the current authorities of clients."""
         self._complaint: str | None = None
 
     @property
@@ -161,7 +160,7 @@ class ServedCertificate:
         return self._context
 
     def lets_in(self, context: ssl.SSLContext, shown: Mapping[str, Any] | None) -> bool:
-        """Whether a client that has `shown` this on a connection with that context would be let in now."""
+        """Return whether a client that has `shown` this on a connection with that context is still let in."""
         return not shown or (context in self._trusting and not is_over(shown))
 
     @property
@@ -172,10 +171,9 @@ class ServedCertificate:
         return self._complaint or f"no certificate has been looked for in {self.source}"
 
     def valid(self) -> tuple[datetime, datetime] | None:
-        """Since when, and until when, the certificate is valid that is presented now.
+        """Return since when, and until when, the presented certificate is valid. Blocks the first time."""
+        from manager.tls.certificate import certificates_in  # noqa: PLC0415 - cryptography takes 0.1 s
 
-        Blocks for some milliseconds the first time.
-        """
         found = () if self._known is None else certificates_in(self._known[0].certificates)
         return (found[0].since, found[0].until) if found else None
 
@@ -210,15 +208,14 @@ class ServedCertificate:
             await asyncio.sleep(self._look_every or RECHECK_INTERVAL)
             try:
                 await self._renew()
-            except CertificateUnusable as error:
-                self._complain(str(error))
             except Exception as error:  # noqa: BLE001 - a server keeps its certificate after any error
-                self._complain(repr(error))
+                text = str(error) if isinstance(error, CertificateUnusable) else repr(error)
+                if text != self._complaint:  # once for as long as it stays the same
+                    self._complaint = text
+                    _log.warning("cannot renew the certificate; going on with the earlier one", error=text)
 
     async def _renew(self) -> None:
-        known, context, wrong = await asyncio.to_thread(
-            _look, self.source, self._clients, clock.now(), self._known
-        )
+        known, context, wrong = await asyncio.to_thread(self._read, clock.now())
         if context is not None:
             if self._known is None or self._known[1] != known[1]:
                 self._trusting = WeakSet()
@@ -229,44 +226,35 @@ class ServedCertificate:
             raise wrong
         self._complaint = None
 
-    def _complain(self, text: str) -> None:
-        """Say what is wrong, once for as long as it stays the same."""
-        if text != self._complaint:
-            self._complaint = text
-            _log.warning("cannot renew the certificate; going on with the earlier one", error=text)
+    def _read(self, now: datetime) -> tuple[_Known, ssl.SSLContext | None, CertificateUnusable | None]:
+        """Read source and client CAs, and return them with a context if they changed, and the first error.
 
-
-def _look(
-    source: CertificateSource, clients: ClientAuthorities | None, now: datetime, known: _Known | None
-) -> tuple[_Known, ssl.SSLContext | None, CertificateUnusable | None]:
-    """Read source and client CAs, and return them with a context if they changed, and the first error.
-
-    A part that cannot be read keeps its known value, so neither part delays the other.
-    """
-    pair, authorities = known or (None, None)
-    wrong: CertificateUnusable | None = None
-    try:
-        pair = _usable(source, now, pair)
-    except CertificateUnusable as error:
-        wrong = error
-    try:
-        authorities = None if clients is None else clients.read()
-    except CertificateUnusable as error:
-        wrong = wrong or error
-    if wrong is not None and known is None:
-        raise wrong
-    assert pair is not None
-    found = pair, authorities
-    if found == known:
-        return found, None, wrong
-    return found, pair.context(authorities, required=clients is not None and clients.required), wrong
-
-
-def _usable(source: CertificateSource, now: datetime, before: KeyPair | None) -> KeyPair:
-    found = source.pair(now)
-    if found != before:
+        A part that cannot be read keeps its known value, so neither part delays the other.
+        """
+        known, clients = self._known, self._clients
+        pair, authorities = known or (None, None)
+        wrong: CertificateUnusable | None = None
         try:
-            found.context()
+            pair = self._usable(now, pair)
         except CertificateUnusable as error:
-            raise CertificateUnusable(f"{source}: {error}") from error
-    return found
+            wrong = error
+        try:
+            authorities = None if clients is None else clients.read()
+        except CertificateUnusable as error:
+            wrong = wrong or error
+        if wrong is not None and known is None:
+            raise wrong
+        assert pair is not None
+        found = pair, authorities
+        if found == known:
+            return found, None, wrong
+        return found, pair.context(authorities, required=clients is not None and clients.required), wrong
+
+    def _usable(self, now: datetime, before: KeyPair | None) -> KeyPair:
+        found = self.source.pair(now)
+        if found != before:
+            try:
+                found.context()
+            except CertificateUnusable as error:
+                raise CertificateUnusable(f"{self.source}: {error}") from error
+        return found

@@ -29,6 +29,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
+from manager.webhook.denial import FieldError, Refused, forbidden, invalid, required
 from manager.webhook.methods import (
     default,
     from_hub,
@@ -38,7 +39,6 @@ from manager.webhook.methods import (
     validate_delete,
     validate_update,
 )
-from manager.webhook.refused import FieldError, Refused, forbidden, invalid, required
 from manager.webhook.registration import Admission, AdmissionOptions, RegistrationError
 from manager.webhook.request import AdmissionRequest, JsonObject, UserInfo
 

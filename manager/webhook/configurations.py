@@ -1,6 +1,7 @@
-"""The webhook configurations, and the conversion of a CRD.
+"""Webhook configurations, and the conversion of a CRD.
 
-They are written to `config/webhook/`, with a Service, and to the cluster by a manager with `--webhook-url`.
+`make manifests` writes them to `config/webhook/`, with a Service. A manager with `--webhook-url` writes them
+to the cluster.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ REVIEW_VERSIONS = ("v1",)
 """The versions of AdmissionReview and ConversionReview that the server answers."""
 
 ClientConfig = Callable[[str], JsonObject]
-"""Whom to call for a path: a `WebhookClientConfig`."""
+"""Makes the `WebhookClientConfig` of a path."""
 
 
 def by_service(namespace: str, name: str) -> ClientConfig:
@@ -44,8 +45,8 @@ def webhook_configurations(
 ) -> list[JsonObject]:
     """Return the configuration of the webhooks that change objects, then of those that validate.
 
-    One without a webhook is left out. `prefix` is what their names begin with; the namespace that `program`
-    runs in has its labels.
+    A configuration without a webhook is left out. `prefix` begins their names; the namespace of `program` has
+    its labels.
     """
     sorts: tuple[tuple[str, str, Sequence[AdmissionWebhook]], ...] = (
         ("MutatingWebhookConfiguration", MUTATING, webhooks.mutating),

@@ -1,23 +1,92 @@
-"""A served path, and the call of an operator's function."""
+"""A served path: the call of an operator's function, and the HTTP errors that report a failure.
+
+Unanswered
+├── BadReview         400   not the JSON of a review, or not one for this webhook
+│   └── TooCostly     413   to read it would take too long, or too much memory
+├── Busy              503   too much else is being answered
+├── FunctionFailed    500   the operator's function raised something else than Refused
+└── FunctionTooSlow   504   it took longer than the API server waits
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Mapping
+from http import HTTPStatus
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import orjson
 
+from manager.telemetry.logs import shortened
 from manager.util.nesting import TOO_DEEP, is_too_deep
-from manager.webhook.errors import FunctionFailed, FunctionTooSlow, NotConverted, Unanswered
-from manager.webhook.refused import Refused
+from manager.webhook.denial import Refused
 
 T = TypeVar("T")
 
 LINES = 60
-"""How many refusals and failures of one webhook are logged in a minute. Everybody who reaches the port can
-cause more; the metrics count all.
-"""
+"""Log lines a minute about refusals and failures of one webhook. Any client that reaches the port can cause
+more; the metrics count all."""
+
+_MARGIN, _LONGEST_MARGIN = 0.1, 0.5
+
+_ENDLESS = "Recursion limit reached"
+
+
+class Unanswered(Exception):
+    """Failure to reach a verdict, so the webhook's failure policy decides; the message is for the user.
+
+    A verdict in a review would refuse the request whatever that policy says. So the response is an HTTP error
+    with a `Status` as body, whose message the API server passes on.
+    """
+
+    code: ClassVar[HTTPStatus] = HTTPStatus.INTERNAL_SERVER_ERROR
+    reason: ClassVar[str] = "InternalError"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message))  # it may quote what a stranger has sent
+
+
+class BadReview(Unanswered):
+    """The request is not a review that this webhook can answer."""
+
+    code = HTTPStatus.BAD_REQUEST
+    reason = "BadRequest"
+
+
+class TooCostly(BadReview):
+    """Parsing the request would take too long, or too much memory."""
+
+    code = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    reason = "RequestEntityTooLarge"
+
+
+class Busy(Unanswered):
+    """Lack of capacity or time at the moment; the message says to retry."""
+
+    code = HTTPStatus.SERVICE_UNAVAILABLE
+    reason = "ServiceUnavailable"
+
+
+class FunctionFailed(Unanswered):
+    """The function has a bug; the log has its traceback."""
+
+
+class FunctionTooSlow(Unanswered):
+    """The function took too long, and was stopped."""
+
+    code = HTTPStatus.GATEWAY_TIMEOUT
+    reason = "Timeout"
+
+
+class NotConverted(Exception):
+    """An object cannot be converted; one line for the user, which names it.
+
+    If the function has a bug, its error is the cause. `told` has the fields of the object for the log.
+    """
+
+    def __init__(self, message: str, *, told: Mapping[str, Any] | None = None) -> None:
+        super().__init__(shortened(message))
+        self.told = told or {}
 
 
 class Endpoint(Protocol):
@@ -42,8 +111,17 @@ class Endpoint(Protocol):
         """
 
 
-_MARGIN = 0.1
-_LONGEST_MARGIN = 0.5
+def status_body(code: int, reason: str, message: str) -> Mapping[str, Any]:
+    """Return a `Status` of the API for a response outside of a review."""
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code,
+    }
 
 
 def time_limit(*waits: float | None) -> float:
@@ -70,7 +148,7 @@ async def answered(work: Awaitable[T], *, what: str, uid: str, seconds: float) -
     except (Refused, Unanswered, NotConverted):
         raise
     except BaseException as error:
-        if _is_not_the_functions(error):
+        if _ends_this_task(error):
             raise
         if isinstance(error, TimeoutError) and limit.expired():
             raise FunctionTooSlow(f"{what} took longer than {seconds:g} s, and was stopped") from error
@@ -80,7 +158,7 @@ async def answered(work: Awaitable[T], *, what: str, uid: str, seconds: float) -
         ) from error
 
 
-def _is_not_the_functions(error: BaseException) -> bool:
+def _ends_this_task(error: BaseException) -> bool:
     """Return whether the error is a request to end this task.
 
     A cancellation may also be the function's own: it waited for a cancelled task, for example. Then the API
@@ -90,9 +168,6 @@ def _is_not_the_functions(error: BaseException) -> bool:
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
     return isinstance(error, KeyboardInterrupt | GeneratorExit)
-
-
-_ENDLESS = "Recursion limit reached"
 
 
 def encoded(value: Any) -> bytes:

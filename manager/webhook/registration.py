@@ -1,4 +1,4 @@
-"""Registrations per kind: functions that validate, default or convert objects."""
+"""Registrations of each kind: functions that validate, default or convert its objects."""
 
 from __future__ import annotations
 
@@ -47,13 +47,16 @@ Role = Literal["default", "validate_create", "validate_update", "validate_delete
 _MAX_TIMEOUT = 30
 """Seconds; the API server takes no more."""
 
+CONVERSION_PATH = "/convert"
+"""The path for conversions of all kinds, as in controller-runtime."""
+
 VALIDATES: dict[Operation, Role] = {
     "CREATE": "validate_create",
     "UPDATE": "validate_update",
     "DELETE": "validate_delete",
     "CONNECT": "validate_connect",
 }
-"""Which function validates which operation."""
+"""The function that validates each operation."""
 
 _WHAT: dict[Role, str] = {
     "default": "default %s",
@@ -74,17 +77,17 @@ _SHOWN = {
     "scale": ("autoscaling/v1", "Scale"),
     "token": ("authentication.k8s.io/v1", "TokenRequest"),
 }
-"""What a review of these subresources shows; that of another one shows the object itself."""
+"""The kinds in reviews of these subresources; a review of another one has the object itself."""
 
 
-def mark(function: M, *what: object) -> M:
-    """Note on a method what it is asked for; one may have several marks."""
+def add_mark(function: M, *what: object) -> M:
+    """Note a role on a method, which may have several."""
     setattr(getattr(function, "__func__", function), _MARKS, (*marks(function), what))
     return function
 
 
 def marks(function: object) -> tuple[tuple[Any, ...], ...]:
-    """Return what is noted on a method, whether it is static, bound or neither."""
+    """Return the roles that are noted on a method, whether it is static, bound or neither."""
     found: tuple[tuple[Any, ...], ...] = getattr(getattr(function, "__func__", function), _MARKS, ())
     return found
 
@@ -273,13 +276,13 @@ class Admission(AdmissionOptions, Generic[R]):
         return self._decorated("validate_connect", function)
 
     def register(self, role: Role, function: Callable[..., Any]) -> None:
-        """Note the function, or method, for `role`. Raises `RegistrationError` if it does not fit."""
+        """Register the function, or method, for `role`. Raises `RegistrationError` if it does not fit."""
         _check_function(function, what=_WHAT[role] % self.kind.__name__, taken=role in self.functions)
         self.functions[role] = function
 
     def _decorated(self, role: Role, function: M) -> M:
         self.register(role, function)
-        return mark(function, role, self)
+        return add_mark(function, role, self)
 
     @property
     def called(self) -> tuple[str, ...]:
@@ -309,9 +312,6 @@ class Admission(AdmissionOptions, Generic[R]):
             yield AdmissionWebhook(self, mutating=False, operations=asked)
 
 
-CONVERSION_PATH = "/convert"
-"""Where all kinds are converted, as in controller-runtime."""
-
 Convert = Callable[[JsonObject], Awaitable[None]]
 Way = Literal["to_hub", "from_hub"]
 
@@ -320,7 +320,7 @@ class Conversion:
     """The methods that convert an operator's kind: from each other version to the hub, and back."""
 
     def __init__(self, hub: type[Resource]) -> None:
-        """`hub` is the version that all others are converted to and from."""
+        """`hub` is the version to and from which all others are converted."""
         self.hub = hub
         self.converters_to_hub: dict[type[Resource], Convert] = {}
         self.converters_from_hub: dict[type[Resource], Convert] = {}
@@ -329,7 +329,7 @@ class Conversion:
         return f"Conversion({self.hub.gvk})"
 
     def register(self, way: Way, spoke: type[Resource], method: Convert) -> None:
-        """Note what converts `spoke` to the hub, or back. Raises `RegistrationError` if it does not fit."""
+        """Register the method that converts `spoke` to the hub, or back. Raises `RegistrationError`."""
         hub, other = self.hub.gvk, spoke.gvk
         if (hub.group, hub.kind) != (other.group, other.kind) or hub.version == other.version:
             raise RegistrationError(f"{self}: {other} is not another version of the same kind")

@@ -1,4 +1,4 @@
-"""The envelopes that questions come in: AdmissionReview and ConversionReview, both v1."""
+"""Parsing of reviews: AdmissionReview and ConversionReview, both v1."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from manager.api import GroupVersionKind
 from manager.kube.decoding import is_for_depth, shallow
 from manager.util.loop import own_turn
 from manager.util.nesting import TOO_DEEP, is_too_deep
-from manager.webhook.bounds import (
+from manager.webhook.cost import (
     CHANGED_WORK,
     CREATED_WORK,
     MAX_OBJECT,
@@ -22,7 +22,7 @@ from manager.webhook.bounds import (
     check_object,
     work_of,
 )
-from manager.webhook.errors import BadReview, TooCostly
+from manager.webhook.endpoint import BadReview, TooCostly
 from manager.webhook.request import AdmissionRequest, JsonObject, Operation, UserInfo
 
 Q = TypeVar("Q", bound="AdmissionReview | ConversionReview | _VersionsReview")
@@ -153,6 +153,22 @@ class ConversionQuestion(_Camel):
     objects: list[msgspec.Raw] = msgspec.field(default_factory=list)
 
 
+class AdmissionReview(_Camel):
+    """Envelope of an `AdmissionQuestion`."""
+
+    api_version: str
+    kind: str
+    request: AdmissionQuestion
+
+
+class ConversionReview(_Camel):
+    """Envelope of a `ConversionQuestion`."""
+
+    api_version: str
+    kind: str
+    request: ConversionQuestion
+
+
 class _Version(_Camel, gc=False):
     api_version: str
 
@@ -168,45 +184,28 @@ class _VersionsReview(_Camel):
     request: _VersionsQuestion
 
 
-class AdmissionReview(_Camel):
-    """The envelope of the one."""
-
-    api_version: str
-    kind: str
-    request: AdmissionQuestion
-
-
-class ConversionReview(_Camel):
-    """The envelope of the other."""
-
-    api_version: str
-    kind: str
-    request: ConversionQuestion
-
-
-class _Bookkeeping(_Camel):
+class _Managed(_Camel):
     managed_fields: msgspec.Raw
 
 
-class _Booked(_Camel):
-    metadata: _Bookkeeping
+class _WithManagers(_Camel):
+    metadata: _Managed
 
 
-class _Holding(_Camel):
+class _Finalized(_Camel):
     finalizers: list[str] | None = None
     deletion_timestamp: str | None = None
 
 
-class _Held(_Camel):
-    metadata: _Holding
+class _WithFinalizers(_Camel):
+    metadata: _Finalized
 
 
 _AROUND_ONE, _AROUND_EACH = 2, 3
 """Levels of nesting around an object in an AdmissionReview, and in a ConversionReview.
 
 Where the interpreter's stack ends, a review is cut off one level below the limit. So each Python refuses the
-same objects, and `apart` still takes managedFields out.
-"""
+same objects, and `apart` still removes managedFields."""
 
 _NULL = memoryview(b"null")
 
@@ -219,8 +218,8 @@ _LONGEST_UID = 128
 _admission = msgspec.json.Decoder(AdmissionReview)
 _conversion = msgspec.json.Decoder(ConversionReview)
 _versions = msgspec.json.Decoder(_VersionsReview)
-_booked = msgspec.json.Decoder(_Booked)
-_held = msgspec.json.Decoder(_Held)
+_with_managers = msgspec.json.Decoder(_WithManagers)
+_with_finalizers = msgspec.json.Decoder(_WithFinalizers)
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _user = msgspec.json.Decoder(_User)
 _user_name = msgspec.json.Decoder(_UserName)
@@ -257,7 +256,7 @@ async def _conversion_in(body: bytes | bytearray) -> ConversionQuestion:
 def managed_fields(raw: msgspec.Raw) -> memoryview:
     """Return the undecoded managedFields of an object; empty if there are none."""
     try:
-        return memoryview(_booked.decode(raw).metadata.managed_fields)
+        return memoryview(_with_managers.decode(raw).metadata.managed_fields)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return memoryview(b"")
 
@@ -265,7 +264,7 @@ def managed_fields(raw: msgspec.Raw) -> memoryview:
 def _lacks(raw: msgspec.Raw, finalizer: str) -> bool:
     """Return whether an object that is not being deleted is without it."""
     try:
-        metadata = _held.decode(raw).metadata
+        metadata = _with_finalizers.decode(raw).metadata
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return False  # the API server, which has it from a stored one, would not have sent it
     return metadata.deletion_timestamp is None and finalizer not in (metadata.finalizers or ())

@@ -1,16 +1,19 @@
-"""The server of all webhooks of a process, and each of them as a page: headers, body, status and metrics."""
+"""Server of all webhooks of a process: headers, bodies, turns, status and metrics of each review."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 
 import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from manager.server.connection import Limits
+from manager.server.limits import Limits
 from manager.server.server import serve
 from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics
@@ -18,115 +21,9 @@ from manager.telemetry.tracing import current_tracer
 from manager.tls.served import ServedCertificate
 from manager.util.address import BindAddress
 from manager.util.duration import parse_duration
+from manager.util.loop import SMALL
 from manager.util.rate_limit import Lines
-from manager.webhook.bodies import JSON, Bodies, BodyRefused
-from manager.webhook.bounds import Turns
-from manager.webhook.endpoint import LINES, Endpoint
-from manager.webhook.errors import Unanswered, status_body
-
-_EXPECTED_CODES = (200, 500)
-"""There from the start, as in controller-runtime, so that a first failure is an increase."""
-
-_LONGEST_WAIT = 32
-"""Characters of the time that an API server waits: `10s`, `1m30s`."""
-
-_NOBODY = "a client certificate is expected here"
-
-_log = get_logger("webhook")
-
-
-def _review_handler(
-    endpoint: Endpoint, bodies: Bodies, turns: Turns, metrics: Metrics, certificate: ServedCertificate
-) -> Handler:
-    """Return the handler that hands reviews to `endpoint`, of clients with a certificate where they need one.
-
-    Whatever comes gets an answer: 200 with a review, or another status with a `Status`, whose message the API
-    server shows to its user.
-    """
-    requests, latency = metrics.webhook_requests, metrics.webhook_latency.labels(endpoint.path)
-    in_flight = metrics.webhook_in_flight.labels(endpoint.path)
-    by_code = {code: requests.labels(endpoint.path, str(code)) for code in _EXPECTED_CODES}
-
-    faults = Lines(per_minute=LINES)
-    identified = certificate.asks_clients and endpoint.identified
-
-    async def show(request: web.Request) -> web.StreamResponse:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        in_flight.inc()
-        tracer = current_tracer()
-        trace = None if tracer is None else tracer.review(endpoint.path, request.headers)
-        response: web.StreamResponse | None = None
-        try:
-            if identified and not request.get_extra_info("peercert"):
-                response = _failure(request, HTTPStatus.UNAUTHORIZED, "Unauthorized", _NOBODY)
-            else:
-                response = await _response(request, endpoint, bodies, turns, faults)
-        finally:
-            in_flight.dec()
-            if trace is not None:
-                trace.ended(0 if response is None else response.status)
-            latency.observe(loop.time() - began)
-        counter = by_code.get(response.status)
-        (counter or requests.labels(endpoint.path, str(response.status))).inc()
-        return response
-
-    return show
-
-
-async def _response(
-    request: web.Request, endpoint: Endpoint, bodies: Bodies, turns: Turns, faults: Lines
-) -> web.StreamResponse:
-    try:
-        _check_headers(request)
-        async with bodies.held_body(request, limit=endpoint.max_body) as held:
-            async with turns.taken(len(held.body)):
-                answer = await endpoint.answer(held.body, waits=_waits(request))
-            held.body = b""
-            return await bodies.send(answer, held)
-    except BodyRefused as refused:
-        return _failure(request, refused.code, refused.reason, str(refused))
-    except Unanswered as error:
-        return _failure(request, error.code, error.reason, str(error))
-    except ConnectionError:
-        raise  # the client is gone
-    except Exception as error:  # noqa: BLE001 - a fault of ours is answered like one of an operator's
-        faults.tell(_log.error, "a review failed unexpectedly", webhook=endpoint.path, exc_info=error)
-        text = f"the webhook failed unexpectedly ({type(error).__name__}); the log of the manager says more"
-        return _failure(request, HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", text)
-
-
-def _check_headers(request: web.Request) -> None:
-    encoding = request.headers.get("Content-Encoding", "identity")
-    content_type = request.headers.get("Content-Type", "").partition(";")[0].strip()
-    if content_type.lower() != JSON or encoding.lower() != "identity":
-        raise BodyRefused(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            "UnsupportedMediaType",
-            f"a review is {JSON}, not compressed",
-        )
-
-
-def _waits(request: web.Request) -> float | None:
-    """How long the API server waits, which it says with each request."""
-    text = request.query.get("timeout", "")
-    if len(text) > _LONGEST_WAIT:
-        return None
-    try:
-        seconds = parse_duration(text)
-    except ValueError:
-        return None
-    return seconds if seconds > 0 else None
-
-
-def _failure(request: web.Request, code: HTTPStatus, reason: str, message: str) -> web.Response:
-    _log.debug("no verdict", webhook=request.path, code=int(code), reason=message)
-    body = orjson.dumps(status_body(int(code), reason, message))
-    response = web.Response(status=code, body=body, content_type=JSON)
-    if code == HTTPStatus.SERVICE_UNAVAILABLE:
-        response.headers["Retry-After"] = "1"
-    return response
-
+from manager.webhook.endpoint import LINES, Busy, Endpoint, Unanswered, status_body
 
 LIMITS = Limits(
     connections=256,  # each is one review at a time; API servers open as many as they have requests
@@ -134,6 +31,225 @@ LIMITS = Limits(
     keep_alive=120.0,  # longer than the 90 s of API servers, so that they end connections first
     drain=10.0,  # as long as a review takes by default
 )
+
+_JSON = "application/json"
+
+_PIECE = 64 * 1024
+"""Bytes of an answer that are sent at once."""
+
+_EXPECTED_CODES = (200, 500)
+"""Counted from the start, as in controller-runtime, so that a first failure is an increase."""
+
+_LONGEST_WAIT = 32
+"""Characters of the time that an API server waits: `10s`, `1m30s`."""
+
+_log = get_logger("webhook")
+
+
+class BodyRefused(Exception):
+    """A body is not read to its end; `code` and `reason` are for the answer, with the message."""
+
+    def __init__(self, code: HTTPStatus, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+
+
+@dataclass(eq=False, slots=True)
+class Held:
+    """A body, and its request."""
+
+    request: web.Request
+    body: bytes | bytearray = b""
+    counted: int = 0
+    """Bytes that are reserved for it and its answer; 0 once it has had to give way."""
+
+    def cut_off(self) -> None:
+        """Close the connection of the request."""
+        if (transport := self.request.transport) is not None:
+            transport.abort()
+
+
+class Bodies:
+    """Memory limit for the bodies of all requests and their answers together.
+
+    A small body needs none: there are no more of them than connections. A larger one says how long it is, and
+    waits until there is room for it and an answer of its length; the smallest of all waiting bodies is first.
+    A client that has made the server wait for a while, with a body or with an answer that it does not read,
+    gives way.
+    """
+
+    def __init__(
+        self,
+        *,
+        at_once: int = 24 * 1024 * 1024,
+        small: int = SMALL,
+        seconds: float = 10.0,
+        taken_within: float = 10.0,
+        patience: float = 1.0,
+        waits: float = 5.0,
+    ) -> None:
+        """Set the limits of request bodies.
+
+        Args:
+            at_once: maximum bytes of all bodies together.
+            small: bytes up to which a body needs no reservation.
+            seconds: time limit for receiving a whole body.
+            taken_within: seconds within which a client must read the answer.
+            patience: seconds after which a client that keeps others waiting loses its place.
+            waits: seconds after which a request without room is asked to come again.
+        """
+        self._at_once = at_once
+        self._small = small
+        self._seconds = seconds
+        self._taken_within = taken_within
+        self._patience = patience
+        self._waits = waits
+        self._waited_for: dict[Held, float] = {}
+        """Requests whose client has to go on, and since when on the loop's clock; the longest first."""
+        self._line: set[tuple[int, int]] = set()
+        """Bytes for which each waiting request needs room, with a number of its own."""
+        self._numbers = itertools.count()
+        self._changed = asyncio.Event()
+        self.held = 0  # bytes that are reserved now
+
+    @asynccontextmanager
+    async def held_body(self, request: web.Request, *, limit: int) -> AsyncIterator[Held]:
+        """Yield the body of a request, with room reserved for it until the end of the block.
+
+        Send the answer within the block. Raises `BodyRefused` when the body has more bytes than `limit` or
+        takes too long, and `Busy` when there is no room for it.
+        """
+        length = request.content_length or 0
+        if length > limit:
+            text = f"a review here has at most {limit} bytes"
+            raise BodyRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "RequestEntityTooLarge", text)
+        held = Held(request)
+        try:
+            if length > self._small:
+                await self._find_room(held, 2 * length)
+            with self._waiting_for(held):
+                held.body = await self._read(request)
+            yield held
+        finally:
+            self._give_back(held)
+
+    async def send(self, answer: bytes | bytearray, held: Held) -> web.StreamResponse:
+        """Send an answer, within the block of `held_body`; a client that does not read it in time is cut off.
+
+        A large one goes in pieces: TLS copies what is written, whether or not the client reads.
+        """
+        response, rest = web.StreamResponse(), answer
+        if len(answer) <= _PIECE:
+            response, rest = web.Response(body=answer), b""
+        response.content_type = _JSON
+        response.headers["Content-Length"] = str(len(answer))
+        with self._waiting_for(held), suppress(ConnectionError):
+            try:
+                async with asyncio.timeout(self._taken_within):
+                    await response.prepare(held.request)
+                    for start in range(0, len(rest), _PIECE):
+                        await response.write(rest[start : start + _PIECE])
+                    await response.write_eof()
+            except TimeoutError:
+                held.cut_off()
+        return response
+
+    async def _read(self, request: web.Request) -> bytearray:
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._seconds):
+                while part := await request.content.readany():
+                    body += part
+            return body
+        except TimeoutError:
+            text = f"the body has not come within {self._seconds:g} s"
+            raise BodyRefused(HTTPStatus.REQUEST_TIMEOUT, "Timeout", text) from None
+
+    @contextmanager
+    def _waiting_for(self, held: Held) -> Iterator[None]:
+        self._waited_for[held] = asyncio.get_running_loop().time()
+        try:
+            yield
+        finally:
+            self._waited_for.pop(held, None)
+
+    async def _find_room(self, held: Held, size: int) -> None:
+        place = (size, next(self._numbers))
+        self._line.add(place)
+        try:
+            async with asyncio.timeout(self._waits):
+                while place != min(self._line) or not self._is_room(size):
+                    self._changed.clear()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(self._patience):
+                            await self._changed.wait()
+        except TimeoutError:
+            raise Busy("too much is being answered already; try again") from None
+        finally:
+            self._line.discard(place)
+            self._changed.set()
+        held.counted = size
+        self.held += size
+
+    def _is_room(self, size: int) -> bool:
+        """Return whether so many bytes fit, after cutting off clients that kept us waiting for too long."""
+        latest = asyncio.get_running_loop().time() - self._patience
+        slow = [held for held, since in self._waited_for.items() if held.counted and since <= latest]
+        for each in slow:
+            if self.held + size <= self._at_once:
+                break
+            # Its handler ends with its connection, in a moment.
+            self._give_back(each)
+            each.cut_off()
+        return self.held + size <= self._at_once
+
+    def _give_back(self, held: Held) -> None:
+        self.held -= held.counted
+        held.counted = 0
+        self._changed.set()
+
+
+class Turns:
+    """Scheduler of reviews, by which neither the loop nor a small review waits long for a large one.
+
+    The small ones of many connections may come at once, and each takes its milliseconds: as many as make up
+    `SMALL` bytes are begun in one turn of the loop, and at least one.
+    """
+
+    def __init__(self, *, waits: float = 5.0) -> None:
+        """Set up the limits; after `waits` seconds, a large review is asked to come again."""
+        self._waits = waits
+        self._one_at_a_time = asyncio.Lock()
+        self._left = SMALL  # bytes that may still be begun in this turn of the loop
+
+    @asynccontextmanager
+    async def taken(self, size: int) -> AsyncIterator[None]:
+        """Enter this to work on a review of so many bytes. Raises `Busy`."""
+        if size <= SMALL:
+            await self._begin(size)
+            yield
+            return
+        try:
+            async with asyncio.timeout(self._waits):
+                await self._one_at_a_time.acquire()
+        except TimeoutError:
+            raise Busy("too many large reviews are being answered already; try again") from None
+        try:
+            await asyncio.sleep(0)
+            yield
+        finally:
+            self._one_at_a_time.release()
+
+    async def _begin(self, size: int) -> None:
+        while size > self._left < SMALL:  # noqa: ASYNC110 - it waits for a turn of the loop
+            await asyncio.sleep(0)
+        if self._left == SMALL:
+            asyncio.get_running_loop().call_soon(self._renew)
+        self._left -= size
+
+    def _renew(self) -> None:
+        self._left = SMALL
 
 
 class WebhookServer:
@@ -165,12 +281,10 @@ class WebhookServer:
         self._address = address
         self._stopping = stopping
         self._certificate = certificate
+        self._metrics = metrics
         self._limits = limits
-        bodies, turns = bodies or Bodies(), Turns()
-        self._routes = [
-            web.post(endpoint.path, _review_handler(endpoint, bodies, turns, metrics, certificate))
-            for endpoint in endpoints
-        ]
+        self._bodies, self._turns = bodies or Bodies(), Turns()
+        self._routes = [web.post(endpoint.path, self._review_handler(endpoint)) for endpoint in endpoints]
         self._bound: BindAddress | None = None
 
     @property
@@ -207,3 +321,90 @@ class WebhookServer:
                 await asyncio.Event().wait()
         finally:
             self._bound = None
+
+    def _review_handler(self, endpoint: Endpoint) -> Handler:
+        """Return the handler that hands reviews to `endpoint`, only of clients with a certificate if needed.
+
+        Each request gets an answer: 200 with a review, or another status with a `Status`, whose message the
+        API server shows to its user.
+        """
+        metrics, path = self._metrics, endpoint.path
+        requests, latency = metrics.webhook_requests, metrics.webhook_latency.labels(path)
+        in_flight = metrics.webhook_in_flight.labels(path)
+        by_code = {code: requests.labels(path, str(code)) for code in _EXPECTED_CODES}
+        faults = Lines(per_minute=LINES)
+        identified = self._certificate.asks_clients and endpoint.identified
+
+        async def show(request: web.Request) -> web.StreamResponse:
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            in_flight.inc()
+            tracer = current_tracer()
+            trace = None if tracer is None else tracer.review(path, request.headers)
+            response: web.StreamResponse | None = None
+            try:
+                if identified and not request.get_extra_info("peercert"):
+                    text = "a client certificate is expected here"
+                    response = _failure(request, HTTPStatus.UNAUTHORIZED, "Unauthorized", text)
+                else:
+                    response = await self._response(request, endpoint, faults)
+            finally:
+                in_flight.dec()
+                if trace is not None:
+                    trace.ended(0 if response is None else response.status)
+                latency.observe(loop.time() - began)
+            counter = by_code.get(response.status)
+            (counter or requests.labels(path, str(response.status))).inc()
+            return response
+
+        return show
+
+    async def _response(self, request: web.Request, endpoint: Endpoint, faults: Lines) -> web.StreamResponse:
+        try:
+            _check_headers(request)
+            async with self._bodies.held_body(request, limit=endpoint.max_body) as held:
+                async with self._turns.taken(len(held.body)):
+                    answer = await endpoint.answer(held.body, waits=_waits(request))
+                held.body = b""
+                return await self._bodies.send(answer, held)
+        except (BodyRefused, Unanswered) as error:
+            return _failure(request, error.code, error.reason, str(error))
+        except ConnectionError:
+            raise  # the client is gone
+        except Exception as error:  # noqa: BLE001 - a fault of ours is answered like one of an operator's
+            faults.tell(_log.error, "a review failed unexpectedly", webhook=endpoint.path, exc_info=error)
+            sort = type(error).__name__
+            text = f"the webhook failed unexpectedly ({sort}); the log of the manager says more"
+            return _failure(request, HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", text)
+
+
+def _check_headers(request: web.Request) -> None:
+    encoding = request.headers.get("Content-Encoding", "identity")
+    content_type = request.headers.get("Content-Type", "").partition(";")[0].strip()
+    if content_type.lower() != _JSON or encoding.lower() != "identity":
+        raise BodyRefused(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            "UnsupportedMediaType",
+            f"a review is {_JSON}, not compressed",
+        )
+
+
+def _waits(request: web.Request) -> float | None:
+    """Return the seconds that the API server waits, as the request says."""
+    text = request.query.get("timeout", "")
+    if len(text) > _LONGEST_WAIT:
+        return None
+    try:
+        seconds = parse_duration(text)
+    except ValueError:
+        return None
+    return seconds if seconds > 0 else None
+
+
+def _failure(request: web.Request, code: HTTPStatus, reason: str, message: str) -> web.Response:
+    _log.debug("no verdict", webhook=request.path, code=int(code), reason=message)
+    body = orjson.dumps(status_body(int(code), reason, message))
+    response = web.Response(status=code, body=body, content_type=_JSON)
+    if code == HTTPStatus.SERVICE_UNAVAILABLE:
+        response.headers["Retry-After"] = "1"
+    return response

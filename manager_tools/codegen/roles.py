@@ -8,7 +8,7 @@ from typing import Any
 
 from manager.api import Resource, crd_options
 from manager.api.rights import RbacRule
-from manager.certificates.kept import injection_rights, secret_rights
+from manager.webhook.configurations import MUTATING, SECRET, VALIDATING
 from manager_tools.migration.permission import migration_rights
 
 _Values = tuple[str, ...]
@@ -222,3 +222,28 @@ def _bound(file: str, role: str, name: str, rules: Iterable[RbacRule]) -> Roles:
 
 def _metadata(role: str, name: str) -> Manifest:
     return {"name": name, **({} if role == "ClusterRole" else {"namespace": _NAMESPACE})}
+
+
+def secret_rights(prefix: str) -> tuple[RbacRule, ...]:
+    """Return the rules of a Role in the namespace of the Secret, whose name begins with `prefix`."""
+    return (
+        RbacRule(("",), ("secrets",), ("get", "update"), (f"{prefix}{SECRET}",)),
+        RbacRule(("",), ("secrets",), ("create",)),
+    )
+
+
+def injection_rights(prefix: str, definitions: Iterable[str]) -> tuple[RbacRule, ...]:
+    """Return the cluster-wide rules for reading webhook configurations and CRDs and setting their CA bundle.
+
+    `prefix` is the prefix of the configurations' names, `definitions` are the names of the CRDs whose objects
+    a webhook converts, such as "pets.petstore.example.com".
+    """
+    api = "admissionregistration.k8s.io"
+    rules = [
+        RbacRule((api,), ("mutatingwebhookconfigurations",), ("get", "patch"), (f"{prefix}{MUTATING}",)),
+        RbacRule((api,), ("validatingwebhookconfigurations",), ("get", "patch"), (f"{prefix}{VALIDATING}",)),
+    ]
+    if names := tuple(sorted(definitions)):
+        kinds = ("customresourcedefinitions",)
+        rules.append(RbacRule(("apiextensions.k8s.io",), kinds, ("get", "patch"), names))
+    return tuple(rules)

@@ -9,7 +9,7 @@ import msgspec
 import orjson
 
 from manager.api import ObjectKey
-from manager.kube.decoding import Decoder
+from manager.kube.decoding import Decoder, Listing
 from manager.kube.errors import (
     ApiError,
     BadRequest,
@@ -22,7 +22,6 @@ from manager.kube.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from manager.kube.listing import Listing
 from manager_tools.migration.definitions import StoredDefinition
 from manager_tools.migration.retry import RetryingClient
 

@@ -10,11 +10,11 @@ import base64
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import cryptography.x509  # noqa: F401 - the first keeper of a process would wait for it, and others not
 import orjson
 
-from manager.certificates.kept import Certificates, kept_in_secret
-from manager.certificates.lifetimes import Lifetimes
+import manager.certificates.rotator  # noqa: F401 - else the first leader of a process waits for the import
+from manager.certificates.factory import Certificates, secret_certificates
+from manager.certificates.rotation import Lifetimes
 from manager.certificates.targets import bundle_of, hosts_of
 from manager.tls.certificate import certificates_in
 from manager.webhook.configurations import SECRET
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from devcluster.storage import Change, Key
     from manager.kube.transport import Transport
-    from manager.tls.issue import Chance
+    from manager.tls.certificate import Chance
     from manager.util.program import Program
     from manager.webhook.registration import Webhooks
     from manager_tools.simulation.network import Sent
@@ -90,7 +90,7 @@ class WebhookCertificates:
 
     def kept_by(self, transport: Transport, webhooks: Webhooks, chance: Chance) -> Certificates:
         """Return the runnables and the source for a replica's certificates."""
-        return kept_in_secret(
+        return secret_certificates(
             transport,
             webhooks,
             self._program,

@@ -29,7 +29,8 @@ from manager.api import GroupVersionKind, ObjectKey
 from manager.cache.record import RecordDecoder
 from manager.cache.reflector import decode_bookmark, version_of
 from manager.cache.spec import Selector, WatchSpec
-from manager.certificates.store import Material, Stored
+from manager.certificates.rotation import Stored
+from manager.certificates.store import Material
 from manager.client.ownership import holds, own_entries, takeover_patch
 from manager.client.write import merge_diff
 from manager.console.changes import Change, _fields
@@ -40,22 +41,21 @@ from manager.diagnose.report import decode_report, to_objects
 from manager.election.lease import Lease
 from manager.kube.config import _find
 from manager.kube.connection import Connection
-from manager.kube.decoding import decode_event, lines
+from manager.kube.decoding import decode_event, decode_list, lines
 from manager.kube.errors import ApiError, ConfigError, ConnectionLost, ProtocolError, error_from, status_error
-from manager.kube.listing import decode_list
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.server.reviews import has_expired
+from manager.server.access import has_expired
 from manager.server.server import serve
 from manager.settings import SettingsError
 from manager.telemetry.metrics import Metrics
-from manager.tls.issue import new_authority
+from manager.tls.certificate import new_authority
 from manager.tls.key_pair import CertificateUnusable
 from manager.util.address import BindAddress, parse_address
 from manager.util.duration import parse_duration
 from manager.webhook.admission import AdmissionEndpoint
 from manager.webhook.conversion import ConversionEndpoint
-from manager.webhook.errors import BadReview
+from manager.webhook.endpoint import BadReview
 from manager.webhook.json_patch import json_patch
 from manager.webhook.registration import Admission, Conversion
 from petstore.proto import petstore_pb2 as pb

@@ -12,11 +12,11 @@ import sys
 from datetime import timedelta
 
 import controllers.main
-import manager.certificates.kept
-import manager.certificates.secret
+import manager.certificates.factory
+import manager.certificates.store
 import manager.tls.served
-from manager.certificates.kept import kept_in_secret
-from manager.certificates.lifetimes import Lifetimes
+from manager.certificates.factory import secret_certificates
+from manager.certificates.rotation import Lifetimes
 
 LIFETIMES = Lifetimes(
     authority=timedelta(seconds=36),
@@ -26,9 +26,9 @@ LIFETIMES = Lifetimes(
 )
 
 if __name__ == "__main__":
-    manager.certificates.kept.kept_in_secret = functools.partial(  # type: ignore[assignment]
-        kept_in_secret, lifetimes=LIFETIMES, look_every=0.5
+    manager.certificates.factory.secret_certificates = functools.partial(  # type: ignore[assignment]
+        secret_certificates, lifetimes=LIFETIMES, look_every=0.5
     )
-    manager.certificates.secret._LATER = 0.5
+    manager.certificates.store.READ_EVERY = 0.5
     manager.tls.served.RECHECK_INTERVAL = 0.5
     sys.exit(controllers.main.main())

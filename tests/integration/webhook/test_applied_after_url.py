@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from controllers.main import OPERATORS, PROGRAM
-from manager.certificates.targets import ConvertedDefinition, Target, WrittenConfiguration
+from manager.certificates.targets import DEFINITION, Target
 from manager.kube.config import load_config
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from manager.webhook.configurations import by_service, by_url, conversion_by, webhook_configurations
+from manager.webhook.local_registration import LocalRegistration
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
-from manager.webhook.until_stopped import UntilStopped
 from tests.conftest import StartControlPlane
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import DEFINITIONS
@@ -69,17 +69,17 @@ async def test_applied_service_takes_the_place_of_the_url(
         plane.api.delete(path)
 
 
-async def test_until_stopped_restores_client_configs_that_were_installed_before(plane: ControlPlane):
+async def test_local_registration_restores_client_configs_that_were_installed_before(plane: ControlPlane):
     await apply(plane, manifests(plane))
     before = client_configs(plane)
     await write_urls(plane)
     await write_urls(plane)  # a renewal is no other beginning
     assert all("url" in each for each in client_configs(plane))
     async with transport_to(plane) as transport:
-        until_stopped = UntilStopped(transport, WEBHOOKS, PROGRAM, "test-")
-        await until_stopped.take_away("https://127.0.0.1:944")
+        registration = LocalRegistration(transport, WEBHOOKS, PROGRAM, "test-")
+        await registration.take_away("https://127.0.0.1:944")
         assert all("url" in each for each in client_configs(plane)), "it is another one's"
-        await until_stopped.take_away("https://127.0.0.1:9443/")
+        await registration.take_away("https://127.0.0.1:9443/")
     assert client_configs(plane) == before
     for path in (*CONFIGURATIONS, PETS):
         assert "until-stopped" not in json.dumps(plane.api.get(path)["metadata"].get("labels"))
@@ -101,19 +101,16 @@ async def transport_to(plane: ControlPlane) -> AsyncIterator[Transport]:
 async def write_urls(plane: ControlPlane) -> None:
     """Do what a manager with a URL does."""
     async with transport_to(plane) as transport:
-        until_stopped = UntilStopped(transport, WEBHOOKS, PROGRAM, "test-")
-        targets: list[Target] = [
-            *(
-                WrittenConfiguration(transport, each, field_manager="test", until_stopped=until_stopped)
-                for each in webhook_configurations(WEBHOOKS, AT_URL, PROGRAM, prefix="test-")
-            ),
-            ConvertedDefinition(
-                transport,
-                PETS.rpartition("/")[2],
-                field_manager="test",
-                wanted=conversion_by(AT_URL),
-                until_stopped=until_stopped,
-            ),
+        registration = LocalRegistration(transport, WEBHOOKS, PROGRAM, "test-")
+        targets = [
+            Target(transport, kind, name, field_manager="test", wanted=wanted, registration=registration)
+            for kind, name, wanted in (
+                *(
+                    (each["kind"], each["metadata"]["name"], each["webhooks"])
+                    for each in webhook_configurations(WEBHOOKS, AT_URL, PROGRAM, prefix="test-")
+                ),
+                (DEFINITION, PETS.rpartition("/")[2], conversion_by(AT_URL)),
+            )
         ]
         for target in targets:
             await target.inject(await target.look(), plane.credentials.authority)

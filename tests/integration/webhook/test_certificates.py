@@ -16,9 +16,9 @@ from structlog.testing import capture_logs
 
 from controllers.main import OPERATORS, PROGRAM
 from manager.api.rights import RbacRule
-from manager.certificates.kept import Certificates, injection_rights, kept_in_secret, secret_rights
-from manager.certificates.lifetimes import Lifetimes
-from manager.certificates.targets import ConvertedDefinition, InstalledConfiguration, WrittenConfiguration
+from manager.certificates.factory import Certificates, secret_certificates
+from manager.certificates.rotation import Lifetimes
+from manager.certificates.targets import DEFINITION, Target
 from manager.kube.config import load_config
 from manager.kube.errors import Conflict, Invalid
 from manager.kube.http_wire import HttpWire
@@ -33,6 +33,7 @@ from manager.webhook.configurations import (
 )
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
+from manager_tools.codegen.roles import injection_rights, secret_rights
 from tests.conftest import StartControlPlane
 from tests.support.control_plane import ControlPlane
 from tests.support.crds import DEFINITIONS
@@ -54,7 +55,7 @@ WEBHOOKS = Webhooks([each for operator in OPERATORS for each in registrations(op
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten a replica's poll interval for monthly changes to half a second."""
-    monkeypatch.setattr("manager.certificates.secret._LATER", 0.5)
+    monkeypatch.setattr("manager.certificates.store.READ_EVERY", 0.5)
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +117,7 @@ async def transport_of(kubeconfig: Path) -> AsyncIterator[Transport]:
 async def running(kubeconfig: Path) -> AsyncIterator[Certificates]:
     """Run the certificates of a leading replica, without its server."""
     async with transport_of(kubeconfig) as transport:
-        kept = kept_in_secret(
+        kept = secret_certificates(
             transport,
             WEBHOOKS,
             PROGRAM,
@@ -227,33 +228,19 @@ async def test_certificates_report_missing_configurations_once_and_find_them_lat
 async def test_target_write_leaves_concurrent_changes_alone(installed: ControlPlane, sort: str):
     async with transport_of(installed.kubeconfig) as transport:
         path = MUTATING if sort == "Mutating" else VALIDATING
-        target: InstalledConfiguration | WrittenConfiguration | ConvertedDefinition
+        kind, ours, wanted = f"{sort}WebhookConfiguration", (), None
         match sort:
             case "written":
-                wanted = webhook_configurations(WEBHOOKS, by_url(URL), PROGRAM, prefix="test-")[-1]
-                target = WrittenConfiguration(transport, wanted, field_manager="test")
+                [*_, written] = webhook_configurations(WEBHOOKS, by_url(URL), PROGRAM, prefix="test-")
+                kind, wanted = written["kind"], written["webhooks"]
             case "definition":
-                path, target = (
-                    PETS,
-                    ConvertedDefinition(transport, PETS.rpartition("/")[2], field_manager="test"),
-                )
+                path, kind = PETS, DEFINITION
             case "written definition":
-                wanted = conversion_by(by_url(URL))
-                path, target = (
-                    PETS,
-                    ConvertedDefinition(
-                        transport, PETS.rpartition("/")[2], field_manager="test", wanted=wanted
-                    ),
-                )
+                path, kind, wanted = PETS, DEFINITION, conversion_by(by_url(URL))
             case _:
-                names = [each.name for each in (*WEBHOOKS.mutating, *WEBHOOKS.validating)]
-                target = InstalledConfiguration(
-                    transport,
-                    f"{sort}WebhookConfiguration",
-                    path.rpartition("/")[2],
-                    names,
-                    field_manager="test",
-                )
+                ours = [each.name for each in (*WEBHOOKS.mutating, *WEBHOOKS.validating)]
+        name = path.rpartition("/")[2]
+        target = Target(transport, kind, name, field_manager="test", ours=ours, wanted=wanted)
         found = await target.look()
         if path == PETS:
             set_bundle(installed, PETS, base64.b64encode(installed.credentials.authority).decode())

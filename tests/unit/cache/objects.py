@@ -56,13 +56,13 @@ def record(name: str, version: int, **more: Any) -> Record:
     return taken(pod(name, version, **more))[0]
 
 
-def told(events: Iterable[CacheEvent]) -> list[str]:
+def summaries(events: Iterable[CacheEvent]) -> list[str]:
     """Return events in short form, `ADDED ns/a@5`, with the version of the delivered state."""
     return [f"{event.type.value} {event.key}@{event.record.version}" for event in events]
 
 
-class Told:
-    """A handler that remembers what it was told."""
+class EventLog:
+    """A handler that keeps its events."""
 
     def __init__(self) -> None:
         self.events: list[CacheEvent] = []
@@ -73,7 +73,7 @@ class Told:
     def take(self) -> list[str]:
         """Return the events since the last call, in short form."""
         taken, self.events = self.events, []
-        return told(taken)
+        return summaries(taken)
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
-from tests.unit.cache.objects import Node, Pod, Told, Widget, encoded, moments, pod, running
+from tests.unit.cache.objects import EventLog, Node, Pod, Widget, encoded, moments, pod, running
 from tests.unit.cache.server import Listed, PodServer
 
 pytestmark = pytest.mark.virtual_time
@@ -66,7 +66,7 @@ class TestOthersObjects:
         stream = Listed(10, ("theirs", 1), ("another", 2))
         PodServer(wire).on("stream", stream)
         informer = cache.informer(Pod, owned_by=Widget)
-        told = Told()
+        told = EventLog()
         informer.subscribe(told)
         async with running(cache):
             await cache.wait_synced()
@@ -94,7 +94,7 @@ class TestOthersObjects:
         first = Listed(10, ("a", 1))
         PodServer(wire).on("stream", first, Listed(30, ("a", 1), ("b", 20)))
         informer = cache.informer(Pod, owned_by=Widget)
-        told = Told()
+        told = EventLog()
         informer.subscribe(told)
         async with running(cache):
             await cache.wait_synced()

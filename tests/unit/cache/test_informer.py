@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from manager.api import ObjectKey, PartialObjectMetadata
-from manager.cache.informer import Informer
+from manager.cache.informer import Informer, deleted_uid, is_removed
 from manager.cache.record import CacheEvent, EventType, RecordDecoder
 from manager.cache.spec import WatchSpec
 from manager.kube.errors import ProtocolError
@@ -16,7 +16,7 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
-from tests.unit.cache.objects import Pod, Told, encoded, moments, pod, running
+from tests.unit.cache.objects import EventLog, Pod, encoded, moments, pod, running, taken
 from tests.unit.cache.server import Listed, PodServer
 from tests.unit.conftest import LogLines
 
@@ -53,7 +53,7 @@ class TestFollowing:
     ):
         stream = Listed(10, ("b", 1), ("a", 2))
         PodServer(wire).on("stream", stream)
-        told = Told()
+        told = EventLog()
         informer.subscribe(told)
         assert not informer.synced
         assert informer.covers("any")
@@ -89,7 +89,7 @@ class TestFollowing:
     ):
         stream = Listed(10)
         PodServer(wire).on("stream", stream)
-        told = Told()
+        told = EventLog()
         informer.subscribe(told)
         async with running(informer):
             await asyncio.sleep(5)
@@ -98,7 +98,7 @@ class TestFollowing:
         assert told.events[0].received == pytest.approx(5)
 
     async def test_informer_counts_objects_and_bytes(self, informer: Informer):
-        informer.subscribe(Told())
+        informer.subscribe(EventLog())
         raw = encoded(pod("a", 5))
         informer.observe_write(raw)
         assert (informer.spec.resource, informer.spec.projection) == ("pods", "full")
@@ -110,13 +110,13 @@ class TestSubscribers:
         self, informer: Informer
     ):
         informer.observe_write(encoded(pod("a", 5)))
-        told = Told()
+        told = EventLog()
         informer.subscribe(told)
         assert [(event.type, event.initial) for event in told.events] == [(EventType.ADDED, True)]
 
     async def test_subscriber_gets_no_present_object_without_replay(self, informer: Informer):
         informer.observe_write(encoded(pod("a", 5)))
-        told = Told()
+        told = EventLog()
         informer.subscribe(told, replay=False)
         assert told.take() == []
 
@@ -126,7 +126,7 @@ class TestSubscribers:
         def broken(event: CacheEvent) -> None:
             raise RuntimeError("no")
 
-        told = Told()
+        told = EventLog()
         informer.subscribe(broken)
         informer.subscribe(told)
         informer.observe_write(encoded(pod("a", 5)))
@@ -139,7 +139,7 @@ class TestSubscribers:
         assert metrics.registry.get_sample_value("operator_manager_cache_failures_total", labels) == 2
 
     async def test_subscriber_gets_no_event_after_it_has_left(self, informer: Informer):
-        told = Told()
+        told = EventLog()
         cancel = informer.subscribe(told)
         cancel()
         cancel()
@@ -147,7 +147,7 @@ class TestSubscribers:
         assert told.take() == []
 
     async def test_subscriber_may_leave_during_an_event(self, informer: Informer):
-        told, other = Told(), Told()
+        told, other = EventLog(), EventLog()
 
         def leave(event: CacheEvent) -> None:
             told(event)
@@ -173,7 +173,7 @@ class TestSubscribers:
         assert seen == [5, None]
 
     async def test_subscriber_gets_the_metadata_before_and_after_a_change(self, informer: Informer):
-        told = Told()
+        told = EventLog()
         informer.subscribe(told)
         informer.observe_write(encoded(pod("a", 5, labels={"app": "web"})))
         informer.observe_write(encoded(pod("a", 6, labels={"app": "db"})))
@@ -196,7 +196,7 @@ class TestOurOwnWrites:
     async def test_own_write_is_told_to_subscribers_once(self, informer: Informer, wire: ScriptedWire):
         stream = Listed(10)
         PodServer(wire).on("stream", stream)
-        told = Told()
+        told = EventLog()
         informer.subscribe(told)
         async with running(informer):
             await informer.wait_synced()
@@ -280,3 +280,37 @@ async def test_informer_lists_objects_by_a_custom_index(informer: Informer):
     informer.observe_write(encoded(pod("a", 5, spec={"nodeName": "n1"})))
     informer.observe_write(encoded(pod("b", 6, spec={"nodeName": "n2"})))
     assert [record.key.name for record in informer.list(index=("node", "n2"))] == ["b"]
+
+
+DELETING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("more", "removed"),
+    [
+        ({}, False),
+        (DELETING, True),
+        ({**DELETING, "deletionGracePeriodSeconds": 0}, True),
+        ({**DELETING, "deletionGracePeriodSeconds": 30}, False),
+        ({**DELETING, "finalizers": []}, True),
+        ({**DELETING, "finalizers": ["example.com/wait"]}, False),
+        ({"finalizers": ["example.com/wait"]}, False),
+        ({**DELETING, "spec": {"finalizers": ["kubernetes"]}}, False),
+        ({**DELETING, "spec": {"finalizers": []}}, True),
+        ({**DELETING, "spec": {"finalizers": None}}, True),
+        ({**DELETING, "spec": None}, True),
+        ({**DELETING, "spec": "a word"}, True),
+        ({**DELETING, "spec": [1]}, True),
+    ],
+)
+def test_is_removed_is_true_when_nothing_keeps_a_deleting_object(more: dict[str, Any], removed: bool):
+    value = pod("a", 1, **more)
+    assert is_removed(encoded(value), taken(value)[1]) is removed
+
+
+def test_deleted_uid_is_that_of_a_status_and_none_for_an_object():
+    assert deleted_uid(b'{"kind":"Status","status":"Success","details":{"name":"a","uid":"u"}}') == "u"
+    assert deleted_uid(b'{"kind":"Status","status":"Success"}') == ""
+    assert deleted_uid(encoded(pod("a", 1))) is None
+    with pytest.raises(ProtocolError, match="not the answer to a delete"):
+        deleted_uid(b"<html>")

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.api import ObjectKey
-from manager.cache.informer import deleted_uid, is_removed
 from manager.cache.record import MOST_KEPT, Parts, RecordDecoder
 from manager.kube.errors import ProtocolError
-from tests.unit.cache.objects import Pod, encoded, pod, taken
+from tests.unit.cache.objects import Pod, encoded, pod
 
 OTHERS = [
     {
@@ -279,46 +278,6 @@ def test_decoder_drops_managed_fields_of_other_managers_and_nothing_else(
     assert kept["metadata"].pop("managedFields", []) == own
     value["metadata"].pop("managedFields", None)
     assert kept == value
-
-
-DELETING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
-
-
-@pytest.mark.parametrize(
-    ("more", "removed"),
-    [
-        ({}, False),
-        (DELETING, True),
-        ({**DELETING, "deletionGracePeriodSeconds": 0}, True),
-        ({**DELETING, "deletionGracePeriodSeconds": 30}, False),
-        ({**DELETING, "finalizers": []}, True),
-        ({**DELETING, "finalizers": ["example.com/wait"]}, False),
-        ({"finalizers": ["example.com/wait"]}, False),
-        ({**DELETING, "spec": {"finalizers": ["kubernetes"]}}, False),
-        ({**DELETING, "spec": {"finalizers": []}}, True),
-        ({**DELETING, "spec": {"finalizers": None}}, True),
-        ({**DELETING, "spec": None}, True),
-        ({**DELETING, "spec": "a word"}, True),
-        ({**DELETING, "spec": [1]}, True),
-    ],
-)
-def test_is_removed_is_true_when_nothing_keeps_a_deleting_object(more: dict[str, Any], removed: bool):
-    value = pod("a", 1, **more)
-    assert is_removed(encoded(value), taken(value)[1]) is removed
-
-
-def test_deleted_uid_returns_the_uid_when_the_answer_is_a_status():
-    assert deleted_uid(b'{"kind":"Status","status":"Success","details":{"name":"a","uid":"u"}}') == "u"
-    assert deleted_uid(b'{"kind":"Status","status":"Success"}') == ""
-
-
-def test_deleted_uid_returns_none_when_the_answer_is_an_object():
-    assert deleted_uid(encoded(pod("a", 1))) is None
-
-
-def test_deleted_uid_raises_protocol_error_for_garbage():
-    with pytest.raises(ProtocolError, match="not the answer to a delete"):
-        deleted_uid(b"<html>")
 
 
 class TestOthersObjects:

@@ -8,7 +8,7 @@ from manager.api import ObjectKey
 from manager.cache.record import Record
 from manager.cache.spec import Selector
 from manager.cache.store import Store
-from tests.unit.cache.objects import pod, record, taken, told
+from tests.unit.cache.objects import pod, record, summaries, taken
 
 A = ObjectKey("ns", "a")
 
@@ -54,9 +54,9 @@ class TestADeletionOfOurOwn:
     def test_own_deletion_is_remembered_past_the_deletion_of_an_earlier_namesake(self, store: Store):
         store.observe_write(*taken(pod("a", 3, uid="second")))
         store.observe_deletion(A, "second")
-        assert told(store.put(record("a", 1, uid="first"))) == []
-        assert told(store.remove(record("a", 2, uid="first"))) == []
-        assert told(store.put(record("a", 3, uid="second"))) == []
+        assert summaries(store.put(record("a", 1, uid="first"))) == []
+        assert summaries(store.remove(record("a", 2, uid="first"))) == []
+        assert summaries(store.put(record("a", 3, uid="second"))) == []
 
     def test_own_deletion_is_forgotten_when_the_watch_tells_it(self, store: Store):
         store.observe_deletion(A, "a-1")
@@ -90,7 +90,7 @@ class TestAList:
         now = listed(
             record("same", 1), record("changed", 5), record("replaced", 6, uid="replaced-2"), record("new", 7)
         )
-        assert told(store.replace("", now, 8)) == [
+        assert summaries(store.replace("", now, 8)) == [
             "DELETED ns/gone@1",
             "MODIFIED ns/changed@5",
             "DELETED ns/replaced@1",
@@ -108,7 +108,7 @@ class TestAList:
     def test_list_of_one_namespace_changes_no_other(self, store: Store):
         store.put(record("a", 1, namespace="one"))
         store.put(record("a", 2, namespace="two"))
-        assert told(store.replace("one", {}, 5)) == ["DELETED one/a@1"]
+        assert summaries(store.replace("one", {}, 5)) == ["DELETED one/a@1"]
         assert (store.progress("one"), store.progress("two")) == (5, 0)
 
     def test_list_of_a_restored_server_replaces_newer_objects(self, store: Store):
@@ -118,7 +118,7 @@ class TestAList:
         store.observe_deletion(ObjectKey("ns", "deleted-later"), "deleted-later-1")
         store.advance("", 60)
         now = listed(record("changed-back", 10), record("deleted-later", 3))
-        assert told(store.replace("", now, 40)) == [
+        assert summaries(store.replace("", now, 40)) == [
             "DELETED ns/came-later@60",
             "MODIFIED ns/changed-back@10",
             "ADDED ns/deleted-later@3",
@@ -129,15 +129,15 @@ class TestAList:
         store.put(record("a", 10))
         store.advance("", 20)
         store.observe_write(*taken(pod("a", 30)))
-        assert told(store.replace("", listed(record("a", 10)), 25)) == []
-        assert told(store.replace("", listed(record("a", 10)), 30)) == ["MODIFIED ns/a@10"]
+        assert summaries(store.replace("", listed(record("a", 10)), 25)) == []
+        assert summaries(store.replace("", listed(record("a", 10)), 30)) == ["MODIFIED ns/a@10"]
 
     def test_list_replaces_an_incomplete_one_of_a_later_version(self, store: Store):
         """The server was restored from a backup before the first list was complete."""
         store.put(record("a", 50), initial=True)
         store.put(record("b", 60), initial=True)
         events = store.replace("", listed(record("a", 10)), 40, restored=True, initial=True)
-        assert told(events) == ["DELETED ns/b@60", "MODIFIED ns/a@10"]
+        assert summaries(events) == ["DELETED ns/b@60", "MODIFIED ns/a@10"]
 
 
 class TestALabelSelector:
@@ -148,17 +148,17 @@ class TestALabelSelector:
     def test_store_with_selector_keeps_a_deletion_past_a_late_write_answer(self, store: Store):
         store.observe_deletion(A, "a-1")
         store.observe_write(*taken(pod("a", 2)))
-        assert told(store.put(record("a", 3, labels={"app": "web"}))) == []
+        assert summaries(store.put(record("a", 3, labels={"app": "web"}))) == []
 
     def test_store_with_selector_keeps_a_deletion_past_a_leaving_event(self, store: Store):
         store.observe_deletion(A, "a-1")
         store.remove(record("a", 2))
-        assert told(store.put(record("a", 3, labels={"app": "web"}))) == []
+        assert summaries(store.put(record("a", 3, labels={"app": "web"}))) == []
 
 
 class TestAFieldSelector:
     def test_filtered_store_takes_own_writes_of_held_objects_only(self):
         store = Store(filtered=True)
         store.put(record("a", 1))
-        assert told(store.observe_write(*taken(pod("a", 2)))) == ["MODIFIED ns/a@2"]
-        assert told(store.observe_write(*taken(pod("a", 3, uid="another")))) == []
+        assert summaries(store.observe_write(*taken(pod("a", 2)))) == ["MODIFIED ns/a@2"]
+        assert summaries(store.observe_write(*taken(pod("a", 3, uid="another")))) == []

@@ -193,19 +193,19 @@ class Following(RuleBasedStateMachine):
             self.watch_event(change)
 
     def watch_event(self, change: Change) -> None:
-        kind, last = self.told_by_a_watch(change)
+        kind, last = self.event_of(change)
         if kind is not None:
             self.sink.event(kind, last)
         if kind == "DELETED":
             assert change.before is not None
-            self.told_gone(change.before.uid, change.version)
+            self.note_absence(change.before.uid, change.version)
 
-    def told_gone(self, uid: str, version: int) -> None:
+    def note_absence(self, uid: str, version: int) -> None:
         """Record that the object was absent at a version; the store must not deliver earlier states of it."""
         if not self.filtered:
             self.last_version[uid] = max(version, self.last_version.get(uid, 0))
 
-    def told_by_a_watch(self, change: Change) -> tuple[str | None, msgspec.Raw]:
+    def event_of(self, change: Change) -> tuple[str | None, msgspec.Raw]:
         """Return the event's type, None for a change outside of the selection, and the last state."""
         selected = (self.selects(change.before), self.selects(change.after))
         kinds = {(False, True): "ADDED", (True, True): "MODIFIED", (True, False): "DELETED"}
@@ -241,7 +241,7 @@ class Following(RuleBasedStateMachine):
         if change is None:
             return
         self.listing.version = change.version
-        kind, last = self.told_by_a_watch(change)
+        kind, last = self.event_of(change)
         if kind == "DELETED":
             self.sink.unlist_item(last)
         elif kind is not None:
@@ -256,7 +256,7 @@ class Following(RuleBasedStateMachine):
         self.sink.finish_list(self.listing.version)
         held = {record.uid for record in self.store}
         for uid in self.last_version.keys() - held:
-            self.told_gone(uid, self.listing.version)
+            self.note_absence(uid, self.listing.version)
         self.position = next(
             (at for at, change in enumerate(self.server.log) if change.version > self.listing.version),
             len(self.server.log),

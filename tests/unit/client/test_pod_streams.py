@@ -167,7 +167,7 @@ async def test_exec_ends_with_the_work(scene: Scene):
     scene.cluster.sessions.exec = scene.hang
     running = asyncio.create_task(scene.streams.exec(WEB, ["sleep"]))
     await scene.begun.wait()
-    scene.transport.end_work("the lease is given back")
+    scene.transport.fence_work("the lease is given back")
     with pytest.raises(Fenced, match="the lease is given back"):
         await running
 

@@ -16,7 +16,7 @@ from demo.screen import View
 from demo.view import render
 from tests.support.eventually import eventually_async
 
-FOOTER = "Ctrl-C: stop everything"
+FOOTER = "q: stop everything"
 
 
 def board(*, pods: int = 20, ready: bool = True) -> Board:
@@ -153,14 +153,25 @@ async def test_view_restores_the_terminal_and_leaves_the_last_board(keyboard: in
         text.truncate(0)
     assert termios.tcgetattr(sys.stdin) == before
     assert "memcached/m" in text.getvalue()
-    assert "Ctrl-C" not in text.getvalue()
+    assert "stop everything" not in text.getvalue()
+
+
+async def test_view_is_over_once_q_is_pressed(keyboard: int):
+    with View(Console(file=io.StringIO(), width=80, height=24)) as view:
+        assert not view.is_over
+        os.write(keyboard, b"q")
+
+        async def over() -> bool:
+            return view.is_over
+
+        await eventually_async(over)
 
 
 @pytest.mark.skipif(not hasattr(pty, "openpty"), reason="no terminals here")
-def test_a_terminal_that_was_closed_is_lost():
+def test_view_is_over_once_its_terminal_is_closed():
     leader, follower = pty.openpty()
     with os.fdopen(follower, "w") as file:
         view = View(Console(file=file))
-        before = view.lost
+        before = view.is_over
         os.close(leader)
-        assert (before, view.lost) == (False, True)
+        assert (before, view.is_over) == (False, True)

@@ -155,7 +155,24 @@ class LocalServer:
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[object]]
+
+
+async def next_request(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    """Read a request's head, as a step of `ScriptedServer.play`."""
+    await reader.readuntil(b"\r\n\r\n")
+
+
+async def end_of_answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Send no more, and read up to the client's end, as a step of `ScriptedServer.play`."""
+    if writer.can_write_eof():
+        writer.write_eof()
+    await reader.read(-1)
+
+
+async def silence(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    """Read up to the client's end, as a step of `ScriptedServer.play`."""
+    await reader.read(-1)
 
 
 class ScriptedServer(LocalServer):
@@ -165,6 +182,22 @@ class ScriptedServer(LocalServer):
         super().__init__()
         self.answers: list[bytes | None] = []
         self.serve: Serve = self.take_answers
+
+    def play(self, *steps: bytes | asyncio.Event | Serve) -> None:
+        """After a connection's first request send bytes, wait for events and call functions in turn."""
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await next_request(reader, writer)
+            for step in steps:
+                if isinstance(step, bytes):
+                    writer.write(step)
+                    await writer.drain()
+                elif isinstance(step, asyncio.Event):
+                    await step.wait()
+                else:
+                    await step(reader, writer)
+
+        self.serve = serve
 
     async def take_answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:

@@ -1,13 +1,27 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 import threading
+from datetime import timedelta
 from pathlib import Path
 
+import msgspec
+import orjson
 import pytest
 
-from manager.kube.credentials import FOREVER, Credentials, FixedCredentials, Obtained, TokenFile
+from manager.kube.credentials import (
+    FOREVER,
+    Credentials,
+    ExecCredentials,
+    ExecSpec,
+    FixedCredentials,
+    Obtained,
+    TokenFile,
+)
 from manager.kube.errors import ConfigError
+from manager.util import clock
 
 
 class Numbered(Credentials):
@@ -169,3 +183,200 @@ async def test_a_token_file_that_holds_no_token_is_an_error(
     with pytest.raises(ConfigError, match=message) as caught:
         await TokenFile(file, label="tokenFile").current()
     assert str(caught.value).startswith(f"tokenFile: {file}")
+
+
+V1 = "client.authentication.k8s.io/v1"
+
+
+def printing(status: object, *, api_version: str = V1, kind: str = "ExecCredential") -> str:
+    credential = orjson.dumps({"apiVersion": api_version, "kind": kind, "status": status}).decode()
+    return f"cat <<'END'\n{credential}\nEND"
+
+
+class Plugin:
+    """A shell script as a plugin."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "plugin"
+
+    def write(self, script: str) -> None:
+        self.path.write_text(f"#!/bin/sh\n{script}\n")
+        self.path.chmod(self.path.stat().st_mode | stat.S_IXUSR)
+
+    def read(self, name: str) -> str:
+        return (self.folder / name).read_text()
+
+    def configured(
+        self, script: str, *, environ: dict[str, str] | None = None, **spec: object
+    ) -> ExecCredentials:
+        self.write(script)
+        return ExecCredentials(
+            spec=msgspec.convert({"command": "./plugin", "apiVersion": V1, **spec}, ExecSpec),
+            label="user 'me': exec",
+            folder=self.folder,
+            cluster={"server": "https://x"},
+            environ=dict(os.environ) if environ is None else environ,
+        )
+
+    async def run(self, script: str, **spec: object) -> Obtained:
+        return await self.configured(script, **spec).obtain(rejected=False)
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Plugin:
+    return Plugin(tmp_path)
+
+
+async def test_a_token_without_expiry_is_good_until_it_is_rejected(plugin: Plugin):
+    obtained = await plugin.run(printing({"token": "secret"}))
+    assert obtained == Obtained("Bearer secret", FOREVER, FOREVER, None)
+
+
+async def test_a_token_is_renewed_a_minute_before_it_expires(plugin: Plugin):
+    expiry = (clock.now() + timedelta(hours=1)).isoformat()
+    obtained = await plugin.run(printing({"token": "secret", "expirationTimestamp": expiry}))
+    assert 3500 < obtained.validity <= 3600
+    assert obtained.validity - obtained.lifetime == pytest.approx(60)
+
+
+async def test_a_token_that_lives_but_shortly_is_renewed_after_four_fifths_of_it(plugin: Plugin):
+    expiry = (clock.now() + timedelta(seconds=100)).isoformat()
+    obtained = await plugin.run(printing({"token": "secret", "expirationTimestamp": expiry}))
+    assert obtained.lifetime == pytest.approx(obtained.validity * 4 / 5)
+
+
+async def test_a_client_certificate_takes_the_place_of_a_token(plugin: Plugin):
+    obtained = await plugin.run(printing({"clientCertificateData": "CRT", "clientKeyData": "KEY"}))
+    assert obtained.header is None
+    assert obtained.certificate is not None
+    assert [pem.read() for pem in obtained.certificate] == [b"CRT", b"KEY"]
+
+
+async def test_the_program_gets_its_arguments_its_environment_and_what_is_wanted(plugin: Plugin):
+    script = 'echo "$1 $A $HOME $KUBERNETES_EXEC_INFO" > seen\n'
+    await plugin.run(
+        f'cd "$(dirname "$0")"\n{script}{printing({"token": "x"})}',
+        args=["one"],
+        env=[{"name": "A", "value": "two"}],
+        environ={"HOME": "/home", "PATH": os.environ["PATH"]},
+        interactiveMode="Never",
+    )
+    one, two, home, info = plugin.read("seen").split()
+    assert (one, two, home) == ("one", "two", "/home")
+    assert orjson.loads(info) == {"apiVersion": V1, "kind": "ExecCredential", "spec": {"interactive": False}}
+
+
+async def test_the_program_is_told_of_the_cluster_if_it_asks(plugin: Plugin):
+    await plugin.run(
+        f'echo "$KUBERNETES_EXEC_INFO" > "$(dirname "$0")/seen"\n{printing({"token": "x"})}',
+        provideClusterInfo=True,
+    )
+    assert orjson.loads(plugin.read("seen"))["spec"]["cluster"] == {"server": "https://x"}
+
+
+async def test_a_command_without_a_folder_is_looked_for_in_the_path(plugin: Plugin):
+    environ = {"PATH": f"{plugin.folder}:{os.environ['PATH']}"}
+    obtained = await plugin.run(printing({"token": "x"}), command="plugin", environ=environ)
+    assert obtained.header == "Bearer x"
+
+
+async def test_a_program_beside_a_kubeconfig_without_a_folder_is_not_looked_for_in_the_path(
+    plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(plugin.folder)
+    configured = plugin.configured(printing({"token": "x"}))
+    configured.folder = Path()
+    assert (await configured.obtain(rejected=False)).header == "Bearer x"
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("echo no session >&2; exit 3", "ended with exit code 3: no session"),
+        ("echo", "prints no ExecCredential: Input data was truncated"),
+        ("echo hello", "prints no ExecCredential"),
+        (
+            printing({"token": "x"}, api_version="v9"),
+            "has to print .*, and prints ExecCredential of v9",
+        ),
+        (printing({"token": "x"}, kind="Pod"), "has to print .*, and prints Pod of"),
+        (printing({"token": "a\nb"}), "the token must be one line"),
+        (printing({}), "gives neither a token nor a client certificate with its key"),
+        (printing({"clientCertificateData": "x"}), "gives neither a token nor a client certificate"),
+        (printing({"token": "x", "expirationTimestamp": "soon"}), "prints no ExecCredential"),
+        (printing({"token": "x", "expirationTimestamp": "2050-01-01T00:00:00"}), "prints no ExecCredential"),
+        ("cat /dev/zero", "prints more than 1000000 bytes"),
+        ("head -c 9000000 /dev/zero >&2; echo no session >&2; exit 3", "exit code 3: .*no session$"),
+    ],
+)
+async def test_a_program_that_does_not_do_its_work_is_an_error_of_one_line(
+    plugin: Plugin, script: str, message: str
+):
+    with pytest.raises(ConfigError, match=message) as caught:
+        await plugin.run(script)
+    assert str(caught.value).startswith("user 'me': exec: ")
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_program_that_is_not_there_comes_with_the_hint_how_to_install_it(plugin: Plugin):
+    with pytest.raises(ConfigError, match=r"cannot be started: No such file .*\(get it from x\)"):
+        await plugin.run("", command="no-such-program", installHint="get it\nfrom x")
+
+
+async def test_a_program_that_insists_on_a_terminal_is_refused_without_one(
+    plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(ConfigError, match="standard input is not a terminal"):
+        await plugin.run(printing({"token": "x"}), interactiveMode="Always")
+
+
+async def test_a_program_that_hangs_is_ended(plugin: Plugin, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("manager.kube.credentials.TIMEOUT", 0.01)
+    with pytest.raises(ConfigError, match=r"still not done after 0\.01 s"):
+        await plugin.run("exec sleep 60")
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_a_program_that_leaves_its_output_to_another_one_leaves_no_open_files(
+    plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("manager.kube.credentials.TIMEOUT", 0.5)
+    os.mkfifo(plugin.folder / "other")
+
+    async def tried() -> int:
+        with pytest.raises(ConfigError, match="still not done"):
+            await plugin.run('cat "$(dirname "$0")/other" & echo')
+        await asyncio.sleep(0)
+        return open_files()
+
+    before = await tried()
+    assert await tried() == before
+    # A writer lets the reader of the pipe end.
+    plugin.folder.joinpath("other").write_text("")
+
+
+async def test_a_program_that_nobody_waits_for_any_more_is_ended(plugin: Plugin):
+    os.mkfifo(plugin.folder / "started")
+    configured = plugin.configured('echo $$ > "$(dirname "$0")/started"; exec sleep 60')
+    task = asyncio.create_task(configured.obtain(rejected=False))
+    process = int(await asyncio.to_thread(plugin.read, "started"))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+
+
+async def test_a_rejected_token_makes_the_program_run_again(plugin: Plugin):
+    plugin.folder.joinpath("token").write_text("1")
+    script = 'read t < "$(dirname "$0")/token"; echo $((t + 1)) > "$(dirname "$0")/token"\n'
+    script += printing({"token": "$t"}).replace("'END'", "END")
+    credentials = plugin.configured(script)
+    assert (await credentials.current()).header == "Bearer 1"
+    assert (await credentials.current()).header == "Bearer 1"
+    assert (await credentials.current(rejected="Bearer 1")).header == "Bearer 2"

@@ -22,9 +22,16 @@ from manager.client.applier import _decoded
 from manager.client.reader import decode_at_once
 from manager.election.lease import Lease
 from manager.kube import rest_mapping
-from manager.kube.decoding import _shallow, decode_event, json_object, lines, shallow_at_once, watch_events
+from manager.kube.decoding import (
+    _shallow,
+    decode_event,
+    decode_list,
+    json_object,
+    lines,
+    shallow_at_once,
+    watch_events,
+)
 from manager.kube.errors import Gone, KubeError, ProtocolError, ServerError, error_from, status_error
-from manager.kube.listing import decode_list
 from manager_kinds.core_v1 import Secret
 from manager_tools.migration.definitions import decode_definition
 from tests.support.effort import Effort, turns_of_others

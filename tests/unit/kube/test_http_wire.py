@@ -1,17 +1,20 @@
+"""`abort` on both event loops: no data in flight arrives after it."""
+
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 import trustme
 
-from manager.kube.credentials import TokenFile
-from manager.kube.errors import ConnectionLost, Unreachable
+from manager.kube.credentials import FixedCredentials, Obtained, TokenFile
+from manager.kube.errors import ConnectionLost, TransportError, Unreachable
 from manager.kube.http_wire import HttpWire
 from manager.kube.tls import Pem, Tls, TlsFiles
 from manager.kube.wire import WireRequest
@@ -280,3 +283,244 @@ async def test_a_server_that_hangs_up_in_the_handshake_is_said_to_have_done_so(a
         async with wire_to(f"https://127.0.0.1:{port}", authority) as wire:
             with pytest.raises(Unreachable, match=message):
                 await fetch(wire)
+
+
+WRITE = WireRequest("PUT", "/api", {}, b"body")
+
+
+SIZE = 50_000_000
+
+
+"""Bytes that no buffer on the way takes at once."""
+
+
+async def write_to(wire: HttpWire, request: WireRequest = WRITE) -> int:
+    async with wire.exchange(request) as response:
+        await response.read()
+        return response.status
+
+
+async def receive(connection: socket.socket) -> int:
+    """Take all that arrives over a connection up to its reset; answers how much it was."""
+    received = 0
+    for _ in range(5):  # a real server leaves the client's event loop its turns
+        await asyncio.sleep(0)
+    with contextlib.suppress(ConnectionResetError):
+        while data := await asyncio.get_running_loop().sock_recv(connection, 1_000_000):
+            received += len(data)
+        raise AssertionError("the connection was closed in good order")
+    return received
+
+
+class SlowCredentials(FixedCredentials):
+    """Comes with the credentials once it may."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.asked = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def obtain(self, *, rejected: bool) -> Obtained:
+        self.asked.set()
+        await self.go_on.wait()
+        return await super().obtain(rejected=rejected)
+
+
+@pytest.mark.each_loop
+@pytest.mark.usefixtures("closing")
+class TestAbort:
+    @pytest.mark.parametrize("tls", [True, False], ids=["tls", "plain"])
+    async def test_requests_in_flight_are_lost_and_the_server_sees_a_reset(
+        self, authority: trustme.CA, tls: bool
+    ):
+        given = authority if tls else None
+        async with LocalServer(given) as server, wire_to(server.url, given) as wire:
+            never = asyncio.get_running_loop().create_future()
+            server.answer = lambda _: never
+            writes = [asyncio.create_task(write_to(wire)) for _ in range(3)]
+            await server.until(lambda: len(server.requests) == 3)
+            wire.abort()
+            for write in writes:
+                with pytest.raises(ConnectionLost):
+                    await write
+            server.answer = lambda _: Answer()
+            assert await write_to(wire) == 200
+            assert server.connections == 4
+            never.set_result(Answer(b"x" * 10_000_000))
+            await server.until(lambda: len(server.errors) == 3)
+            assert {type(error) for error in server.errors} <= {ConnectionResetError, BrokenPipeError}
+
+    async def test_bytes_that_wait_in_a_buffer_never_arrive(self):
+        loop = asyncio.get_running_loop()
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setblocking(False)
+            async with wire_to(f"http://127.0.0.1:{listener.getsockname()[1]}") as wire:
+                write = asyncio.create_task(write_to(wire, WireRequest("PUT", "/api", {}, b"x" * SIZE)))
+                accepted, _ = await loop.sock_accept(listener)
+                with accepted:
+                    # The server reads a little, and is then too slow for all that comes.
+                    received = len(await loop.sock_recv(accepted, 10))
+                    wire.abort()
+                    with pytest.raises(ConnectionLost):
+                        await write
+                    assert received + await receive(accepted) < SIZE
+
+    async def test_a_write_that_is_given_up_is_not_delivered_afterwards(self):
+        loop = asyncio.get_running_loop()
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            listener.setblocking(False)
+            async with wire_to(f"http://127.0.0.1:{listener.getsockname()[1]}") as wire:
+                # Small enough for the system to take it all, and more than the server's side holds.
+                size = 200_000
+                write = asyncio.create_task(write_to(wire, WireRequest("PUT", "/api", {}, b"x" * size)))
+                accepted, _ = await loop.sock_accept(listener)
+                with accepted:
+                    received = len(await loop.sock_recv(accepted, 10))
+                    write.cancel()
+                    with pytest.raises(asyncio.CancelledError):
+                        await write
+                    assert received + await receive(accepted) < size
+
+    async def test_a_write_that_is_just_connecting_is_not_sent(self, authority: trustme.CA):
+        loop = asyncio.get_running_loop()
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setblocking(False)
+            async with wire_to(f"https://127.0.0.1:{listener.getsockname()[1]}", authority) as wire:
+                write = asyncio.create_task(write_to(wire))
+                accepted, _ = await loop.sock_accept(listener)
+                with accepted:
+                    await loop.sock_recv(accepted, 10)  # the TLS handshake has begun
+                    wire.abort()
+                    with pytest.raises(TransportError):
+                        await write
+
+    async def test_a_write_that_waits_for_a_free_connection_is_not_sent(self, authority: trustme.CA):
+        async with LocalServer(authority) as server, wire_to(server.url, authority, connections=1) as wire:
+            never = asyncio.get_running_loop().create_future()
+            server.answer = lambda _: never
+            writes = [asyncio.create_task(write_to(wire)) for _ in range(5)]
+            await server.until(lambda: server.requests)
+            wire.abort()
+            for write in writes:
+                with pytest.raises(ConnectionLost):
+                    await write
+            assert len(server.requests) == 1
+
+    async def test_a_write_that_waits_for_credentials_is_not_sent(self, authority: trustme.CA):
+        credentials = SlowCredentials()
+        async with (
+            LocalServer(authority) as server,
+            wire_to(server.url, authority, credentials=credentials) as wire,
+        ):
+            write = asyncio.create_task(write_to(wire))
+            await credentials.asked.wait()
+            wire.abort()
+            credentials.go_on.set()
+            with pytest.raises(ConnectionLost):
+                await write
+            assert await write_to(wire) == 200
+            assert len(server.requests) == 1
+
+    async def test_aborting_what_was_never_used_does_nothing(self, authority: trustme.CA):
+        async with LocalServer(authority) as server, wire_to(server.url, authority) as wire:
+            wire.abort()
+            assert await write_to(wire) == 200
+            wire.abort()
+            wire.abort()
+            assert await write_to(wire) == 200
+
+
+BODIES = {"none": None, "empty": b"", "small": b"body", "large": b"x" * 3_000_000}
+
+
+class NotPermittedError(Exception):
+    pass
+
+
+def permit(times: int) -> Callable[[], None]:
+    """Permits that often, and then no more: as if the process had been frozen in between."""
+    left = iter(range(times))
+
+    def ask() -> None:
+        if next(left, None) is None:
+            raise NotPermittedError
+
+    return ask
+
+
+async def put(wire: HttpWire, body: bytes | None = b"body", permit: Callable[[], None] | None = None) -> int:
+    async with wire.exchange(WireRequest("PUT", "/api", {}, body, permit=permit)) as response:
+        await response.read()
+        return response.status
+
+
+class TestPermit:
+    @pytest.fixture
+    async def wire(self, server: LocalServer, authority: trustme.CA) -> AsyncIterator[HttpWire]:
+        async with wire_to(server.url, authority, connections=1) as wire:
+            yield wire
+
+    @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+    async def test_a_write_that_is_permitted_arrives_as_it_is(
+        self, wire: HttpWire, server: LocalServer, body: bytes | None
+    ):
+        assert await put(wire, body, permit(100)) == 200
+        (request,) = server.requests
+        assert request.body == (body or b"")
+        assert request.headers["Content-Length"] == str(len(body or b""))
+
+    @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+    async def test_a_write_that_is_no_longer_permitted_once_it_has_a_connection_is_not_sent(
+        self, wire: HttpWire, server: LocalServer, body: bytes | None
+    ):
+        for _ in range(3):
+            with pytest.raises(NotPermittedError):
+                await put(wire, body, permit(0))
+        assert server.requests == []
+        # Nothing was begun on the connection, so that it is as good as new.
+        assert await put(wire) == 200
+        assert server.connections == 1
+
+    async def test_wire_asks_the_permit_of_a_write_after_the_wait_for_a_connection(
+        self, wire: HttpWire, server: LocalServer
+    ):
+        blocked: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        server.answer = lambda _: blocked
+        asked: list[int] = []
+        first = asyncio.create_task(put(wire))
+        await server.until(lambda: server.requests)
+        second = asyncio.create_task(put(wire, permit=lambda: asked.append(len(server.requests))))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert asked == []
+        blocked.set_result(Answer())
+        await first
+        await second
+        assert asked == [1]
+
+    @pytest.mark.parametrize("body", [b"", b"body", b"x" * 3_000_000], ids=["empty", "small", "large"])
+    async def test_wire_sends_no_byte_of_a_write_that_is_not_permitted(self, body: bytes):
+        loop = asyncio.get_running_loop()
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setblocking(False)
+            async with wire_to(f"http://127.0.0.1:{listener.getsockname()[1]}", connections=1) as wire:
+                with pytest.raises(NotPermittedError):
+                    async with asyncio.timeout(
+                        10
+                    ):  # the server does not answer a request that arrives after all
+                        await put(wire, body, permit(0))
+            accepted, _ = await loop.sock_accept(listener)
+            with accepted, contextlib.suppress(ConnectionResetError):
+                assert await loop.sock_recv(accepted, 1) == b""
+
+    async def test_a_large_write_that_is_no_longer_permitted_half_way_is_never_complete(
+        self, wire: HttpWire, server: LocalServer
+    ):
+        with pytest.raises(NotPermittedError):
+            await put(wire, b"x" * 3_000_000, permit(2))
+        assert await put(wire) == 200
+        assert [request.body for request in server.requests] == [b"body"]
+        assert server.connections == 2

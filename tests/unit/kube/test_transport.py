@@ -1,6 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import json
+import os
+import random
+from contextlib import nullcontext
 
 import pytest
 import structlog
@@ -15,11 +20,13 @@ from manager.kube.errors import (
     TooManyRequests,
     Unreachable,
 )
-from manager.kube.transport import Transport
+from manager.kube.transport import Transport, allow_after_stop, log_warnings, require_permit
 from manager.kube.wire import WireRequest
+from manager.telemetry.logs.setup import configured
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import (
     Cut,
+    Delayed,
     LostAfter,
     LostBefore,
     Reply,
@@ -289,11 +296,23 @@ async def test_requests_are_counted_by_their_outcome(
 
 
 async def test_transport_logs_each_server_warning_once(transport: Transport, wire: ScriptedWire):
-    wire.on("GET", "/api", Reply(200, b"", {"Warning": '299 - "deprecated"'}))
+    header = r'299 - "unknown field \"spec.x\", really", 299 - "second"'
+    wire.on("GET", "/api", Reply(200, b"", {"Warning": header}))
+    wire.on("GET", "/other", Reply(200, b"", {"Warning": "of another form"}))
     with structlog.testing.capture_logs() as logged:
-        await transport.request("GET", "/api")
-        await transport.request("GET", "/api")
-    assert [entry["warning"] for entry in logged] == ["deprecated"]
+        for path in ("/api", "/api", "/other"):
+            await transport.request("GET", path)
+    assert [entry["warning"] for entry in logged] == ['unknown field "spec.x", really', "second"]
+
+
+def test_server_warning_is_a_line_of_the_managers_log():
+    reading, writing = os.pipe()
+    with configured(log_format="json", fd=writing):
+        log_warnings('299 - "too small a request"')
+    os.close(writing)
+    with os.fdopen(reading) as lines:
+        [line] = map(json.loads, lines)
+    assert (line["level"], line["logger"], line["warning"]) == ("warn", "kube", "too small a request")
 
 
 async def test_a_write_asks_for_its_permit_when_the_wire_is_ready_and_a_read_needs_none(
@@ -316,3 +335,171 @@ async def test_a_write_asks_for_its_permit_when_the_wire_is_ready_and_a_read_nee
         await transport.request("PUT", "/api")
     assert permits[0] is None
     assert len(wire.requests) == 1
+
+
+PATH = "/api/v1/namespaces/default/configmaps/x"
+
+
+async def _fails(transport: Transport) -> None:
+    with pytest.raises(ConnectionLost):
+        await transport.request("PUT", PATH)
+
+
+class Term:
+    """Write permit of its own, as the holder of a shard has it."""
+
+    def __init__(self) -> None:
+        self.over = False
+
+    def permit(self) -> None:
+        if self.over:
+            raise Fenced("the range is another's")
+
+
+class TestWrites:
+    @pytest.fixture
+    async def wire(self) -> ScriptedWire:
+        wire = ScriptedWire()
+        for method in ("GET", "PUT"):
+            wire.on(method, PATH, Reply())
+        return wire
+
+    async def test_transport_refuses_writes_after_the_time_given_to_fence_at(
+        self, transport: Transport, wire: ScriptedWire
+    ):
+        transport.fence_at(10.0)
+        await asyncio.sleep(9.9)
+        await transport.request("PUT", PATH)
+        await asyncio.sleep(0.1)
+        with pytest.raises(Fenced, match="not renewed in time"):
+            await transport.request("PUT", PATH)
+        assert transport.fenced == "the right to write was not renewed in time"
+        assert len(wire.sent("PUT")) == 1
+
+    async def test_reads_go_on_after_the_right_to_write_has_run_out(self, transport: Transport):
+        transport.fence_at(0.0)
+        assert await transport.request("GET", PATH) == b""
+
+    async def test_the_right_to_write_can_be_renewed_and_made_unlimited(self, transport: Transport):
+        transport.fence_at(10.0)
+        transport.fence_at(20.0)
+        await asyncio.sleep(15)
+        await transport.request("PUT", PATH)
+        transport.fence_at(None)
+        await asyncio.sleep(100)
+        await transport.request("PUT", PATH)
+        assert transport.fenced is None
+
+    async def test_renewing_the_right_to_write_does_not_undo_a_fence(self, transport: Transport):
+        transport.fence("another one leads")
+        transport.fence_at(None)
+        with pytest.raises(Fenced, match="another one leads"):
+            await transport.request("PUT", PATH)
+
+    async def test_transports_beside_each_other_are_fenced_together(
+        self, transport: Transport, wire: ScriptedWire
+    ):
+        other = ScriptedWire()
+        other.on("PUT", PATH, Reply())
+        lane = Transport(other, metrics=Metrics(), rng=random.Random(1), user_agent="test", beside=transport)
+        await lane.request("PUT", PATH)
+        lane.fence_at(0.0)
+        with pytest.raises(Fenced, match="not renewed in time"):
+            await transport.request("PUT", PATH)
+        lane.fence_at(None)
+        lane.fence("another one leads")
+        for each in (transport, lane):
+            with pytest.raises(Fenced, match="another one leads"):
+                await each.request("PUT", PATH)
+        assert (wire.aborts, other.aborts) == (1, 1)
+        assert (len(wire.sent("PUT")), len(other.sent("PUT"))) == (0, 1)
+
+    async def test_transport_fence_work_refuses_all_writes_except_those_allowed_after_stop(
+        self, transport: Transport, wire: ScriptedWire
+    ):
+        beside = contextvars.copy_context()
+        beside.run(allow_after_stop)
+        transport.fence_work("the lease is given back")
+        with pytest.raises(Fenced, match="the lease is given back"):
+            await transport.request("PUT", PATH)
+        assert await transport.request("GET", PATH) == b""
+        await asyncio.create_task(transport.request("PUT", PATH), context=beside)
+        assert (len(wire.sent("PUT")), wire.aborts) == (1, 0)
+
+    @pytest.mark.parametrize("is_beside", [False, True])
+    async def test_a_write_of_the_work_that_is_in_flight_when_that_ends_is_dropped(
+        self, transport: Transport, wire: ScriptedWire, is_beside: bool
+    ):
+        wire.on("PUT", PATH, Delayed(1.0, Reply()))
+        context = contextvars.copy_context()
+        context.run(allow_after_stop, is_beside)
+        writing = asyncio.create_task(transport.request("PUT", PATH), context=context)
+        await asyncio.sleep(0.5)
+        transport.fence_work("the lease is given back")
+        with nullcontext() if is_beside else pytest.raises(Fenced, match="the lease is given back"):
+            await writing
+        assert wire.aborts == (0 if is_beside else 1)
+
+    async def test_writes_in_flight_are_counted_until_they_end_and_reads_are_not(
+        self, transport: Transport, wire: ScriptedWire
+    ):
+        wire.on("PUT", PATH, Delayed(1.0, Reply()), Delayed(2.0, LostBefore()))
+        wire.on("GET", PATH, Delayed(5.0, Reply()))
+        assert transport.writes_in_flight == 0
+        async with asyncio.TaskGroup() as group:
+            group.create_task(transport.request("PUT", PATH))
+            failing = group.create_task(_fails(transport))
+            group.create_task(transport.request("GET", PATH))
+            await asyncio.sleep(0.5)
+            assert transport.writes_in_flight == 2
+            await asyncio.sleep(1.0)
+            assert transport.writes_in_flight == 1
+            await failing
+            assert transport.writes_in_flight == 0
+
+    async def test_a_write_needs_what_it_was_begun_under_and_no_other_write_does(
+        self, transport: Transport, wire: ScriptedWire
+    ):
+        ours, others = Term(), Term()
+        others.over = True
+        with require_permit(others.permit):
+            with pytest.raises(Fenced, match="the range is another's"):
+                await transport.request("PUT", PATH)
+            assert await transport.request("GET", PATH) == b""
+            with require_permit(ours.permit):
+                await transport.request("PUT", PATH)
+        await transport.request("PUT", PATH)
+        assert len(wire.sent("PUT")) == 2
+
+    async def test_transport_asks_the_permit_of_a_write_before_each_attempt(
+        self, transport: Transport, wire: ScriptedWire
+    ):
+        term = Term()
+        wire.on("PUT", PATH, Reply.status(429, "TooManyRequests", retry_after=5), Reply())
+        with require_permit(term.permit):
+            writing = asyncio.create_task(transport.request("PUT", PATH))
+        await asyncio.sleep(1)
+        term.over = True
+        with pytest.raises(Fenced, match="the range is another's"):
+            await writing
+        assert len(wire.sent("PUT")) == 1
+
+    async def test_a_task_that_a_reconcile_has_left_behind_needs_what_the_reconcile_did(
+        self, transport: Transport
+    ):
+        term = Term()
+
+        async def later() -> None:
+            await asyncio.sleep(10)
+            await transport.request("PUT", PATH)
+
+        with require_permit(term.permit):
+            left = asyncio.create_task(later())
+        term.over = True
+        with pytest.raises(Fenced, match="the range is another's"):
+            await left
+
+    async def test_the_fence_of_the_process_holds_whatever_a_write_needs(self, transport: Transport):
+        transport.fence("another one leads")
+        with require_permit(Term().permit), pytest.raises(Fenced, match="another one leads"):
+            await transport.request("PUT", PATH)

@@ -15,7 +15,7 @@ import pytest
 from devcluster import DevCluster
 from devcluster.errors import StatusError
 from devcluster.exchange import ApiResponse
-from manager import Context, Operator, every
+from manager import Context, Operator, daemon, every
 from manager.api import ObjectKey, ObjectMeta
 from manager.client.errors import NotCached
 from manager.controller import ControllerOptions, Result
@@ -251,6 +251,32 @@ async def test_endless_reconcile_is_cancelled_after_the_grace_when_its_shard_mov
         assert b.seen == {name for name, _, _ in a.operator.runs}
         assert b.seen
         assert all(ended - began >= GRACE for _, began, ended in a.operator.runs)
+
+
+async def test_daemons_end_at_once_when_their_shard_moves_and_run_in_one_replica_each():
+    @daemon
+    async def follow(operator: Copying, obj: Secret) -> None:
+        assert obj.metadata.name not in followers
+        followers[obj.metadata.name] = operator.manager
+        try:
+            await asyncio.Event().wait()
+        finally:
+            del followers[obj.metadata.name]
+
+    followers: dict[str, Manager] = {}
+    async with peers(follow=follow) as scene:
+        (a,) = await scene.start("a")
+        await scene.create(*OBJECTS)
+        assert followers == dict.fromkeys(OBJECTS, a.manager)
+        (b,) = await scene.start("b")
+        await asyncio.sleep(1)
+        assert followers.keys() == set(OBJECTS)
+        assert {name for name, manager in followers.items() if manager is b.manager} == b.seen
+        assert b.seen
+        await b.stop()
+        scene.all.remove(b)
+        await asyncio.sleep(5)
+        assert followers == dict.fromkeys(OBJECTS, a.manager)
 
 
 async def test_shard_is_kept_while_a_thread_of_its_reconcile_runs():

@@ -19,7 +19,7 @@ from manager.shards.cache_filter import NARROW_AFTER, ByOwner, ByUid, Division, 
 from manager.shards.ranges import Ranges, label_of
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Stream
-from tests.unit.cache.objects import Pod, Told, encoded, moments, pod, running
+from tests.unit.cache.objects import EventLog, Pod, encoded, moments, pod, running
 from tests.unit.cache.server import Listed, PodServer, bookmark
 
 pytestmark = pytest.mark.virtual_time
@@ -127,7 +127,7 @@ class TestRanges:
             assert (server.sorts(), informer.problem) == ([], None)
 
     async def test_informer_lists_a_new_range_while_its_watch_continues(self, make: Make, server: PodServer):
-        told, learned = Told(), list[bool]()
+        told, learned = EventLog(), list[bool]()
         restricted = make(ranges=some(0, 1), learned=lambda: learned.append(filter_of(restricted).knows(2)))
         server.on("list", Delayed(2.0, listed(20, in_range(2, 15), in_range(3, 4))))
         async with running(restricted):
@@ -152,7 +152,7 @@ class TestRanges:
     async def test_informer_tells_a_change_between_list_and_watch_once(
         self, restricted: Informer, server: PodServer
     ):
-        told, watch = Told(), Stream()
+        told, watch = EventLog(), Stream()
         server.on("list", Delayed(2.0, listed(12, in_range(2, 12))))
         server.on("watch", watch)
         async with running(restricted):
@@ -178,7 +178,7 @@ class TestRanges:
     async def test_informer_drops_a_lost_range_at_once_and_narrows_its_watch_later(
         self, restricted: Informer, server: PodServer
     ):
-        told, watch = Told(), Stream()
+        told, watch = EventLog(), Stream()
         server.on("watch", watch)
         async with running(restricted):
             await moments()
@@ -330,7 +330,7 @@ class TestChildren:
     async def test_informer_follows_children_whose_shard_label_changes(
         self, restricted: Informer, server: PodServer
     ):
-        told = Told()
+        told = EventLog()
         async with running(restricted):
             await moments()
             restricted.subscribe(told, replay=False)
@@ -366,7 +366,7 @@ class TestChildren:
     async def test_informer_lists_new_ranges_and_drops_lost_ones(
         self, restricted: Informer, server: PodServer
     ):
-        told, watch = Told(), Stream()
+        told, watch = EventLog(), Stream()
         server.on("list", listed(20, child("third", 15, label=label_in(2)), child("nobodys", 9)))
         server.on("watch", watch)
         async with running(restricted):

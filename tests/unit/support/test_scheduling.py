@@ -69,7 +69,7 @@ def test_plan_starts_no_control_plane_for_a_short_unit_while_others_are_left():
 
 
 @pytest.mark.parametrize(
-    ("file", "run"), [("tests/unit/test_new.py", 3), ("tests/unit/http/test_connections.py", 9)]
+    ("file", "run"), [("tests/unit/test_new.py", 3), ("tests/unit/server/test_connection.py", 9)]
 )
 def test_bounded_skips_tests_of_an_unmeasured_file_beyond_its_limit(file: str, run: int):
     clock = itertools.count(step=2.0)

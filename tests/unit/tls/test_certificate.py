@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from manager.tls.certificate import certificates_in, keys_in
-from manager.tls.issue import new_authority
+from manager.tls.certificate import certificates_in, keys_in, new_authority
 from tests.support.effort import Effort
 
 CERTIFICATE, KEY = b"-----BEGIN CERTIFICATE-----\n", b"-----BEGIN PRIVATE KEY-----\n"

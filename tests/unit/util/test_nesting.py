@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from manager.api import ObjectKey
 from manager.cache.record import RecordDecoder
 from manager.client.reader import decode_at_once
-from manager.kube.decoding import Decoder, json_object
+from manager.kube.decoding import Decoder, decode_list, json_object
 from manager.kube.errors import ProtocolError, status_error
-from manager.kube.listing import decode_list
-from manager.server.reviews import has_expired
+from manager.server.access import has_expired
 from manager.util import yaml_text
 from manager.util.nesting import MOST_LEVELS, is_too_deep
 from manager_kinds.core_v1 import Pod

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from manager.certificates.folder import FolderStore
+from manager.certificates.store import FolderStore
+from manager.kube.config import read_kubeconfig
 from manager.kube.credentials import TokenFile
-from manager.kube.kubeconfig import read_kubeconfig
 from manager.kube.tls import Pem, TlsFiles
 from manager.tls.served import CertificateFiles, ClientAuthorities
 from manager.util.small_file import read_small_file

@@ -22,8 +22,7 @@ from manager.webhook import (
     validate_update,
 )
 from manager.webhook.admission import AdmissionEndpoint
-from manager.webhook.endpoint import LINES
-from manager.webhook.errors import BadReview, FunctionFailed, FunctionTooSlow
+from manager.webhook.endpoint import LINES, BadReview, FunctionFailed, FunctionTooSlow
 from manager.webhook.methods import registrations
 from tests.unit.conftest import LogLines
 from tests.unit.webhook.reviews import OldThing, Thing, admission_review, patch_of, response, thing

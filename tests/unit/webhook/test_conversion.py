@@ -15,7 +15,7 @@ from manager.telemetry.metrics import Metrics
 from manager.util.nesting import MOST_LEVELS
 from manager.webhook import JsonObject, Refused, spec_and_annotations
 from manager.webhook.conversion import ConversionEndpoint
-from manager.webhook.errors import BadReview, FunctionFailed, FunctionTooSlow, TooCostly
+from manager.webhook.endpoint import BadReview, FunctionFailed, FunctionTooSlow, TooCostly
 from manager.webhook.registration import Conversion
 from tests.support.effort import turns_of_others
 from tests.unit.conftest import LogLines

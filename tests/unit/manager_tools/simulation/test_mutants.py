@@ -9,7 +9,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -27,10 +27,9 @@ from manager.cache.informer import Informer
 from manager.cache.reflector import Reflector
 from manager.cache.sink import Sink
 from manager.cache.store import Store
-from manager.certificates import decide, keeper
-from manager.certificates.lifetimes import Lifetimes
-from manager.certificates.secret import SecretCertificate
-from manager.certificates.steps import Authorize
+from manager.certificates import rotator
+from manager.certificates.rotation import Lifetimes, Rotation
+from manager.certificates.store import SecretCertificate
 from manager.client import applier
 from manager.client.write import MERGE_PATCH
 from manager.controller import generation_changed
@@ -503,23 +502,19 @@ UNTRUSTED = "would get no review .* certificate "
 
 @mutant("pet", UNTRUSTED + "signed by unknown authority", fault="bundle", took=1)
 def a_new_ca_takes_the_place_of_the_old_one_at_once(patch: pytest.MonkeyPatch) -> None:
-    original = keeper.after
-
-    def after(step: Any, *more: Any, **named: Any) -> Any:
-        return original(replace(step, kept=()) if isinstance(step, Authorize) else step, *more, **named)
-
-    patch.setattr(keeper, "after", after)
-    patch.setattr(decide, "_is_all_in_use_stored", lambda *_: True)
+    original = Rotation._authorize
+    patch.setattr(Rotation, "_authorize", lambda self, _, *more: original(self, (), *more))
+    patch.setattr(Rotation, "_is_all_in_use_stored", lambda _: True)
 
 
 @mutant("pet", UNTRUSTED + "signed by unknown authority", fault="bundle", took=1)
 def an_old_ca_is_retired_as_soon_as_the_new_one_signs(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(decide, "_is_old_enough", lambda *_: True)
+    patch.setattr(Rotation, "_is_old_enough", lambda _: True)
 
 
 @mutant("pet", UNTRUSTED + "signed by unknown authority", fault="bundle", took=1)
 def a_new_ca_signs_before_every_server_has_heard_of_it(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(decide, "_may_sign", lambda *_: True)
+    patch.setattr(Rotation, "_may_sign", lambda *_: True)
 
 
 @mutant("pet", UNTRUSTED + "has expired", fault="bundle", took=1)
@@ -542,14 +537,14 @@ def replicas_serve_what_they_have_read_first(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("pet", "tells a secret", fault="bundle", took=1)
 def a_log_line_tells_a_key(patch: pytest.MonkeyPatch) -> None:
-    original = keeper.Keeper._write
+    original = rotator.CertificateRotator._save
 
-    async def write(self: keeper.Keeper, step: Any, snapshot: Any) -> None:
+    async def save(self: rotator.CertificateRotator, step: Any, snapshot: Any) -> None:
         await original(self, step, snapshot)
         material = (await self._store.read()).material
-        keeper._log.info("written", key=material.key.decode())
+        rotator._log.info("written", key=material.key.decode())
 
-    patch.setattr(keeper.Keeper, "_write", write)
+    patch.setattr(rotator.CertificateRotator, "_save", save)
 
 
 @mutant("pet", "took away finalizer", took=1)

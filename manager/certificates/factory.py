@@ -1,0 +1,173 @@
+"""The two ways in which a manager keeps certificates itself."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from manager.certificates.store import FolderStore, SecretCertificate, SecretStore, Store
+from manager.certificates.targets import DEFINITION, LOOK_EVERY, Target, hosts_of
+from manager.kube.transport import Transport
+from manager.process.runnables import Runnable
+from manager.tls.served import CertificateSource
+from manager.util.program import Program
+from manager.webhook.configurations import (
+    MUTATING,
+    SECRET,
+    SERVICE,
+    VALIDATING,
+    by_url,
+    conversion_by,
+    field_manager_of,
+    webhook_configurations,
+)
+from manager.webhook.local_registration import LocalRegistration
+from manager.webhook.registration import Webhooks
+
+if TYPE_CHECKING:
+    from manager.certificates.rotation import Lifetimes
+    from manager.tls.certificate import Chance
+
+_ROTATOR = "manager.certificates.rotator"
+
+
+class Certificates(NamedTuple):
+    """Source of a certificate, with the runnables that provide it."""
+
+    source: CertificateSource
+    runnables: Sequence[Runnable] = ()
+
+
+def secret_certificates(
+    transport: Transport,
+    webhooks: Webhooks,
+    program: Program,
+    *,
+    namespace: str,
+    prefix: str,
+    url: str | None = None,
+    lifetimes: Lifetimes | None = None,
+    look_every: float = LOOK_EVERY,
+    read_every: float | None = None,
+    chance: Chance | None = None,
+) -> Certificates:
+    """Return certificates in a Secret, made by the leader and served by every replica.
+
+    Args:
+        transport: for all requests.
+        webhooks: all served webhooks; each of their configurations and CRDs gets the CA bundle.
+        program: the program that owns them.
+        namespace: the namespace of the Secret: the manager's own.
+        prefix: of the names of the Secret and of the webhook configurations.
+        url: comes before the path of each webhook. With it, the configurations are written as a whole and
+            conversion points there; without it, they stay as installed, with a Service.
+        lifetimes: of new authorities and certificates; default those of `Lifetimes`.
+        look_every: seconds between two looks of the leader at the objects that it has written.
+        read_every: seconds between two reads of the Secret by each replica; default 5.
+        chance: source of keys in a simulation.
+    """
+    store = SecretStore(transport, program, namespace=namespace, name=f"{prefix}{SECRET}")
+    service = {"name": f"{prefix}{SERVICE}", "namespace": namespace}
+    names = hosts_of({"service": service} if url is None else {"url": url})
+    targets = _targets(transport, webhooks, program, prefix, url)
+    options = {"lifetimes": lifetimes, "look_every": look_every, "chance": chance}
+    source = SecretCertificate(store, read_every)
+    rotate = _rotation(store, targets, program, names, options)
+    return Certificates(source, (Runnable("webhook-certificate", source.follow), _leading(rotate)))
+
+
+def folder_certificates(
+    transport: Transport,
+    webhooks: Webhooks,
+    program: Program,
+    *,
+    folder: Path,
+    prefix: str,
+    url: str,
+    look_every: float = LOOK_EVERY,
+) -> Certificates:
+    """Return certificates in a folder of this machine, for webhooks that have a URL while this runs.
+
+    The arguments are those of `secret_certificates`.
+    """
+    store = FolderStore(folder)
+    registration = LocalRegistration(transport, webhooks, program, prefix)
+    targets = _targets(transport, webhooks, program, prefix, url, registration)
+    rotate = _rotation(store, targets, program, hosts_of({"url": url}), {"look_every": look_every})
+
+    async def run() -> None:
+        try:
+            await rotate()
+        finally:
+            await registration.take_away(url)
+
+    return Certificates(store, (_leading(run),))
+
+
+def _rotation(
+    store: Store, targets: Sequence[Target], program: Program, names: Sequence[str], options: dict[str, Any]
+) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Return the leader's task. Other replicas do not import `cryptography` for it."""
+
+    async def run() -> None:
+        if _ROTATOR not in sys.modules:
+            # A tenth of a second, and some megabytes.
+            await asyncio.to_thread(importlib.import_module, _ROTATOR)
+        from manager.certificates.rotator import CertificateRotator  # noqa: PLC0415 - as the thread has done
+
+        authority = f"{program.name} webhooks"
+        await CertificateRotator(store, targets, names=names, authority=authority, **options).run()
+
+    return run
+
+
+def _leading(run: Callable[[], Coroutine[Any, Any, None]]) -> Runnable:
+    return Runnable("webhook-certificates", run, leader_only=True)
+
+
+def _targets(
+    transport: Transport,
+    webhooks: Webhooks,
+    program: Program,
+    prefix: str,
+    url: str | None,
+    registration: LocalRegistration | None = None,
+) -> list[Target]:
+    manager, wanted = field_manager_of(program), None
+    definitions = [f"{each.hub.plural}.{each.hub.gvk.group}" for each in webhooks.conversions]
+    if url is None:
+        sorts = (("Mutating", MUTATING, webhooks.mutating), ("Validating", VALIDATING, webhooks.validating))
+        configurations = [
+            Target(
+                transport,
+                f"{sort}WebhookConfiguration",
+                f"{prefix}{name}",
+                field_manager=manager,
+                ours=[each.name for each in members],
+            )
+            for sort, name, members in sorts
+            if members
+        ]
+    else:
+        at = by_url(url)
+        wanted = conversion_by(at)
+        configurations = [
+            Target(
+                transport,
+                each["kind"],
+                each["metadata"]["name"],
+                field_manager=manager,
+                wanted=each["webhooks"],
+                registration=registration,
+            )
+            for each in webhook_configurations(webhooks, at, program, prefix=prefix)
+        ]
+    conversions = (
+        Target(transport, DEFINITION, name, field_manager=manager, wanted=wanted, registration=registration)
+        for name in definitions
+    )
+    return [*configurations, *conversions]

@@ -1,0 +1,200 @@
+"""Methods that run as long as their object exists: `@daemon`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from manager.api import ObjectKey, Resource
+from manager.controller import Source, TerminalError, WorkQueue
+from manager.controller.failure import Failure, explain
+from manager.election.coordinator import Share
+from manager.telemetry.logs import get_logger
+from manager.util.backoff import Backoff
+from manager.util.rate_limit import Repeats
+
+if TYPE_CHECKING:
+    from manager.operator.operator import Operator
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MARK = "__daemon__"
+_PARAMETERS = 2  # self and the object
+_SLOW = 10.0
+"""Seconds after its cancellation after which a daemon that still runs is reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A method that runs for each object."""
+
+    name: str
+    restarts: bool
+    """Whether a change of the spec restarts it."""
+
+
+@overload
+def daemon(method: F, /) -> F: ...
+@overload
+def daemon(*, restarts: bool = True) -> Callable[[F], F]: ...
+def daemon(method: F | None = None, /, *, restarts: bool = True) -> F | Callable[[F], F]:
+    """Run the method `(self, obj)` of an operator as a task for each object that exists.
+
+    The first reconcile of an object starts it, with a copy of the object. It is cancelled when the object is
+    being deleted, before `cleanup` is called; when another replica works on the object from then on; and when
+    the manager stops. A change of the spec cancels it and starts it again with the new object, unless
+    `restarts` is False. When it returns, it is over until then. When it raises, the error is logged, and it
+    starts again after 1 s, doubling, up to a minute; after TerminalError it is over.
+
+    It runs beside `reconcile` and must not write the object: it keeps what it learns on the operator, and
+    calls `self.enqueue(obj.key)`.
+    """
+    if method is None:
+        return lambda method: _marked(method, restarts)
+    return _marked(method, restarts)
+
+
+def _marked(method: F, restarts: bool) -> F:
+    setattr(method, _MARK, restarts)
+    return method
+
+
+def daemons_of(cls: type, members: Mapping[str, Any]) -> Iterator[Daemon]:
+    """Yield the daemons among an operator's members. Raises TypeError for an unsuitable method."""
+    for name, member in members.items():
+        if (restarts := getattr(member, _MARK, None)) is None:
+            continue
+        if (
+            not inspect.iscoroutinefunction(member)
+            or len(inspect.signature(member).parameters) != _PARAMETERS
+        ):
+            raise TypeError(f"{cls.__name__}.{name}: @daemon is for `async def {name}(self, obj)`")
+        yield Daemon(name, restarts)
+
+
+@dataclass(slots=True)
+class _Started:
+    """The daemons of one object."""
+
+    uid: str
+    generation: int | None
+    tasks: dict[str, asyncio.Task[None] | None] = field(default_factory=dict)
+    """By name; None for one that is over."""
+
+
+class Daemons(Source):
+    """Owner of one operator's daemons: they end with the task that its controller runs it in."""
+
+    def __init__(self, operator: Operator[Any]) -> None:
+        self._operator = operator
+        self._started: dict[ObjectKey, _Started] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._context = contextvars.Context()
+        self.share: Share | None = None
+
+    async def run(self, queue: WorkQueue[ObjectKey]) -> None:
+        """Own the daemons until cancelled."""
+        del queue
+        # A daemon must not inherit the log, permission and trace of the reconcile that starts it.
+        self._context = contextvars.copy_context()
+        async with asyncio.TaskGroup() as self._group:
+            await asyncio.Event().wait()
+
+    async def ensure(self, obj: Resource) -> None:
+        """Start the object's daemons that do not run, and restart those that its spec has changed for."""
+        if self._group is None:
+            return
+        meta, started = obj.metadata, self._started.get(obj.key)
+        if started is not None and started.uid != meta.uid:
+            await self.stop(obj.key)
+            started = None
+        if started is None:
+            started = self._started[obj.key] = _Started(meta.uid, meta.generation)
+        elif started.generation != meta.generation:
+            started.generation = meta.generation
+            for each in self._operator.daemons:
+                if each.restarts:
+                    await _end(started.tasks.pop(each.name, None))
+        for each in self._operator.daemons:
+            if each.name not in started.tasks:
+                copy = obj.model_copy(deep=True)
+                started.tasks[each.name] = self._group.create_task(
+                    self._run(each.name, copy, started),
+                    name=f"{self._operator.name}-{each.name} {obj.key}",
+                    context=self._context.copy(),
+                )
+
+    async def stop(self, key: ObjectKey) -> None:
+        """Cancel the daemons of an object; return when they have ended."""
+        if (started := self._started.get(key)) is not None:
+            await _end(*started.tasks.values())
+            self._started.pop(key, None)
+
+    async def _run(self, name: str, obj: Resource, started: _Started) -> None:
+        is_over = False
+        try:
+            work = nullcontext(True) if self.share is None else self.share.work_on(obj.key, at_once=True)
+            async with work as ours:
+                if ours:
+                    await self._keep_calling(name, obj)
+                    is_over = True
+        finally:
+            if started.tasks.get(name) is not asyncio.current_task():
+                pass  # another one takes its place
+            elif is_over:
+                started.tasks[name] = None
+            else:
+                # The next reconcile starts it again, if the object is this replica's then.
+                del started.tasks[name]
+                if not started.tasks and self._started.get(obj.key) is started:
+                    del self._started[obj.key]
+
+    async def _keep_calling(self, name: str, obj: Resource) -> None:
+        """Call the daemon until it returns or raises TerminalError."""
+        method: Callable[[Resource], Coroutine[Any, Any, None]] = getattr(self._operator, name)
+        backoff, repeats = Backoff(base=1.0, cap=60.0, rng=self._operator.manager.rng), Repeats()
+        task = asyncio.current_task()
+        assert task is not None
+        while True:
+            try:
+                return await method(obj.model_copy(deep=True))
+            except asyncio.CancelledError as error:
+                if task.cancelling():
+                    raise
+                failed: BaseException = error  # some library's cancellation that leaked
+            except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
+                failed = error
+            if (times := repeats.count()) is not None:
+                get_logger("controller").error(
+                    "a daemon failed",
+                    controller=self._operator.name,
+                    daemon=name,
+                    namespace=obj.metadata.namespace,
+                    name=obj.metadata.name,
+                    error=explain(failed),
+                    times=times,
+                    exc_info=failed if Failure.of(failed).has_traceback else None,
+                )
+            if isinstance(failed, TerminalError):
+                return None
+            await asyncio.sleep(backoff.next())
+
+
+async def _end(*tasks: asyncio.Task[None] | None) -> None:
+    """Cancel tasks, and return when they have ended."""
+    for task in tasks:
+        if task is not None:
+            task.cancel()
+    running = {task for task in tasks if task is not None}
+    timeout: float | None = _SLOW
+    while running:
+        _, running = await asyncio.wait(running, timeout=timeout)
+        if running and timeout is not None:
+            names = sorted(task.get_name() for task in running)
+            get_logger("controller").warning("waiting for cancelled daemons", names=names)
+            timeout = None

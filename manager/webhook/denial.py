@@ -1,0 +1,133 @@
+"""Denials of requests, with the fields that are the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+
+from manager.api import GroupVersionKind
+from manager.telemetry.logs import shortened
+
+_LONGEST_NAME = 253
+"""Characters that an object's name can have."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """An error of one field, worded as the API server's own errors."""
+
+    field: str
+    """The path of the field, with dots and brackets: `spec.birthday`, `spec.ports[0].name`."""
+
+    type: str
+    """The machine-readable type: `FieldValueInvalid`, `FieldValueForbidden` or `FieldValueRequired`."""
+
+    body: str
+    """The message without the path: `Invalid value: "x": must be a date`."""
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.body}"
+
+
+def invalid(field: str, value: Any, reason: str) -> FieldError:
+    """Return an error for an invalid value. It shows the value or its beginning: never pass a secret."""
+    return FieldError(field, "FieldValueInvalid", _with_reason(f"Invalid value: {_shown(value)}", reason))
+
+
+def forbidden(field: str, reason: str) -> FieldError:
+    """Return an error for a field that must not be set or changed, whatever its value."""
+    return FieldError(field, "FieldValueForbidden", _with_reason("Forbidden", reason))
+
+
+def required(field: str, reason: str = "") -> FieldError:
+    """Return an error for a missing required value."""
+    return FieldError(field, "FieldValueRequired", _with_reason("Required value", reason))
+
+
+class Refused(Exception):
+    """Raised by an admission function to refuse a request.
+
+    With field errors the user gets a Status 422 Invalid with a cause for each of them, as from the schema:
+
+        raise Refused(invalid("spec.birthday", pet.spec.birthday, "must not be in the future"))
+
+    With a text alone it is a 403 Forbidden that says the text.
+    """
+
+    def __init__(self, first: FieldError | str, /, *more: FieldError) -> None:
+        """Take either one message or any number of field errors; raise `TypeError` for a mix of both."""
+        errors = (first, *more)
+        self.fields = tuple(error for error in errors if isinstance(error, FieldError))
+        """The field errors; empty when a text says it all."""
+        if self.fields and len(self.fields) != len(errors):
+            raise TypeError("Refused takes either one text or any number of field errors")
+        super().__init__(str(first) if not self.fields else _joined(self.fields))
+
+    def status(self, kind: GroupVersionKind, name: str) -> Mapping[str, Any]:
+        """Return the refusal as a `Status` about the object `name` of that kind."""
+        if not self.fields:
+            return {
+                "status": "Failure",
+                "code": int(HTTPStatus.FORBIDDEN),
+                "reason": "Forbidden",
+                "message": str(self),
+            }
+        name = shortened(name, _LONGEST_NAME)
+        whose = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+        causes = [{"reason": e.type, "message": e.body, "field": e.field} for e in self.fields]
+        return {
+            "status": "Failure",
+            "code": int(HTTPStatus.UNPROCESSABLE_ENTITY),
+            "reason": "Invalid",
+            "message": f"{whose} {_quoted(name)} is invalid: {self}",
+            "details": {"group": kind.group, "kind": kind.kind, "name": name, "causes": causes},
+        }
+
+
+def _with_reason(text: str, reason: str) -> str:
+    return f"{text}: {reason}" if reason else text
+
+
+def _joined(errors: tuple[FieldError, ...]) -> str:
+    texts = dict.fromkeys(map(str, errors))
+    return next(iter(texts)) if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return _quoted(shortened(value))
+    try:
+        return shortened(orjson.dumps(value).decode())
+    except orjson.JSONEncodeError:
+        return shortened(str(value))
+
+
+def _quoted(text: str) -> str:
+    # JSON's rules are Go's for all that people write; a lone surrogate is no text for either.
+    return orjson.dumps(text.encode("utf-8", "replace").decode()).decode()
+
+
+_SHOWN = 10
+"""As many as a person reads."""
+
+
+def field_errors(error: ValidationError) -> tuple[FieldError, ...]:
+    """Return the field errors of a model; values stay hidden, as a model does not mark secrets."""
+    return tuple(
+        _field_error(detail["type"], detail["loc"], detail["msg"])
+        for detail in error.errors(include_url=False, include_input=False, include_context=False)[:_SHOWN]
+    )
+
+
+def _field_error(sort: str, location: tuple[int | str, ...], message: str) -> FieldError:
+    path = ""
+    for part in location:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+    if sort == "missing":
+        return required(path)
+    return FieldError(path or "<the object>", "FieldValueInvalid", f"Invalid value: {message}")

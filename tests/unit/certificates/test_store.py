@@ -1,0 +1,228 @@
+"""Stores of certificates: they outlive the process, write atomically, and hide the keys."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import random
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from structlog.testing import capture_logs
+
+from controllers.main import PROGRAM
+from manager.certificates.rotation import Stored
+from manager.certificates.store import (
+    Changed,
+    FolderStore,
+    Material,
+    SecretCertificate,
+    SecretStore,
+    Snapshot,
+    StoreUnusable,
+)
+from manager.kube.transport import Transport
+from manager.telemetry.metrics import Metrics
+from manager.tls.certificate import new_authority
+from manager.tls.key_pair import CertificateUnusable
+from tests.support.scripted_wire import Reply, ScriptedWire
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+PATH = "/api/v1/namespaces/system/secrets/webhook-server-cert"
+COLLECTION = PATH.rpartition("/")[0]
+
+
+def material() -> Material:
+    authority = new_authority("test", NOW, timedelta(days=9))
+    pair = authority.issue(["a.b.svc"], NOW, timedelta(days=3))
+    return Material(pair.certificates, pair.key, authority.certificate, authority.key)
+
+
+def stored(kept: Material, **metadata: str) -> dict[str, Any]:
+    data = {name: base64.b64encode(text).decode() for name, text in kept.entries().items()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "webhook-server-cert", "namespace": "system", **metadata},
+        "type": "kubernetes.io/tls",
+        "data": data,
+    }
+
+
+def secret_store(wire: ScriptedWire) -> SecretStore:
+    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+    return SecretStore(transport, PROGRAM, namespace="system", name="webhook-server-cert")
+
+
+def test_repr_of_certificate_material_omits_private_key():
+    kept = material()
+    for shown in (kept, Snapshot(kept, stored(kept)), kept.pair, Stored(kept, NOW).serving):
+        assert "PRIVATE" not in repr(shown)
+        assert base64.b64encode(kept.key).decode() not in repr(shown)
+    authority = Stored(kept, NOW).authority(Stored(kept, NOW).signers[0])
+    assert "PRIVATE" not in repr(authority)
+
+
+async def test_secret_store_creates_missing_secret_of_type_tls():
+    wire = ScriptedWire()
+    wire.on("POST", COLLECTION, Reply.json({}, status=201))
+    store, kept = secret_store(wire), material()
+    found = await store.read()
+    assert found.material == Material()
+    await store.write(kept, found)
+    [sent] = wire.sent("POST", COLLECTION)
+    body = sent.json()
+    assert body["type"] == "kubernetes.io/tls"
+    assert body["data"] == stored(kept)["data"]
+    assert sent.query["fieldManager"] == "operator-manager-webhook"
+
+
+async def test_secret_store_write_keeps_foreign_keys_and_sends_resource_version():
+    wire = ScriptedWire()
+    known = stored(Material(b"damaged"), resourceVersion="7")
+    known["data"]["theirs"] = base64.b64encode(b"x").decode()
+    wire.on("GET", PATH, Reply.json(known))
+    wire.on("PUT", PATH, Reply.json({}))
+    store, kept = secret_store(wire), material()
+    await store.write(kept, await store.read())
+    [sent] = wire.sent("PUT", PATH)
+    assert sent.json()["metadata"]["resourceVersion"] == "7"
+    assert sent.json()["data"] == {**stored(kept)["data"], "theirs": known["data"]["theirs"]}
+
+
+@pytest.mark.parametrize(("known", "code", "reason"), [(True, 409, "Conflict"), (True, 404, "NotFound")])
+async def test_secret_store_raises_changed_when_secret_changed_meanwhile(known: bool, code: int, reason: str):
+    wire = ScriptedWire()
+    wire.on("GET", PATH, Reply.json(stored(material())))
+    wire.on("PUT", PATH, Reply.status(code, reason))
+    store = secret_store(wire)
+    with pytest.raises(Changed):
+        await store.write(material(), await store.read())
+
+
+async def test_secret_store_write_raises_changed_when_secret_already_exists():
+    wire = ScriptedWire()
+    wire.on("POST", COLLECTION, Reply.status(409, "AlreadyExists"))
+    store = secret_store(wire)
+    with pytest.raises(Changed):
+        await store.write(material(), await store.read())
+
+
+async def test_secret_store_error_omits_contents_of_the_secret():
+    wire = ScriptedWire()
+    kept = material()
+    wire.on("GET", PATH, Reply.json(stored(kept)))
+    message = f'data: Invalid value: "{base64.b64encode(kept.key).decode()}": field is immutable'
+    details = {"causes": [{"field": "data", "message": message}]}
+    wire.on("PUT", PATH, Reply.status(422, "Invalid", message, details=details))
+    store = secret_store(wire)
+    with pytest.raises(StoreUnusable) as error:
+        await store.write(kept, await store.read())
+    said = "Secret system/webhook-server-cert cannot be written: the API server finds it invalid (data)"
+    assert str(error.value) == said
+
+
+@pytest.mark.virtual_time
+async def test_secret_certificate_warns_once_while_unreadable_and_then_serves():
+    wire = ScriptedWire()
+    refusal = Reply.status(
+        403, "Forbidden", 'secrets "webhook-server-cert" is forbidden: User "x" cannot get'
+    )
+    kept = material()
+    wire.on("GET", PATH, refusal, refusal, refusal, Reply.json(stored(Material())), Reply.json(stored(kept)))
+    source = SecretCertificate(secret_store(wire))
+    with pytest.raises(CertificateUnusable, match="has not been read yet"):
+        source.pair(NOW)
+    with capture_logs() as lines:
+        following = asyncio.get_running_loop().create_task(source.follow())
+        await asyncio.sleep(2.5)
+        with pytest.raises(CertificateUnusable, match=r"cannot be read: secrets .* is forbidden"):
+            source.pair(NOW)
+        await asyncio.sleep(1)
+        with pytest.raises(CertificateUnusable, match="has no certificate yet: the leader makes it"):
+            source.pair(NOW)
+        await asyncio.sleep(1)
+        assert source.pair(NOW) == kept.pair
+        following.cancel()
+    assert [line["log_level"] for line in lines] == ["warning"]
+
+
+@pytest.mark.virtual_time
+async def test_secret_certificate_serves_last_pair_during_api_server_outage():
+    wire = ScriptedWire()
+    kept, later = material(), material()
+    away = Reply.status(500, "InternalError")
+    wire.on("GET", PATH, Reply.json(stored(kept)), away, away, away, away, Reply.json(stored(later)))
+    source = SecretCertificate(secret_store(wire))
+    following = asyncio.get_running_loop().create_task(source.follow())
+    await asyncio.sleep(6)
+    assert source.pair(NOW) == kept.pair
+    await asyncio.sleep(20)
+    assert source.pair(NOW) == later.pair
+    following.cancel()
+
+
+async def test_folder_store_writes_private_folder_and_reads_it_back(tmp_path: Path):
+    folder = tmp_path / "local" / "webhook"
+    store, kept = FolderStore(folder), material()
+    with pytest.raises(CertificateUnusable, match="has no certificate yet"):
+        await asyncio.to_thread(store.pair, NOW)
+    await store.write(kept, await store.read())
+    assert (await FolderStore(folder).read()).material == kept
+    assert await asyncio.to_thread(store.pair, NOW) == kept.pair
+    assert (folder / "ca.crt").read_bytes() == kept.bundle
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()} == {0o600}
+    assert {each.name for each in folder.iterdir()} == {".lock", "ca.crt", "certificates.json"}
+
+
+async def test_folder_store_lets_one_of_several_concurrent_writes_win(tmp_path: Path):
+    stores = [FolderStore(tmp_path / "shared") for _ in range(8)]
+    kept = [material() for _ in stores]
+    found = [await store.read() for store in stores]
+    writes = (store.write(*each) for store, *each in zip(stores, kept, found, strict=True))
+    outcomes = await asyncio.gather(*writes, return_exceptions=True)
+    assert [type(each) for each in outcomes if each is not None] == [Changed] * 7
+    assert (await stores[0].read()).material == kept[outcomes.index(None)]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"tls.crt": 7}', b'{"tls.crt": "?"}', b"\xff"])
+async def test_folder_store_replaces_damaged_file(tmp_path: Path, content: bytes):
+    (tmp_path / "certificates.json").write_bytes(content)
+    store, kept = FolderStore(tmp_path), material()
+    found = await store.read()
+    assert found.material == Material()
+    await store.write(kept, found)
+    assert (await store.read()).material == kept
+    assert orjson.loads((tmp_path / "certificates.json").read_bytes()).keys() == kept.entries().keys()
+
+
+async def test_folder_store_raises_store_unusable_when_folder_cannot_be_made(tmp_path: Path):
+    (tmp_path / "file").touch()
+    store = FolderStore(tmp_path / "file" / "folder")
+    with pytest.raises(StoreUnusable, match=r"certificates.json cannot be .*: Not a directory"):
+        await store.write(material(), await store.read())
+
+
+@pytest.mark.parametrize("mode", [0o720, 0o702])
+def test_folder_store_refuses_folder_that_others_may_write_to(tmp_path: Path, mode: int):
+    store = FolderStore(tmp_path)
+    found = store.look()
+    tmp_path.chmod(mode)
+    for attempt in (store.read(), store.write(material(), found)):
+        with pytest.raises(StoreUnusable, match=f"others may write to {tmp_path}: chmod go-w {tmp_path}"):
+            asyncio.run(attempt)
+    assert not list(tmp_path.iterdir())
+
+
+def test_folder_store_refuses_folder_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    # Root's would do.
+    os.chown(tmp_path, tmp_path.stat().st_uid or 1, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(StoreUnusable, match=f"{tmp_path} belongs to another user"):
+        FolderStore(tmp_path).look()

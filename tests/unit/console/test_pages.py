@@ -1,0 +1,600 @@
+"""The console's pages, and the users who may see them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+import re
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+import orjson
+import pytest
+
+from apis.cache.v1.memcached import Memcached, MemcachedSpec
+from apis.tutorial.v1.foo import Foo, FooSpec
+from controllers.cache.memcached import MemcachedOperator
+from controllers.main import OPERATORS
+from controllers.tutorial.foo import FooOperator
+from manager.api import ObjectKey, ObjectMeta
+from manager.cli.operators import owned_by
+from manager.console.overview import ReadinessCount
+from manager.console.pages import Console
+from manager.console.search import Wanted, kinds, search
+from manager.diagnose.collect import Collected, Collector
+from manager.kube.errors import NotFound
+from manager.kube.transport import Transport
+from manager.server.access import Access
+from manager.telemetry.metrics import Metrics
+from manager.tls.served import SelfSigned, ServedCertificate
+from manager.util.clock import now
+from manager_tools.testing import LocalWire, World, operated
+from tests.support import ROOT
+from tests.support.effort import turns_of_others
+from tests.support.eventually import eventually_async
+from tests.support.scripted_wire import Reply, ScriptedWire, Sent
+from tests.unit.conftest import LogLines
+from tests.unit.server.conftest import ServePages, Site
+
+TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
+RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+PAGE = "/api/objects/foos.tutorial.my.domain/default/lonely"
+
+
+def asked(wire: ScriptedWire) -> list[Any]:
+    return [sent.json()["spec"] for sent in wire.sent("POST", RIGHTS)]
+
+
+def api_server() -> ScriptedWire:
+    """Knows `ann`, who may get the object, and `bob`, who may not; `ann-2` is another token of hers."""
+    wire = ScriptedWire()
+
+    def token(sent: Sent) -> Reply:
+        token = sent.json()["spec"]["token"]
+        name = token.partition("-")[0]
+        extra = {"authentication.kubernetes.io/credential-id": [token]}
+        user = {"username": name, "extra": extra}
+        return Reply.json({"status": {"authenticated": name in {"ann", "bob"}, "user": user}})
+
+    wire.on("POST", TOKENS, token)
+    wire.on(
+        "POST", RIGHTS, lambda sent: Reply.json({"status": {"allowed": sent.json()["spec"]["user"] == "ann"}})
+    )
+    return wire
+
+
+def access_by(wire: ScriptedWire) -> Access:
+    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+    return Access(transport, rng=random.Random(1))
+
+
+def console_of(world: World, access: Access | None = None, *, debugs: bool = False) -> Console:
+    transport = Transport(
+        LocalWire(world.cluster), metrics=Metrics(), rng=random.Random(1), user_agent="console"
+    )
+    return Console(
+        world.manager,
+        transport,
+        access,
+        owned=owned_by(OPERATORS),
+        with_conditions=[Foo.gvk, Memcached.gvk],
+        debugs=debugs,
+    )
+
+
+async def get(site: Site, path: str = PAGE, **headers: str) -> tuple[int, str]:
+    answer = await site.get(path, headers=headers)
+    return answer.status, answer.text
+
+
+@asynccontextmanager
+async def lonely() -> AsyncIterator[World]:
+    """Run a manager with a Foo whose friend does not exist."""
+    foo = Foo(metadata=ObjectMeta(name="lonely", namespace="default"), spec=FooSpec(name="jack"))
+    async with operated(FooOperator, objects=[foo]) as world:
+        await world.until(foo, lambda it: it.status.conditions)
+        yield world
+
+
+@asynccontextmanager
+async def visited(
+    serve_pages: ServePages, access: Access | None = None, *, debugs: bool = False
+) -> AsyncIterator[tuple[World, Site]]:
+    """Serve the console of a manager with a Foo whose friend is not there."""
+    async with lonely() as world:
+        yield world, await serving(serve_pages, console_of(world, access, debugs=debugs))
+
+
+async def test_console_api_shows_the_runs_of_an_object_on_the_local_machine(serve_pages: ServePages):
+    async with visited(serve_pages) as (_, site):
+        status, text = await get(site)
+        assert status == 200
+        [controller] = orjson.loads(text)["controllers"]
+        assert (controller["controller"], controller["state"]) == ("foo", "running")
+        run = controller["runs"][0]
+        assert (run["outcome"], run["writes"]) == ("success", 1)
+        [trigger] = run["triggers"]
+        assert (trigger["why"], trigger["source"], trigger["kind"]) == ("found", "for", "Foo")
+        assert abs(run["started"] - now().timestamp()) < 600
+        assert (await get(site, "/api/objects/bars.example.com/lonely"))[0] == 404
+
+
+async def test_a_search_through_large_objects_keeps_nobody_waiting():
+    large = {f"example.com/a{number}": "x" * 4000 for number in range(20)}
+    foos = [
+        Foo(
+            metadata=ObjectMeta(name=f"foo-{number}", namespace="default", annotations=large),
+            spec=FooSpec(name="jack"),
+        )
+        for number in range(20)
+    ]
+    async with operated(FooOperator, objects=foos) as world:
+        for foo in foos:
+            await world.until(foo, lambda it: it.status.conditions)
+        look = search(world.manager, Wanted(), kinds(world.manager))
+        assert await turns_of_others(look) >= len(foos)
+
+
+@pytest.mark.parametrize("host", ["evil.example.com", "evil.example.com:8082", "10.0.0.1:8082", "[::2]:1"])
+async def test_console_refuses_a_host_name_that_is_not_of_this_machine(serve_pages: ServePages, host: str):
+    async with visited(serve_pages) as (_, site):
+        status, text = await get(site, Host=host)
+        assert (status, text) == (421, "not a name of this machine\n")
+        for own in ("localhost", "127.0.0.1:1", "[::1]:8082"):
+            assert (await get(site, Host=own))[0] == 200
+
+
+async def test_console_api_requires_the_right_to_get_the_object_in_a_cluster(serve_pages: ServePages):
+    wire = api_server()
+    async with visited(serve_pages, access_by(wire)) as (_, site):
+        for headers, expected in (
+            ({}, 401),
+            ({"Authorization": "Bearer eve"}, 401),
+            ({"Authorization": "Bearer bob"}, 403),
+        ):
+            status, text = await get(site, **headers)
+            assert status == expected
+            assert "lonely" not in text
+        assert (await get(site, Authorization="Bearer ann"))[0] == 200
+    assert asked(wire)[-1]["resourceAttributes"] == {
+        "verb": "get",
+        "group": "tutorial.my.domain",
+        "resource": "foos",
+        "namespace": "default",
+        "name": "lonely",
+    }
+
+
+PATH = "/objects/foos.tutorial.my.domain/default/lonely"
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{987654*7}}\n\u202e"
+
+
+async def test_an_objects_page_says_what_is_wrong_and_when_it_is_looked_at_again(serve_pages: ServePages):
+    async with visited(serve_pages) as (_, site):
+        status, text = await get(site, PATH)
+        assert status == 200
+        assert "What is wrong" in text
+        assert "FriendMissing" in text
+        assert "There is no pod named jack" in text
+        assert "looks at it again when a pod named jack comes" in text
+        assert "Foo found" in text
+        for nobody in ("default/nobody", "lonely", "a%2Fb/lonely", "default/%3Cscript%3E"):
+            status, text = await get(site, f"/objects/foos.tutorial.my.domain/{nobody}")
+            assert status == 404
+            assert "There is no such object." in text
+
+
+async def test_console_pages_escape_html_from_objects_events_and_queries(serve_pages: ServePages):
+    foo = Foo(metadata=ObjectMeta(name="odd", namespace="default"), spec=FooSpec(name=HOSTILE[:60]))
+    async with operated(FooOperator, objects=[foo]) as world:
+        await world.until(foo, lambda it: it.status.conditions)
+        live = await world.get(Foo, "odd")
+        world.manager.events.event(live, "Warning", "Odd", HOSTILE)
+        await world.manager.events.flush(1.0)
+        site = await serve_pages(console_of(world).pages())
+        for path in (
+            "/objects/foos.tutorial.my.domain/default/odd",
+            "/search?" + urlencode({"name": HOSTILE, "longer": HOSTILE, "namespace": HOSTILE}),
+            "/search?state=not-ready",
+        ):
+            status, text = await get(site, path)
+            assert status == 200
+            assert "alert(1)" in text or "Foo" in text
+            for dangerous in ("<script>a", "<img", "\u202e", "6913578"):
+                assert dangerous not in text, path
+
+
+async def test_live_part_of_a_page_has_the_last_run_and_no_frame(serve_pages: ServePages):
+    async with visited(serve_pages) as (world, site):
+        _, text = await get(site, PATH)
+        [live] = re.findall(r'data-live="([^"]+)"', text)
+        assert live == f"{PATH}?part=1"
+        foo = await world.get(Foo, "lonely")
+        await world.update(foo, lambda it: setattr(it.spec, "name", "jill"))
+        await world.until(foo, lambda it: it.status.conditions[0].message.endswith("jill"))
+        status, text = await get(site, live)
+        assert (status, "<html" in text) == (200, False)
+        assert "no pod named jill" in text
+        assert "Foo modified" in text
+        [live] = re.findall(r'data-live="([^"]+)"', (await get(site, "/search?name=lon&state=failing"))[1])
+        assert live == "/search?part=1&amp;name=lon&amp;state=failing"
+
+
+async def test_the_last_change_of_an_object_and_of_its_children_is_shown(serve_pages: ServePages):
+    memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
+    async with operated(MemcachedOperator, objects=[memcached]) as world:
+        console = console_of(world)
+        listening = asyncio.create_task(console.changes.run())
+        await world.until(memcached, lambda it: it.status.ready_replicas == 1)
+        site = await serve_pages(console.pages())
+        live = await world.get(Memcached, "web")
+        await world.update(live, lambda it: setattr(it.spec, "size", 2))
+        await world.until(memcached, lambda it: it.status.ready_replicas == 2)
+        _, text = await get(site, "/objects/memcacheds.cache.example.com/default/web")
+        assert "Deployment web" in text
+        assert re.search(r"<code>status\.\w+</code> <del>1</del> <ins>2</ins>", text)
+        listening.cancel()
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", {"lonely", "fine"}),
+        ("name=LON", {"lonely"}),
+        ("namespace=elsewhere", set()),
+        ("kind=bars.example.com", set()),
+        ("state=not-ready", {"lonely"}),
+        ("state=failing", set()),
+        ("state=waiting", set()),
+        ("state=running", set()),
+        ("state=slow&longer=1h", set()),
+        ("state=stuck&longer=0s", set()),
+        ("state=nonsense", {"lonely", "fine"}),
+    ],
+)
+async def test_search_finds_objects_by_kind_namespace_name_and_state(
+    serve_pages: ServePages, query: str, found: set[str]
+):
+    async with lonely() as world:
+        pod = {"metadata": {"name": "joe"}, "spec": {"containers": [{"name": "main", "image": "nginx"}]}}
+        await world.cluster.client.create("pods", "default", pod)
+        fine = await world.create(Foo(metadata=ObjectMeta(name="fine"), spec=FooSpec(name="joe")))
+        await world.until(fine, lambda it: it.status.conditions and it.status.conditions[0].status == "True")
+        site = await serve_pages(console_of(world).pages())
+        status, text = await get(site, f"/search?{query}")
+        assert status == 200
+        assert set(re.findall(r'href="/objects/foos.tutorial.my.domain/default/(\w+)"', text)) == found
+
+
+async def test_the_overview_has_numbers_and_no_name_of_an_object(serve_pages: ServePages):
+    async with lonely() as world:
+        served = world.manager.certificates["metrics"] = ServedCertificate(SelfSigned())
+        site = await serve_pages(console_of(world).pages())
+        async with served.kept_current():
+            status, text = await get(site, "/")
+        assert status == 200
+        assert "lonely" not in text
+        assert re.search(
+            r"Certificate of metrics</dt><dd>[\dhms]+ old <small>and valid for 36[45] days<", text
+        )
+        assert "at work, without an election" in text
+        for word in ("Controllers", "foos.tutorial.my.domain", "pods", "running", "Lag of the event loop"):
+            assert word in text
+
+
+def not_ready(text: str) -> str:
+    [shown] = re.findall(r'"Not ready" class="number">(.*?)</td>', text)
+    return re.sub("<[^>]+>", "", shown)
+
+
+async def test_readiness_count_follows_changes(serve_pages: ServePages):
+    async with visited(serve_pages) as (world, site):
+
+        async def counts(number: str) -> bool:
+            return not_ready((await get(site, "/?part=1"))[1]) == number
+
+        assert await counts("1")
+        other = await world.create(Foo(metadata=ObjectMeta(name="other"), spec=FooSpec(name="jack")))
+        await eventually_async(partial(counts, "2"))
+        pod = {"metadata": {"name": "jack"}, "spec": {"containers": [{"name": "main", "image": "nginx"}]}}
+        await world.cluster.client.create("pods", "default", pod)
+        await eventually_async(partial(counts, "0"))
+        await world.delete(other)
+
+
+async def test_readiness_count_goes_on_in_time_slices_and_ends_after_the_last_look(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("manager.console.overview._AT_ONCE", 0.0)
+    async with lonely() as world:
+        count = ReadinessCount(world.manager)
+        assert count.not_ready() == {"foo": (0, False)}
+        monkeypatch.setattr("manager.console.overview._AT_ONCE", 10.0)
+        monkeypatch.setattr("manager.console.overview._KEPT", 0.0)
+        assert count.not_ready() == {"foo": (1, True)}
+
+        async def is_forgotten() -> bool:
+            return not count._counts
+
+        await eventually_async(is_forgotten)
+
+
+@pytest.mark.parametrize("path", ["/", "/search", PATH, "/?part=1", f"{PATH}?part=1"])
+async def test_console_pages_require_a_token_and_rights_in_a_cluster(serve_pages: ServePages, path: str):
+    wire = api_server()
+    async with visited(serve_pages, access_by(wire)) as (_, site):
+        for headers, expected in (({}, 401), ({"Authorization": "Bearer bob"}, 403)):
+            status, text = await get(site, path, **headers)
+            assert status == expected
+            assert "lonely" not in text
+    if path == "/":
+        assert asked(wire)[-1]["nonResourceAttributes"] == {"path": "/console", "verb": "get"}
+
+
+async def test_the_pages_of_a_browser_load_nothing_from_elsewhere_and_run_no_script_of_others(
+    serve_pages: ServePages,
+):
+    async with visited(serve_pages) as (_, site), aiohttp.ClientSession() as session:
+        for path in ("/", "/search", PATH):
+            async with session.get(f"http://{site.address}{path}") as answer:
+                text = await answer.text()
+                policy = answer.headers["Content-Security-Policy"]
+                assert "default-src 'none'; script-src 'self'; style-src 'self';" in policy
+                assert "unsafe" not in policy
+                assert "Set-Cookie" not in answer.headers
+            assert not re.search(r"<script(?! src=\"/static/)|<style|\sstyle=|\son\w+=|https?://", text)
+        for file in set(re.findall(r'"(/static/[^"]+)"', text)):
+            async with session.get(f"http://{site.address}{file}") as answer:
+                assert answer.status == 200
+
+
+@pytest.mark.parametrize("token", ["", "ann", "ann-{}"], ids=["this machine", "a user", "by many tokens"])
+async def test_console_limits_concurrent_pages_to_four_and_to_one_per_user(
+    serve_pages: ServePages, monkeypatch: pytest.MonkeyPatch, token: str
+):
+    looking = most = 0
+
+    async def collect(*_: object) -> Collected:
+        nonlocal looking, most
+        looking += 1
+        most = max(most, looking)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        looking -= 1
+        raise NotFound(404, "NotFound", "there is none")
+
+    monkeypatch.setattr(Collector, "collect", collect)
+    async with lonely() as world:
+        site = await serve_pages(console_of(world, access_by(api_server()) if token else None).pages())
+        for number in range(12):
+            foo = Foo(metadata=ObjectMeta(name=f"lonely-{number}"), spec=FooSpec(name="jack"))
+            await world.until(await world.create(foo), lambda it: it.status.conditions)
+        bearer = [{"Authorization": f"Bearer {token.format(each)}"} if token else {} for each in range(12)]
+        answers = await asyncio.gather(
+            *(get(site, f"{PATH}-{number}", **each) for number, each in enumerate(bearer))
+        )
+    assert {status for status, _ in answers} <= {404, 429}
+    assert sum(status == 404 for status, _ in answers) > 5
+    assert most == (1 if token else 4)
+
+
+def test_the_files_of_others_are_as_they_were_published():
+    folder = ROOT / "manager/console/static"
+    said = dict(re.findall(r"`([\w.-]+\.js)` \|.*`([0-9a-f]{64})`", (folder / "README.md").read_text()))
+    assert len(said) == 1
+    assert {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in said} == said
+
+
+async def post(site: Site, path: str, **headers: str) -> tuple[int, str]:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(
+            f"http://{site.address}{path}",
+            headers={"Origin": f"http://{site.address}", **headers},
+            allow_redirects=False,
+        ) as answer,
+    ):
+        return answer.status, answer.headers.get("Location", "") or await answer.text()
+
+
+async def serving(serve_pages: ServePages, console: Console) -> Site:
+    return await serve_pages(console.pages(), console.posts())
+
+
+async def test_a_person_can_have_an_object_reconciled_now_and_an_event_says_who_did(serve_pages: ServePages):
+    async with visited(serve_pages) as (world, site):
+        assert await post(site, f"{PATH}/reconcile") == (303, PATH)
+        [controller] = world.manager.controllers
+        foo = await world.get(Foo, "lonely")
+        await world.until(foo, lambda _: len(controller.runs.of(foo.key)) > 1)
+        assert controller.runs.of(foo.key)[-1].why == "asked for by somebody on this machine"
+        assert (await world.events(foo))[-1] == "ReconcileRequested"
+
+
+@pytest.mark.parametrize("path", [PATH, "/controllers/foos.tutorial.my.domain"])
+async def test_console_resume_reconciles_a_change_made_during_the_pause(serve_pages: ServePages, path: str):
+    async with visited(serve_pages) as (world, site):
+        assert (await post(site, f"{path}/pause"))[0] == 303
+        foo = await world.get(Foo, "lonely")
+        [controller] = world.manager.controllers
+        await world.update(foo, lambda it: setattr(it.spec, "name", "jill"))
+        await world.until(foo, lambda _: controller.waiting(foo.key))
+        assert "does not look at it until it is resumed" in (await get(site, PATH))[1]
+        assert (await world.get(Foo, "lonely")).status.conditions[0].message.endswith("jack")
+        assert (await post(site, f"{path}/resume"))[0] == 303
+        await world.until(foo, lambda it: it.status.conditions[0].message.endswith("jill"))
+        assert "does not look at it" not in (await get(site, PATH))[1]
+        if path == PATH:
+            assert (await world.events(foo))[1:3] == ["Paused", "Resumed"]
+
+
+@pytest.mark.parametrize("action", ["reconcile", "pause", "resume"])
+async def test_console_actions_answer_404_and_do_nothing_when_the_object_is_missing(
+    serve_pages: ServePages, action: str
+):
+    async with lonely() as world:
+        console = console_of(world)
+        site = await serving(serve_pages, console)
+        status, text = await post(site, f"/objects/foos.tutorial.my.domain/default/nobody/{action}")
+        assert (status, text) == (404, "there is no such object\n")
+        [controller] = world.manager.controllers
+        assert not controller.queue.is_held(ObjectKey("default", "nobody"))
+        assert len(controller.runs) == 1
+
+
+async def test_a_pause_ends_with_its_object(serve_pages: ServePages):
+    async with visited(serve_pages) as (world, site):
+        foo = await world.get(Foo, "lonely")
+        for _ in range(2):  # to ask for it again is no second one
+            assert (await post(site, f"{PATH}/pause"))[0] == 303
+        await world.delete(foo)
+        again = await world.create(Foo(metadata=ObjectMeta(name="lonely"), spec=FooSpec(name="joe")))
+        await world.until(again, lambda it: it.status.conditions)
+
+
+@pytest.mark.parametrize("action", ["reconcile", "pause", "resume"])
+async def test_console_actions_refuse_foreign_origins_foreign_hosts_and_get(
+    serve_pages: ServePages, action: str
+):
+    async with visited(serve_pages) as (world, site):
+        for origin in ("https://evil.example.com", "null", "", f"http://localhost:{site.address.port}"):
+            assert (await post(site, f"{PATH}/{action}", Origin=origin))[0] == 403
+        evil = {"Host": "evil.example.com", "Origin": "http://evil.example.com"}
+        assert (await post(site, f"{PATH}/{action}", **evil))[0] == 421
+        assert (await get(site, f"{PATH}/{action}"))[0] in (404, 405)
+        assert (await post(site, f"{PATH}/delete"))[0] == 404
+        assert (await post(site, f"/objects/bars.example.com/default/lonely/{action}"))[0] == 404
+        [controller] = world.manager.controllers
+        assert len(controller.runs) == 1
+        assert not controller.queue.is_held(ObjectKey("default", "lonely"))
+
+
+async def test_console_actions_require_the_right_to_update_in_a_cluster(serve_pages: ServePages):
+    wire = api_server()
+    async with visited(serve_pages, access_by(wire)) as (world, site):
+        for path in (f"{PATH}/pause", "/controllers/foos.tutorial.my.domain/pause"):
+            assert (await post(site, path))[0] == 401
+            status, text = await post(site, path, Authorization="Bearer bob")
+            assert status == 403
+            assert "lonely" not in text
+            assert (await post(site, path, Authorization="Bearer ann"))[0] == 303
+        rights = [each["resourceAttributes"] for each in asked(wire)]
+        assert {each["verb"] for each in rights} == {"update"}
+        assert {each["name"] for each in rights} == {"lonely", ""}
+        foo = await world.get(Foo, "lonely")
+        assert "Paused" in await world.events(foo)
+        said = {each["message"] for each in world.cluster.client.list("events", "default")}
+        assert "ann paused it in the console of foo" in said
+
+
+async def test_console_limits_the_log_lines_of_actions_per_user(serve_pages: ServePages, log_lines: LogLines):
+    wire = api_server()
+    wire.on("POST", RIGHTS, Reply.json({"status": {"allowed": True}}))
+    async with visited(serve_pages, access_by(wire)) as (_, site):
+        for _ in range(100):
+            assert (await post(site, f"{PATH}/reconcile", Authorization="Bearer ann"))[0] == 303
+        assert (await post(site, f"{PATH}/reconcile", Authorization="Bearer bob"))[0] == 303
+    told = Counter(line["by"] for line in log_lines if line["event"] == "asked for in the console")
+    assert 10 <= told["ann"] < 50  # of 10 a minute
+    assert told["bob"] == 1
+
+
+async def test_owned_objects_have_pages_and_yaml_without_actions(
+    serve_pages: ServePages,
+):
+    memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
+    async with operated(MemcachedOperator, objects=[memcached]) as world:
+        await world.until(memcached, lambda it: it.status.ready_replicas == 1)
+        site = await serving(serve_pages, console_of(world))
+        _, text = await get(site, "/objects/memcacheds.cache.example.com/default/web")
+        assert 'href="/yaml/memcacheds.cache.example.com/default/web"' in text
+        assert 'href="/objects/memcacheds.cache.example.com/default/web"' not in text
+        deployment = "deployments.apps/default/web"
+        assert f'href="/objects/{deployment}"' in text
+        status, text = await get(site, f"/objects/{deployment}")
+        assert status == 200
+        assert "ReplicaSet" in text
+        assert "Reconcile now" not in text
+        assert (await post(site, f"/objects/{deployment}/reconcile"))[0] == 404
+        status, text = await get(site, f"/yaml/{deployment}")
+        assert (status, text.startswith("apiVersion: apps/v1\nkind: Deployment\n")) == (200, True)
+        assert "image: memcached" in text
+        secret = {"metadata": {"name": "password"}, "stringData": {"password": "HUNTER2"}}
+        await world.cluster.client.create("secrets", "default", secret)
+        for page in "objects", "yaml":
+            for missing in (
+                "secrets/default/password",
+                "deployments.apps/default/nobody",
+                "bars.example.com/a",
+            ):
+                assert (await get(site, f"/{page}/{missing}"))[0] == 404
+
+
+async def test_console_shows_yaml_to_users_who_may_get_the_object(serve_pages: ServePages):
+    path = PATH.replace("/objects/", "/yaml/")
+    async with visited(serve_pages, access_by(api_server())) as (_, site):
+        for headers, expected in (({}, 401), ({"Authorization": "Bearer bob"}, 403)):
+            status, text = await get(site, path, **headers)
+            assert status == expected
+            assert "lonely" not in text
+        status, text = await get(site, path, Authorization="Bearer ann")
+        assert (status, "name: lonely" in text) == (200, True)
+
+
+async def test_a_page_shows_of_other_objects_only_what_its_reader_may_get(serve_pages: ServePages):
+    wire = api_server()
+
+    def memcacheds_alone(sent: Sent) -> Reply:
+        asked_for = sent.json()["spec"]["resourceAttributes"]["resource"]
+        return Reply.json({"status": {"allowed": asked_for == "memcacheds"}})
+
+    wire.on("POST", RIGHTS, memcacheds_alone)
+    memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
+    async with operated(MemcachedOperator, objects=[memcached]) as world:
+        await world.until(memcached, lambda it: it.status.ready_replicas == 1)
+        console = console_of(world, access_by(wire))
+        site = await serving(serve_pages, console)
+        path = "/objects/memcacheds.cache.example.com/default/web"
+        status, text = await get(site, path, Authorization="Bearer ann")
+        assert status == 200
+        assert "Not known: Deployment: you may not get them" in text
+        assert "Not known: Events: you may not get them" in text
+        assert "ReplicaSet" not in text
+        runs, _, rest = text.partition("Last changes")
+        assert "Deployment web" in runs  # the runs are for users who may get the object
+        assert "Deployment" not in rest
+
+
+async def test_tasks_are_told_with_where_they_wait_and_a_profile_with_where_time_goes(
+    serve_pages: ServePages,
+):
+    async with visited(serve_pages, debugs=True) as (_, site):
+        status, text = await get(site, "/debug/tasks")
+        assert status == 200
+        worker = text.partition("\nfoo-worker-0\n")[2].partition("\n\n")[0]
+        assert "Workers._work" in worker
+        assert re.search(r"WorkQueue\._wait \(.*queue\.py:\d+\)", worker)
+        status, text = await get(site, "/debug/profile?seconds=0.1")
+        assert status == 200
+        assert "function calls" in text
+        for seconds in ("0", "31", "nan", "x"):
+            assert (await get(site, f"/debug/profile?seconds={seconds}"))[0] == 400
+
+
+@pytest.mark.parametrize("path", ["/debug/tasks", "/debug/profile"])
+async def test_the_debug_pages_are_off_by_default_and_guarded_when_on(serve_pages: ServePages, path: str):
+    wire = api_server()
+    async with visited(serve_pages) as (world, site):
+        assert (await get(site, path))[0] == 404
+        guarded = await serve_pages(console_of(world, access_by(wire), debugs=True).pages())
+        assert (await get(guarded, path))[0] == 401
+        status, text = await get(guarded, path, Authorization="Bearer bob")
+        assert status == 403
+        assert "lonely" not in text
+    assert asked(wire)[-1]["nonResourceAttributes"] == {"path": path, "verb": "get"}

@@ -1,0 +1,288 @@
+"""Open pages of the console, in virtual time: how soon a change is on them, and what they cost."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import re
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+
+from apis.cache.v1.memcached import Memcached, MemcachedSpec
+from apis.tutorial.v1.foo import Foo, FooSpec
+from controllers.cache.memcached import MemcachedOperator
+from controllers.tutorial.foo import FooOperator
+from manager.api import GroupVersionKind, ObjectKey, ObjectMeta
+from manager.console.overview import Rates
+from manager.console.pages import Console
+from manager.console.search import Wanted, kinds, search, sources
+from manager.diagnose.collect import Collected, Collector
+from manager.server import server as server_module
+from manager.server.access import User
+from manager_tools.testing import World, operated
+from tests.support import ROOT
+from tests.support.effort import turns_of_others
+from tests.unit.console.test_pages import console_of
+
+pytestmark = pytest.mark.virtual_time
+
+WITHIN = 2.0
+SCRIPT = (ROOT / "manager/console/static/console.js").read_text()
+PAUSE = int(re.findall(r"const pause = (\d+);", SCRIPT)[0]) / 1000
+"""Seconds from an answer to a browser's next request."""
+
+FOO, WEB = (
+    "/objects/foos.tutorial.my.domain/default/lonely",
+    "/objects/memcacheds.cache.example.com/default/web",
+)
+
+
+@asynccontextmanager
+async def shop() -> AsyncIterator[World]:
+    """Run a manager with a Foo that waits for jack, and a Memcached that is ready."""
+    foo = Foo(metadata=ObjectMeta(name="lonely", namespace="default"), spec=FooSpec(name="jack"))
+    memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
+    async with operated(FooOperator, MemcachedOperator, objects=[foo, memcached]) as world:
+        await world.until(foo, lambda it: it.status.conditions)
+        await world.until(memcached, lambda it: it.status.ready_replicas == 1)
+        await asyncio.sleep(30)
+        yield world
+
+
+async def fetch(console: Console, path: str) -> str:
+    """Return the live part of a page."""
+    target = f"{path}{'&' if '?' in path else '?'}part=1"
+    names = dict(zip(("resource", "namespace", "name"), path.strip("/").split("/")[1:], strict=False))
+    page = {"": "/", "search": "/search"}.get(
+        path.strip("/").partition("?")[0], "/objects/{resource}/{namespace}/{name}"
+    )
+    request = make_mocked_request("GET", target, headers={"Host": "localhost"}, match_info=names)
+    response = await console.pages()[page](request)
+    assert isinstance(response, web.Response)
+    assert response.status == 200
+    assert isinstance(response.body, bytes)
+    return response.body.decode()
+
+
+class Browser:
+    """A browser with an open page."""
+
+    def __init__(self, console: Console, path: str) -> None:
+        self._console = console
+        self._path = path
+        self._news = asyncio.Condition()
+        self._text = ""
+
+    async def run(self) -> None:
+        while True:
+            text = await fetch(self._console, self._path)
+            async with self._news:
+                self._text = text
+                self._news.notify_all()
+            await asyncio.sleep(PAUSE)
+
+    async def sees(self, word: str, *, gone: bool = False) -> None:
+        async with asyncio.timeout(20), self._news:
+            await self._news.wait_for(lambda: self._text and (word in self._text) is not gone)
+
+
+@asynccontextmanager
+async def browser_at(console: Console, path: str) -> AsyncIterator[Browser]:
+    browser = Browser(console, path)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(browser.run())
+        yield browser
+        task.cancel()
+
+
+async def another_friend(world: World) -> None:
+    await world.update(await world.get(Foo, "lonely"), lambda it: setattr(it.spec, "name", "jill"))
+
+
+async def another_foo(world: World) -> None:
+    await world.create(Foo(metadata=ObjectMeta(name="other"), spec=FooSpec(name="jack")))
+
+
+async def a_pod_hangs(world: World) -> None:
+    """Delete a pod with a finalizer; no cache has it, so no reconcile follows."""
+    [pod] = world.cluster.client.list("pods", "default")
+    name = pod["metadata"]["name"]
+    patch = {"metadata": {"finalizers": ["example.com/hangs"]}}
+    await world.cluster.client.patch("pods", "default", name, patch)
+    await world.cluster.client.delete("pods", "default", name)
+
+
+async def an_event(world: World) -> None:
+    """Record an Event as another program."""
+    web = await world.get(Memcached, "web")
+    about = {"kind": "Memcached", "namespace": "default", "name": "web", "uid": web.metadata.uid}
+    said = {"reason": "Unlucky", "message": "a meteorite", "type": "Warning", "count": 1}
+    metadata = {"name": "e", "namespace": "default"}
+    event = {"metadata": metadata, "involvedObject": about, "lastTimestamp": "2024-01-01T00:00:00Z", **said}
+    await world.cluster.client.create("events", "default", event)
+
+
+async def a_pause(world: World) -> None:
+    [controller] = [each for each in world.manager.controllers if each.name == "foo"]
+    assert controller.queue is not None
+    controller.queue.halted = True
+
+
+async def the_friend_comes(world: World) -> None:
+    pod = {"metadata": {"name": "jack"}, "spec": {"containers": [{"name": "main", "image": "nginx"}]}}
+    await world.cluster.client.create("pods", "default", pod)
+
+
+@pytest.mark.parametrize(
+    ("path", "cause", "word"),
+    [
+        ("/", another_foo, "2</a>"),
+        ("/", a_pause, "Resume foo"),
+        (FOO, another_friend, "no pod named jill"),
+        (FOO, the_friend_comes, "All is well"),
+        (FOO, a_pause, "does not look at it until it is resumed"),
+        (WEB, a_pod_hangs, "waits for the finalizer example.com/hangs"),
+        (WEB, an_event, "a meteorite"),
+        ("/search", another_foo, "default/other"),
+        ("/search?state=not-ready", another_foo, "2 objects"),
+        ("/search?state=not-ready", the_friend_comes, "Nothing found"),
+    ],
+)
+async def test_console_page_shows_a_change_within_two_seconds(
+    path: str, cause: Callable[[World], Awaitable[None]], word: str
+):
+    loop, rng = asyncio.get_running_loop(), random.Random(5)
+    async with shop() as world:
+        console = console_of(world)
+        async with browser_at(console, path) as browser, browser_at(console, path) as other:
+            await browser.sees(word, gone=True)
+            await asyncio.sleep(10 + rng.random())
+            await cause(world)
+            began = loop.time()
+            await asyncio.gather(browser.sees(word), other.sees(word))
+            assert loop.time() - began <= WITHIN
+
+
+@pytest.fixture
+def collected(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Collected]]:
+    """Collect what pages show of objects, as long as the console keeps it."""
+    found: list[weakref.ref[Collected]] = []
+    collect = Collector.collect
+
+    async def noted(collector: Collector, gvk: GroupVersionKind, key: ObjectKey) -> Collected:
+        answer = await collect(collector, gvk, key)
+        found.append(weakref.ref(answer))
+        return answer
+
+    monkeypatch.setattr(Collector, "collect", noted)
+    return found
+
+
+async def test_console_keeps_no_page_that_nobody_asks_for(collected: list[weakref.ref[Collected]]):
+    async with shop() as world:
+        console = console_of(world)
+        for path in FOO, WEB:
+            await fetch(console, path)
+        await asyncio.sleep(1)
+        gc.collect()
+        assert [each() for each in collected] == [None, None]
+        assert not [each for known in console._made._known.values() for each in known.values() if each.held]
+
+
+async def test_console_makes_a_page_once_for_all_tokens_of_a_user(
+    collected: list[weakref.ref[Collected]],
+):
+    async with shop() as world:
+        console = console_of(world)
+
+        async def by_token(number: int) -> str:
+            credential = ("authentication.kubernetes.io/credential-id", (f"JTI={number}",))
+            server_module._asking.set(User("ann", extra=(credential,)))
+            return await fetch(console, WEB)
+
+        texts = await asyncio.gather(*map(by_token, range(50)))
+        assert len(collected) == len(set(texts)) == 1
+
+
+async def test_console_gives_a_user_a_fifth_of_the_time_and_others_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    spent, loop = 0.0, asyncio.get_running_loop()
+    monkeypatch.setattr("time.thread_time", lambda: spent)
+    collect = Collector.collect
+
+    async def dear(collector: Collector, gvk: GroupVersionKind, key: ObjectKey) -> Collected:
+        nonlocal spent
+        spent += 0.4
+        return await collect(collector, gvk, key)
+
+    monkeypatch.setattr(Collector, "collect", dear)
+    async with shop() as world:
+        console = console_of(world)
+        began = loop.time()
+
+        async def visit(user: str) -> float:
+            server_module._asking.set(User(user))
+            for path in (WEB, FOO) * 5:
+                await fetch(console, path)
+            return loop.time() - began
+
+        ann, bob = await asyncio.gather(visit("ann"), visit("bob"))
+        assert ann == pytest.approx(9 * 4 * 0.4, abs=1)
+        assert bob == pytest.approx(ann, abs=1)
+
+
+async def test_rates_count_each_reconcile_once_although_the_history_drops_some():
+    async with operated(FooOperator) as world:
+        [controller] = world.manager.controllers
+        rates, count = Rates(), 0
+        await asyncio.sleep(1)  # for the queue
+        for _ in range(4):
+            for _ in range(15):  # of one object the history keeps 20
+                controller.ask(ObjectKey("default", "nobody"), "ann")
+                await asyncio.sleep(1)
+            count += 15
+            assert rates.of(controller)["runs"] == count
+        assert rates.of(controller)["runs"] == count
+        await asyncio.sleep(700)
+        assert rates.of(controller)["runs"] == 0
+
+
+STATES = ["", "not-ready", "failing", "waiting", "running", "slow", "stuck"]
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_search_stops_at_the_most_rows_in_the_order_of_keys(
+    monkeypatch: pytest.MonkeyPatch, state: str
+):
+    foos = [
+        Foo(metadata=ObjectMeta(name=f"f{each}"), spec=FooSpec(name="not a name" if each % 2 else "jack"))
+        for each in range(9)
+    ]
+    async with operated(FooOperator, objects=foos) as world:
+        await asyncio.sleep(30)
+        everything, wanted = kinds(world.manager), Wanted(name="F", state=state)
+        rows, more = await search(world.manager, wanted, everything)
+        assert not more
+        assert [row.key for row in rows] == sorted(row.key for row in rows)
+        if len(rows) > 3:
+            monkeypatch.setattr("manager.console.search.MOST_FOUND", 3)
+            assert await search(world.manager, wanted, everything) == (rows[:3], True)
+        assert await search(world.manager, wanted, ["pets.example.com"]) == ([], False)
+
+
+async def test_search_of_a_waiting_object_yields_to_others_among_many():
+    foos = [Foo(metadata=ObjectMeta(name=f"f{each}"), spec=FooSpec(name="jack")) for each in range(30)]
+    async with operated(FooOperator, objects=foos) as world:
+        await asyncio.sleep(30)
+        [(_, informer)] = sources(world.manager)
+        records = informer.list()
+        informer.list = lambda **_: records * 700  # type: ignore[method-assign]
+        look = search(world.manager, Wanted(state="waiting"), kinds(world.manager))
+        assert await turns_of_others(look) >= 15

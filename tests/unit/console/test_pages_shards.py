@@ -1,0 +1,256 @@
+"""The console of a replica that shares the work: the owner of an object, and who may know it."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import orjson
+import pytest
+
+from apis.tutorial.v1.foo import Foo
+from controllers.main import OPERATORS
+from devcluster.exchange import ApiResponse
+from manager.cli.operators import owned_by
+from manager.console.pages import Console
+from manager.console.shard_holders import ShardHolders, ShardLeases
+from manager.diagnose.collect import Collector
+from manager.election.guard import Leadership
+from manager.kube.transport import Transport
+from manager.kube.wire import WireRequest
+from manager.server.access import Access
+from manager.shards.owned import OwnedShards
+from manager.telemetry.metrics import Metrics
+from manager.util.clock import now
+from manager_tools.testing import LocalWire, World
+from tests.support.scripted_wire import Reply, ScriptedWire, Sent
+from tests.unit.console.test_pages import (
+    PAGE,
+    PATH,
+    RIGHTS,
+    access_by,
+    api_server,
+    asked,
+    get,
+    lonely,
+    post,
+    serving,
+)
+from tests.unit.server.conftest import ServePages
+
+COUNT = 4
+OTHER = "pod-b_0123456789"
+
+
+class Part:
+    """Console of a replica with some of the shards; another replica has the rest."""
+
+    def __init__(self, world: World, access: Access | None = None, *, shared_out: bool = True) -> None:
+        wire = LocalWire(world.cluster)
+        self.transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="console")
+        self.world = world
+        self.owned = OwnedShards(COUNT, Metrics())
+        leases = ShardLeases(self.transport, namespace="default", name="test")
+        self.console = Console(
+            world.manager,
+            self.transport,
+            access,
+            owned=owned_by(OPERATORS),
+            with_conditions=[Foo.gvk],
+            holders=ShardHolders(leases, self.owned, {"foo": shared_out}),
+        )
+
+    async def hold(self, *numbers: int) -> None:
+        for number in range(COUNT):
+            if number in numbers:
+                self.owned.begin(number, Leadership())
+            await self.lease(number, "test" if number in numbers else OTHER)
+
+    async def lease(self, number: int, holder: str) -> None:
+        metadata: dict[str, Any] = {
+            "name": f"test-{number}" if number else "test",
+            "labels": {"test/lease": "range"},
+            "annotations": {} if number else {"test/shards": f"{COUNT}"},
+        }
+        spec = {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": 15,
+            "renewTime": now().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        }
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": metadata,
+            "spec": spec,
+        }
+        await self.world.cluster.client.create("leases.coordination.k8s.io", "default", body)
+
+    async def number(self) -> int:
+        foo = await self.world.get(Foo, "lonely")
+        return self.owned.number_of(foo.metadata.uid or "")
+
+
+async def test_a_page_of_the_replica_that_works_on_an_object_says_so(serve_pages: ServePages):
+    async with lonely() as world:
+        part = Part(world)
+        number = await part.number()
+        await part.hold(number)
+        site = await serving(serve_pages, part.console)
+        status, text = await get(site, PATH)
+        assert status == 200
+        assert f"shard {number} of 4, which test holds" in text
+        assert "this replica</span>" in text
+        assert "looks at it again when a pod named jack comes" in text
+        assert "Reconcile now" in text
+        assert await post(site, f"{PATH}/reconcile") == (303, PATH)
+        owner = orjson.loads((await get(site))[1])["owners"]
+        assert [(each["controller"], each["holder"], each["here"]) for each in owner] == [
+            ("foo", "test", True)
+        ]
+
+
+async def test_a_page_of_another_replica_names_the_one_to_ask_and_acts_on_nothing(serve_pages: ServePages):
+    async with lonely() as world:
+        part = Part(world)
+        number = await part.number()
+        await part.hold(*({*range(COUNT)} - {number}))
+        site = await serving(serve_pages, part.console)
+        _, text = await get(site, PATH)
+        assert f"shard {number} of 4, which {OTHER} holds" in text
+        assert "another replica</span>" in text
+        assert "may be older than what the other one knows" in text
+        assert "Reconcile now" not in text
+        assert "looks at it again" not in text
+        [controller] = world.manager.controllers
+        assert controller.queue is not None
+        foo = await world.get(Foo, "lonely")
+        for action in "reconcile", "pause":
+            status, text = await post(site, f"{PATH}/{action}")
+            assert status == 409
+            assert "ask the replica that does" in text
+        assert not controller.queue.is_held(foo.key)
+        assert len(controller.runs.of(foo.key)) == 1
+
+
+async def test_console_api_finds_the_owner_of_an_uncached_object_by_its_uid(serve_pages: ServePages):
+    async with lonely() as world:
+        part = Part(world)
+        await part.hold()
+        site = await serving(serve_pages, part.console)
+        unknown = PAGE.replace("lonely", "elsewhere")
+        assert orjson.loads((await get(site, unknown))[1])["owners"] == []
+        [owner] = orjson.loads((await get(site, f"{unknown}?uid=a-uid"))[1])["owners"]
+        assert owner["shard"] == part.owned.number_of("a-uid")
+        assert (owner["holder"], owner["here"]) == (OTHER, False)
+        assert (await post(site, f"{PATH.replace('lonely', 'elsewhere')}/reconcile"))[0] == 409
+
+
+async def test_an_object_that_is_not_in_the_cache_is_listed_because_a_manager_may_do_no_more(
+    serve_pages: ServePages, monkeypatch: pytest.MonkeyPatch
+):
+    asked_for: list[str] = []
+
+    class Wire(LocalWire):
+        async def answer(self, request: WireRequest) -> ApiResponse:
+            asked_for.append(request.path.partition("?")[0])
+            return await super().answer(request)
+
+    monkeypatch.setattr("tests.unit.console.test_pages_shards.LocalWire", Wire)
+    monkeypatch.setattr(Collector, "_cached", lambda *_: None)
+    async with lonely() as world:
+        part = Part(world)
+        await part.hold()
+        site = await serving(serve_pages, part.console)
+        status, text = await get(site, PATH)
+        assert status == 200
+        assert "There is no pod named jack" in text
+        for nobody in ("nobody", "lonely%2Cmetadata.namespace%3Ddefault"):
+            status, text = await get(site, PATH.replace("lonely", nobody))
+            assert status == 404
+            assert "There is no such object." in text
+    foos = "/apis/tutorial.my.domain/v1/namespaces/default/foos"
+    assert foos in asked_for
+    assert not [path for path in asked_for if path.startswith(f"{foos}/")]
+
+
+async def test_first_shard_holder_owns_objects_of_a_controller_that_is_not_shared_out(
+    serve_pages: ServePages,
+):
+    async with lonely() as world:
+        part = Part(world, shared_out=False)
+        await part.hold(0)
+        site = await serving(serve_pages, part.console)
+        assert "shard 0 of 4, which test holds" in (await get(site, PATH))[1]
+        assert (await post(site, f"{PATH}/reconcile"))[0] == 303
+        # And it knows that there is no such object, as no other replica has one either.
+        assert (await post(site, f"{PATH.replace('lonely', 'elsewhere')}/reconcile"))[0] == 404
+
+
+async def test_overview_lists_all_replicas_with_their_shards(serve_pages: ServePages):
+    async with lonely() as world:
+        part = Part(world)
+        await part.hold(0, 1, 3)
+        site = await serving(serve_pages, part.console)
+        _, text = await get(site, "/")
+        assert "Replicas and their shards" in text
+        shown = " ".join(text[text.index("Replicas and their shards") :].split())
+        assert 'test <span class="badge good">this one</span></td>' in shown
+        assert '<td data-label="Which">0-1, 3</td>' in shown
+        assert (
+            f'{OTHER}</td> <td data-label="Shards" class="number">1</td> <td data-label="Which">2</td>'
+            in shown
+        )
+        assert "lonely" not in text
+
+
+def who_may_not_get_leases(wire: ScriptedWire) -> None:
+    """`ann` may do all but that."""
+
+    def review(sent: Sent) -> Reply:
+        spec = sent.json()["spec"]
+        leases = spec.get("resourceAttributes", {}).get("resource") == "leases"
+        return Reply.json({"status": {"allowed": spec["user"] == "ann" and not leases}})
+
+    wire.on("POST", RIGHTS, review)
+
+
+@pytest.mark.parametrize("may", [True, False])
+async def test_console_shows_shard_holders_only_with_the_right_to_get_the_lease(
+    serve_pages: ServePages, may: bool
+):
+    wire = api_server()
+    if not may:
+        who_may_not_get_leases(wire)
+    async with lonely() as world:
+        part = Part(world, access_by(wire))
+        await part.hold()
+        number = await part.number()
+        site = await serving(serve_pages, part.console)
+        for path in (PATH, "/", PAGE, f"{PATH}?part=1", "/?part=1"):
+            status, text = await get(site, path, Authorization="Bearer ann")
+            assert status == 200
+            assert (OTHER in text) is may, path
+            if "objects" in path and "api" not in path:
+                assert f"shard {number} of 4" in text
+        assert (
+            "you may not get its lease" in (await get(site, PATH, Authorization="Bearer ann"))[1]
+        ) is not may
+    reviewed = [each["resourceAttributes"] for each in asked(wire) if "resourceAttributes" in each]
+    of_leases = [each for each in reviewed if each["resource"] == "leases"]
+    assert {each.get("name", "") for each in of_leases} == {"", f"test-{number}" if number else "test"}
+    assert {(each["verb"], each["group"], each["namespace"]) for each in of_leases} == {
+        ("get", "coordination.k8s.io", "default")
+    }
+
+
+async def test_console_pages_do_not_mention_shards_without_them(serve_pages: ServePages):
+    async with lonely() as world:
+        transport = Transport(
+            LocalWire(world.cluster), metrics=Metrics(), rng=random.Random(1), user_agent="console"
+        )
+        site = await serving(serve_pages, Console(world.manager, transport, None, owned=owned_by(OPERATORS)))
+        for path in (PATH, "/", "/search"):
+            text = (await get(site, path))[1]
+            assert "shard" not in text
+            assert "Whose it is" not in text
+        assert orjson.loads((await get(site))[1])["owners"] == []

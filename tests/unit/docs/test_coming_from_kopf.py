@@ -1,0 +1,142 @@
+"""The operators of docs/coming-from-kopf.md do what the page says."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manager.api import ObjectMeta
+from manager_kinds.core_v1 import Pod
+from manager_tools.testing import operated
+from tests.support.markdown import Page
+
+pytestmark = pytest.mark.virtual_time
+PAGE = Path("docs/coming-from-kopf.md")
+
+
+def code_of(file: str) -> str:
+    """Return the code of one file: its blocks, in order."""
+    begin = f"# {file}\n"
+    return "\n\n".join(
+        each.text.removeprefix(begin) for each in Page(PAGE).blocks() if each.text.startswith(begin)
+    )
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    folder = tmp_path_factory.mktemp("kopf")
+    for name in ("devices", "test_devices"):
+        (folder / f"page_of_kopf_{name}.py").write_text(
+            code_of(f"{name}.py").replace("from devices", "from page_of_kopf_devices")
+        )
+    sys.path.insert(0, str(folder))
+    try:
+        import page_of_kopf_devices  # noqa: PLC0415 - the test has just written it
+        import page_of_kopf_test_devices  # noqa: PLC0415 - the same
+
+        yield type("Page", (), {**vars(page_of_kopf_devices), "tests": page_of_kopf_test_devices})
+    finally:
+        sys.path.remove(str(folder))
+
+
+def device(page: Any, name: str = "a", address: str = "here", volume: int = 1, **metadata: Any) -> Any:
+    spec = page.DeviceSpec(address=address, volume=volume)
+    return page.Device(metadata=ObjectMeta(name=name, namespace="default", **metadata), spec=spec)
+
+
+def ready(obj: Any) -> tuple[str, str]:
+    """Return status and reason of the condition Ready."""
+    found = [(each.status, each.reason) for each in obj.status.conditions if each.type == "Ready"]
+    return found[0] if found else ("", "")
+
+
+async def test_page_has_a_test_of_registered_that_passes(page: Any):
+    await page.tests.test_registered_keeps_configmap_and_entry()
+
+
+async def test_louder_changes_the_volume_in_steps(page: Any):
+    async with operated(page.Louder) as world:
+        obj = await world.create(device(page, volume=3))
+        await world.until(obj, lambda it: it.status.volume == 3, timeout=10)
+        await world.update(obj, lambda it: setattr(it.spec, "volume", 1))
+        await world.until(obj, lambda it: it.status.volume == 1, timeout=10)
+
+
+async def test_careful_waits_for_the_registry_and_gives_up_on_a_bad_address(page: Any):
+    async with operated(page.Careful) as world:
+        good = await world.create(device(page, "good"))
+        bad = await world.create(device(page, "bad", address="over there"))
+        await world.until(good, lambda it: ready(it) == ("False", "NotRegistered"))
+        await world.until(bad, lambda it: ready(it) == ("False", "TerminalError"))
+        page.REGISTRY["good"] = "here"
+        await world.until(good, lambda it: ready(it) == ("True", "Registered"), timeout=40)
+        page.REGISTRY.clear()
+
+
+async def test_measuring_follows_the_level_and_calibrates_it(page: Any):
+    async with operated(page.Measuring) as world:
+        obj = await world.create(device(page))
+        levels = []
+        for _ in range(200):
+            await asyncio.sleep(1)
+            levels.append((await world.get(page.Device, "a")).status.level)
+        assert max(levels) in {7, 8, 9}
+        assert levels.count(0) > 10, "it is calibrated again and again"
+        await world.delete(obj)
+        await world.until_gone(obj)
+
+
+async def test_exclusive_tells_devices_with_one_address(page: Any):
+    async with operated(page.Exclusive) as world:
+        first = await world.create(device(page, "first"))
+        await world.until(first, lambda it: ready(it) == ("True", "AddressFree"))
+        second = await world.create(device(page, "second"))
+        await world.until(second, lambda it: ready(it) == ("False", "AddressTaken"))
+        await world.update(second, lambda it: setattr(it.spec, "address", "there"))
+        await world.until(second, lambda it: ready(it) == ("True", "AddressFree"))
+
+
+async def test_loud_sees_its_selection_only(page: Any):
+    async with operated(page.Loud) as world:
+        loud = await world.create(device(page, "loud", volume=9, labels={"floor": "2"}))
+        paused = device(page, "paused", volume=9, labels={"floor": "2"}, annotations={"pause": ""})
+        others = [
+            await world.create(each)
+            for each in (
+                paused,
+                device(page, "quiet", labels={"floor": "2"}),
+                device(page, "elsewhere", volume=9),
+            )
+        ]
+        await world.until(loud, lambda it: ready(it) == ("True", "Loud"))
+        await asyncio.sleep(5)
+        for each in others:
+            assert (await world.get(page.Device, each.metadata.name)).status.conditions == []
+        await world.update(others[1], lambda it: setattr(it.spec, "volume", 8))
+        await world.until(others[1], lambda it: ready(it) == ("True", "Loud"))
+
+
+async def test_counted_counts_pods_as_they_come_and_go(page: Any):
+    async with operated(page.Counted) as world:
+        obj = await world.create(device(page))
+        spec = {"containers": [{"name": "web", "image": "web"}]}
+        named = ObjectMeta(name="web", namespace="default", labels={"device": "a"})
+        pod = await world.create(
+            Pod.model_validate({"metadata": named.model_dump(by_alias=True), "spec": spec})
+        )
+        await world.until(obj, lambda it: it.status.level == 1)
+        await world.delete(pod)
+        await world.until(obj, lambda it: it.status.level == 0)
+
+
+async def test_checked_trims_refuses_and_warns(page: Any):
+    async with operated(page.Checked) as world:
+        with pytest.raises(Exception, match=r'spec\.address: Invalid value: "": must not be empty'):
+            await world.create(device(page, "empty", address=" "))
+        trimmed = await world.create(device(page, address=" here "))
+        assert trimmed.spec.address == "here"

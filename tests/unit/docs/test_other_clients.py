@@ -1,0 +1,69 @@
+"""The code of docs/other-clients.md runs."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import Field
+
+import manager
+from manager.api import ApiModel, ObjectMeta, Resource, Unstructured, crd
+from manager_tools.testing import operated
+from tests.support.markdown import Page
+
+pytestmark = pytest.mark.virtual_time
+
+
+class SizedStatus(ApiModel):
+    """Resources in use."""
+
+    memory: str = ""
+
+
+@crd()
+class Sized(Resource, group="test.example.com", version="v1", plural="sizeds"):
+    """An object with a pod of its name."""
+
+    status: SizedStatus = Field(default_factory=SizedStatus)
+
+
+def definition() -> dict[str, Any]:
+    """Return a definition that stands for the metrics server's API."""
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "metadata": {
+            "name": "pods.metrics.k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes/kubernetes/pull/1"},
+        },
+        "spec": {
+            "group": "metrics.k8s.io",
+            "names": {"kind": "PodMetrics", "plural": "pods"},
+            "scope": "Namespaced",
+            "versions": [
+                {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": free}}
+            ],
+        },
+    }
+
+
+async def test_metrics_example_shows_the_memory_of_a_pod():
+    [code] = [each.text for each in Page(Path("docs/other-clients.md")).blocks() if "PodMetrics" in each.text]
+    names = {name: getattr(manager, name) for name in ("Operator", "Context", "Result", "rbac")}
+    names |= {"Sized": Sized, "Unstructured": Unstructured}
+    exec(code, names)
+    async with operated(names["SizedOperator"]) as world:
+        resource = "customresourcedefinitions.apiextensions.k8s.io"
+        await world.cluster.client.create(resource, None, definition())
+        obj = await world.create(Sized(metadata=ObjectMeta(name="web", namespace="default")))
+        await asyncio.sleep(1)  # until the definition is served
+        metrics = {
+            "apiVersion": "metrics.k8s.io/v1beta1",
+            "kind": "PodMetrics",
+            "metadata": {"name": "web", "namespace": "default"},
+            "containers": [{"name": "web", "usage": {"memory": "12Mi", "cpu": "3m"}}],
+        }
+        await world.create(Unstructured.parse(metrics))
+        await world.until(obj, lambda it: it.status.memory == "12Mi", timeout=70)

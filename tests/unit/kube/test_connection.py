@@ -1,0 +1,512 @@
+"""Answers in every form and in any pieces, and connections that fail at an unlucky moment."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+from collections.abc import Callable
+
+import pytest
+import trustme
+import uvloop
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manager.kube.connection import HEAD_LIMIT, READ_AHEAD, Connection
+from manager.kube.errors import ConnectionLost, ProtocolError
+from manager.kube.http_wire import HttpWire
+from manager.kube.wire import WireRequest
+from tests.unit.kube.servers import (
+    OK,
+    Answer,
+    LocalServer,
+    ScriptedServer,
+    Serve,
+    config_for,
+    end_of_answers,
+    next_request,
+    silence,
+)
+
+GET = WireRequest("GET", "/api", {})
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+REFUSED = b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\n"
+
+
+async def fetch(wire: HttpWire, request: WireRequest = GET) -> tuple[int, bytes]:
+    async with wire.exchange(request) as response:
+        return response.status, await response.read()
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "body"),
+    [
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
+            200,
+            b"abcde",
+        ),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Late: 1\r\n\r\n", 200, b"a"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" + OK, 200, b"ok"),
+        (b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + OK, 200, b"ok"),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", 204, b""),
+        (b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n", 302, b""),
+    ],
+    ids=["chunks", "trailer", "continue", "hints", "no content", "redirect"],
+)
+async def test_an_answer_is_complete_and_the_connection_goes_on(
+    wire: HttpWire, script: ScriptedServer, answer: bytes, status: int, body: bytes
+):
+    script.answers = [answer]
+    assert await fetch(wire) == (status, body)
+    assert await fetch(wire) == (200, b"ok")
+    assert script.connections == 1
+
+
+async def test_an_answer_without_a_length_ends_with_the_connection(wire: HttpWire, script: ScriptedServer):
+    head = b"HTTP/1.0 502 Bad Gateway\r\nContent-Type: text/html\r\n\r\n"
+    script.play(head + b"nobody ", b"there", end_of_answers)
+    assert await fetch(wire) == (502, b"nobody there")
+
+
+async def test_a_server_that_says_it_will_close_is_taken_at_its_word(wire: HttpWire, script: ScriptedServer):
+    script.answers = [OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")]
+    assert await fetch(wire) == (200, b"ok")
+    assert await fetch(wire) == (200, b"ok")
+    assert script.connections == 2
+
+
+async def test_headers_that_come_several_times_are_put_together(wire: HttpWire, script: ScriptedServer):
+    script.answers = [OK.replace(b"\r\n\r\n", b'\r\nWarning: 299 - "a"\r\nwarning: 299 - "b"\r\n\r\n')]
+    async with wire.exchange(GET) as response:
+        assert response.headers["WARNING"] == '299 - "a", 299 - "b"'
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (None, "the server hung up"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "the answer is no HTTP"),
+        (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", "no HTTP"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * HEAD_LIMIT, "too much besides its body"),
+        (CHUNKED + b"zz\r\n", "in the middle of the answer"),
+    ],
+    ids=["none", "other protocol", "upgrade", "endless head", "bad chunk"],
+)
+async def test_wire_raises_connection_lost_and_reconnects_without_a_valid_answer(
+    wire: HttpWire, script: ScriptedServer, answer: bytes | None, message: str
+):
+    script.answers = [answer]
+    with pytest.raises(ConnectionLost, match=message):
+        await fetch(wire)
+    assert await fetch(wire) == (200, b"ok")
+    assert script.connections == 2
+
+
+async def test_a_server_that_hangs_up_on_a_later_request_has_not_answered_it(
+    wire: HttpWire, script: ScriptedServer
+):
+    script.play(OK, next_request, end_of_answers)
+    assert await fetch(wire) == (200, b"ok")
+    with pytest.raises(ConnectionLost, match="the server hung up"):
+        await asyncio.wait_for(fetch(wire), 10)
+    assert script.connections == 1
+
+
+async def test_an_answer_that_nobody_asked_for_is_not_taken_for_the_next(
+    wire: HttpWire, script: ScriptedServer
+):
+    script.answers = [OK + OK.replace(b"ok", b"no")]
+    assert await fetch(wire) == (200, b"ok")
+    assert await fetch(wire) == (200, b"ok")
+    assert script.connections == 2
+
+
+async def test_a_connection_that_the_server_closes_while_it_is_idle_is_not_used(
+    wire: HttpWire, script: ScriptedServer
+):
+    let_go = asyncio.Event()
+    script.play(OK, let_go)
+    assert await fetch(wire) == (200, b"ok")
+    let_go.set()
+    await script.all_closed()
+    for _ in range(10):  # the event loop's turns until it sees that
+        await asyncio.sleep(0)
+    assert await fetch(wire) == (200, b"ok")
+    assert script.connections == 2
+
+
+async def test_the_connection_used_last_is_used_next_and_the_others_are_closed_in_time(
+    wire: HttpWire, script: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("manager.kube.http_wire.KEEP_ALIVE", 0.05)
+    async with wire.exchange(GET) as first, wire.exchange(GET) as second:
+        await second.read()
+        await first.read()
+    assert script.connections == 2
+    await script.all_closed()
+    assert await fetch(wire) == (200, b"ok")
+    assert script.connections == 3
+
+
+async def test_a_stream_that_nobody_consumes_holds_the_server_up(wire: HttpWire, script: ScriptedServer):
+    size = 400 * READ_AHEAD
+    written = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal written
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+        while written < size:
+            writer.write(b"x" * READ_AHEAD)
+            await writer.drain()
+            written += READ_AHEAD
+        await reader.read()
+
+    script.serve = serve
+    async with wire.exchange(WireRequest("GET", "/watch", {}, stream=True)) as response:
+        before = -1
+        while before != written:  # until nothing moves any more
+            before = written
+            await asyncio.sleep(0.05)
+        assert written < size
+        assert sum([len(chunk) async for chunk in response.chunks()]) == size
+
+
+async def test_a_server_that_answers_before_it_has_heard_all_is_believed(
+    wire: HttpWire, script: ScriptedServer
+):
+    given_up = asyncio.Event()
+    script.play(REFUSED + b"big", given_up)
+    assert await fetch(wire, WireRequest("PUT", "/api", {}, b"x" * 50_000_000)) == (413, b"big")
+    given_up.set()
+    script.serve = script.take_answers
+    assert await fetch(wire) == (200, b"ok")
+    assert script.connections == 2
+
+
+@pytest.mark.parametrize("path", ["/api/a b", "/api\r\nX: y", "/api/\u00fc", ""])
+async def test_wire_refuses_an_unencoded_path_without_connecting(
+    wire: HttpWire, script: ScriptedServer, path: str
+):
+    with pytest.raises(ValueError, match="not the percent-encoded path"):
+        await fetch(wire, WireRequest("GET", path, {}))
+    assert script.connections == 0
+
+
+async def test_a_header_of_several_lines_is_never_sent(wire: HttpWire, script: ScriptedServer):
+    with pytest.raises(ValueError, match="the header User-Agent has more than one line"):
+        await fetch(wire, WireRequest("GET", "/api", {"User-Agent": "a\r\nb: c"}))
+    assert script.connections == 0
+
+
+LARGE = WireRequest("PUT", "/api", {}, b"x" * 50_000_000)
+
+
+"""More than all buffers on the way hold."""
+
+
+async def fetch_in_time(wire: HttpWire, request: WireRequest = GET) -> tuple[int, bytes]:
+    async with asyncio.timeout(10), wire.exchange(request) as response:
+        return response.status, await response.read()
+
+
+def without_end(part: bytes) -> Serve:
+    """Send a part again and again."""
+
+    async def send(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(part)
+            await writer.drain()
+
+    return send
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Poll for a condition without an event."""
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never happened")
+
+
+async def test_a_connection_on_which_half_a_request_was_sent_is_not_used_again(
+    wire: HttpWire, script: ScriptedServer
+):
+    asked = asyncio.Event()
+    script.play(REFUSED, asked, b"big", silence)
+    async with wire.exchange(LARGE) as response:
+        assert response.status == 413
+        asked.set()
+        assert await response.read() == b"big"
+    script.serve = script.take_answers
+    assert await fetch_in_time(wire) == (200, b"ok")
+    assert script.connections == 2
+
+
+async def test_an_answer_frees_whoever_waits_for_the_server_to_take_the_rest(
+    wire: HttpWire, script: ScriptedServer
+):
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.transport.pause_reading()
+        connection = next(iter(wire._pool._open))
+        await until(lambda: connection._writable is not None)
+        writer.write(REFUSED + b"big")
+        await answered.wait()
+
+    answered = asyncio.Event()
+    script.serve = serve
+    assert await fetch_in_time(wire, LARGE) == (413, b"big")
+    answered.set()
+
+
+async def test_a_connection_goes_on_after_an_answer_of_which_nobody_wanted_the_rest(
+    wire: HttpWire, script: ScriptedServer
+):
+    begun = asyncio.Event()
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (READ_AHEAD + 2)
+    script.play(head, b"x" * (READ_AHEAD - 100), begun, b"x" * 102, script.take_answers)
+    async with wire.exchange(WireRequest("GET", "/log", {}, stream=True)) as response:
+        connection = next(iter(wire._pool._open))
+        await until(lambda: response.held == READ_AHEAD - 100)
+        begun.set()
+        await until(lambda: connection.is_idle)
+    assert await fetch_in_time(wire) == (200, b"ok")
+
+
+async def test_an_answer_without_end_is_given_up_where_it_is_too_long(wire: HttpWire, script: ScriptedServer):
+    script.play(CHUNKED, without_end(b"10000\r\n" + bytes(65536) + b"\r\n"))
+    async with asyncio.timeout(10), wire.exchange(GET) as response:
+        with pytest.raises(ProtocolError, match="the answer is longer than 1000000 bytes"):
+            await response.read(1_000_000)
+        assert response.held == 0
+    script.serve = script.take_answers
+    assert await fetch_in_time(wire) == (200, b"ok")
+
+
+@pytest.mark.parametrize(
+    ("begin", "more"), [(b"0\r\na: ", b"b" * 1000), (b"0\r\n", b"a: b\r\n" * 200), (b"1;", b"e" * 1000)]
+)
+async def test_wire_gives_up_an_answer_with_endless_trailers_or_chunk_extensions(
+    wire: HttpWire, script: ScriptedServer, begin: bytes, more: bytes
+):
+    script.play(CHUNKED + b"2\r\n{}\r\n" + begin, without_end(more))
+    async with asyncio.timeout(10), wire.exchange(GET) as response:
+        with pytest.raises(ConnectionLost, match="too much besides its body"):
+            await response.read()
+    script.serve = script.take_answers
+    assert await fetch_in_time(wire) == (200, b"ok")
+
+
+async def test_an_answer_that_ends_with_the_connection_is_not_complete_when_we_reset_that(
+    wire: HttpWire, script: ScriptedServer
+):
+    script.play(b"HTTP/1.0 200 OK\r\n\r\nhal", silence)
+    async with wire.exchange(GET) as response:
+        wire.abort()
+        with pytest.raises(ConnectionLost):
+            await response.read()
+
+
+async def test_closing_can_be_given_up(wire: HttpWire, script: ScriptedServer):
+    assert await fetch_in_time(wire) == (200, b"ok")
+    problems = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, problem: problems.append(problem))
+    closing = asyncio.create_task(wire.aclose())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait([closing])
+    await script.all_closed()
+    await asyncio.sleep(0.01)
+    assert problems == []
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_wire_keeps_nothing_of_a_request_that_is_cancelled_at_any_turn(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop], authority: trustme.CA
+):
+    """Cancel the request after each number of turns of the event loop, until it ends before that."""
+
+    async def scenario() -> None:
+        async with LocalServer(authority) as server:
+            server.answer = lambda request: Answer(request.body)
+            wire = HttpWire(config_for(server.url, authority), connections=1)
+            wire.exchange(GET)
+            pool = wire._pool
+            assert pool is not None
+            over = False
+            for turns in itertools.count():
+                asking = asyncio.create_task(
+                    fetch_in_time(wire, WireRequest("PUT", "/api", {}, b"x" * 400_000))
+                )
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                over = asking.done()
+                asking.cancel()
+                await asyncio.wait([asking])
+                if over:
+                    break
+                assert await fetch_in_time(wire, WireRequest("PUT", "/api", {}, b"mine")) == (200, b"mine")
+                for connection in list(pool._idle):
+                    connection.abort()
+            await wire.aclose()
+            assert [each for each in pool._sockets if each.fileno() >= 0] == []
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(scenario())
+    asyncio.set_event_loop(None)
+    gc.collect()
+
+
+Outcome = tuple[int, dict[str, str], bytes, str]
+
+
+PRELUDES = [b"", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nLink: a\r\nLink: b\r\n\r\n"]
+
+
+HEADERS = [b"", b"Warning: 299 - a\r\nwarning: 299 - b\r\n", b"Connection: close\r\n", b"X:\r\n"]
+
+
+bodies = st.lists(st.binary(min_size=1, max_size=40), max_size=5)
+
+
+def chunked(parts: list[bytes], extension: bytes, trailer: bytes) -> bytes:
+    chunks = b"".join(b"%x%b\r\n%b\r\n" % (len(part), extension, part) for part in parts)
+    return b"Transfer-Encoding: chunked\r\n\r\n%b0%b\r\n%b\r\n" % (chunks, extension, trailer)
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> bytes:
+    """Draw the bytes of one answer, which may be malformed."""
+    parts = draw(bodies)
+    whole = b"".join(parts)
+    framings = [
+        b"Content-Length: %d\r\n\r\n%b" % (len(whole), whole),
+        b"\r\n" + whole,  # it ends with the connection
+        b"Content-Length: %d\r\n\r\n%b" % (len(whole) + 1, whole),
+        b"Content-Length: -1\r\n\r\n" + whole,
+        b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n" + whole,
+        b"Content-Length: 1\r\n" + chunked(parts, b"", b""),
+        chunked(parts, draw(st.sampled_from([b"", b";a=b"])), draw(st.sampled_from([b"", b"Late: 1\r\n"]))),
+        chunked(parts, b"g", b""),
+    ]
+    version = draw(st.sampled_from([b"1.1", b"1.0"]))
+    status = draw(st.sampled_from([b"200 OK", b"404 ", b"204 No Content", b"304 Not Modified"]))
+    head = b"HTTP/%b %b\r\n%b" % (version, status, draw(st.sampled_from(HEADERS)))
+    return draw(st.sampled_from(PRELUDES)) + head + draw(st.sampled_from(framings))
+
+
+class Line(asyncio.Transport):
+    """Takes whatever is sent, and can be closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._closing = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Discard the data."""
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        self._closing = True
+
+    abort = close
+
+
+async def outcome_of(pieces: list[bytes]) -> Outcome:
+    """Status, headers, body and error of an answer that arrives so, and after which the server hangs up."""
+    transport = Line()
+    connection = Connection()
+    connection.connection_made(transport)
+    asking = asyncio.ensure_future(connection.ask(b"GET / HTTP/1.1\r\n\r\n", b"", None))
+    await asyncio.sleep(0)
+    for piece in pieces:
+        if not transport.is_closing():
+            connection.data_received(piece)
+    connection.connection_lost(None)
+    try:
+        answer = await asking
+    except ConnectionLost:
+        return (0, {}, b"", "no answer")
+    assert 200 <= answer.status <= 999
+    came, error = b"", ""
+    try:
+        async for chunk in answer.chunks():
+            assert chunk
+            came += chunk
+    except ConnectionLost:
+        error = "in the middle"
+    return (answer.status, dict(answer.headers), came, error)
+
+
+@given(answer=answers(), data=st.data())
+def test_an_answer_in_any_pieces_is_the_same_answer(answer: bytes, data: st.DataObject):
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(answer) - 1))))
+    pieces = [answer[start:end] for start, end in zip([0, *cuts], [*cuts, len(answer)], strict=True)]
+    single = [answer[at : at + 1] for at in range(len(answer))]
+
+    async def compare() -> None:
+        whole = await outcome_of([answer])
+        assert await outcome_of(pieces) == whole
+        assert await outcome_of(single) == whole
+
+    asyncio.run(compare())
+
+
+@given(prelude=st.sampled_from(PRELUDES), status=st.sampled_from([200, 201, 404, 500]), parts=bodies)
+def test_a_good_answer_is_what_was_sent(prelude: bytes, status: int, parts: list[bytes]):
+    whole = b"".join(parts)
+    head = prelude + b"HTTP/1.1 %d Whatever\r\n" % status
+
+    async def compare() -> None:
+        for rest in (
+            b"Content-Length: %d\r\n\r\n%b" % (len(whole), whole),
+            chunked(parts, b";x", b"Y: z\r\n"),
+        ):
+            came, headers, body, error = await outcome_of([head + rest])
+            assert (came, body, error) == (status, whole, "")
+            assert headers.keys() <= {"Content-Length", "Transfer-Encoding"}
+
+    asyncio.run(compare())
+
+
+PIECES = [
+    b"HTTP/1.1 ",
+    b"HTTP/9",
+    b"100 Continue\r\n\r\n",
+    b"101 x\r\n",
+    b"204 x\r\n",
+    b"\r\n",
+    b"\xff",
+    b"\0",
+    b":",
+]
+
+
+PIECES += [b"Content-Length: %b\r\n" % number for number in (b"5", b"-1", b"9" * 30)]
+
+
+PIECES += [b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n", b"0\r\n\r\n", b"f" * 20 + b"\r\n", b"hello"]
+
+
+PIECES += [b"Connection: close\r\n", b"Connection: upgrade\r\nUpgrade: x\r\n", b"a: b\r\n"]
+
+
+garbled = st.lists(st.sampled_from(PIECES) | st.binary(max_size=8), max_size=12).map(b"".join)
+
+
+@given(garbage=garbled | st.binary(max_size=200))
+def test_connection_has_the_same_outcome_for_garbage_whole_or_byte_by_byte(garbage: bytes):
+    async def compare() -> None:
+        for before in (b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"):
+            single = [bytes([byte]) for byte in before + garbage]
+            assert await outcome_of([before + garbage]) == await outcome_of(single)
+
+    asyncio.run(compare())

@@ -1,0 +1,266 @@
+"""Daemons: methods that run as long as their object exists."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from typing import Any, ClassVar
+
+import pytest
+from structlog.testing import capture_logs
+
+from manager import Context, Operator, TerminalError, created, daemon
+from manager_tools.testing import operated
+from tests.unit.operator.test_reconciling import Greeting, greeting
+
+pytestmark = pytest.mark.virtual_time
+inherited = contextvars.ContextVar("inherited", default="nothing")
+
+
+class Noting(Operator[Greeting]):
+    """Notes when the daemons of each greeting begin and end."""
+
+    name = "noting"
+    log: ClassVar[list[str]]
+    failures: ClassVar[list[BaseException]]
+
+    def setup(self) -> None:
+        type(self).log, type(self).failures = [], []
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+        inherited.set("a reconcile")
+        greeting.status.text = greeting.spec.name
+
+    @daemon
+    async def follow(self, greeting: Greeting) -> None:
+        await self.note(greeting, "follow")
+
+    @daemon(restarts=False)
+    async def stay(self, greeting: Greeting) -> None:
+        await self.note(greeting, "stay")
+
+    async def note(self, greeting: Greeting, what: str) -> None:
+        assert inherited.get() == "nothing"
+        said = f"{what} {greeting.metadata.name} {greeting.spec.name}"
+        self.log.append(f"begin {said}")
+        if what == "follow" and self.failures:
+            raise self.failures.pop(0)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(1)
+            self.log.append(f"end {said}")
+
+    @classmethod
+    def take(cls) -> list[str]:
+        """Return the new notes."""
+        new, cls.log[:] = list(cls.log), []
+        return new
+
+
+class Following(Noting):
+    """Notes cleanups, too."""
+
+    name = "following"
+
+    async def cleanup(self, greeting: Greeting, ctx: Context) -> None:
+        self.log.append(f"cleanup {greeting.metadata.name}")
+
+
+def daemons() -> list[str]:
+    """Return the names of the daemons' tasks."""
+    return sorted(
+        task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("following-f")
+    )
+
+
+async def test_daemon_runs_from_the_first_reconcile_to_the_deletion():
+    async with operated(Following) as world:
+        obj = await world.create(greeting("a"))
+        await asyncio.sleep(5)
+        assert Following.take() == ["begin follow a you", "begin stay a you"]
+        assert daemons() == ["following-follow default/a"]
+        await world.delete(obj)
+        await world.until_gone(obj)
+        assert Following.take() == ["end follow a you", "end stay a you", "cleanup a"]
+        assert daemons() == []
+
+
+async def test_daemon_restarts_when_the_spec_changes_unless_it_stays():
+    async with operated(Following) as world:
+        obj = await world.create(greeting("a"))
+        await asyncio.sleep(5)
+        Following.take()
+        await world.update(obj, lambda it: setattr(it.spec, "name", "all"))
+        await world.until(obj, lambda it: it.status.text == "all")
+        assert Following.take() == ["end follow a you", "begin follow a all"]
+
+
+async def test_daemon_does_not_restart_when_the_status_or_metadata_change():
+    async with operated(Following) as world:
+        obj = await world.create(greeting("a"))
+        await asyncio.sleep(5)
+        Following.take()
+        await world.update(obj, lambda it: it.metadata.labels.update(a="b"))
+        await asyncio.sleep(5)
+        assert Following.take() == []
+
+
+async def test_daemon_of_a_recreated_object_is_a_new_one():
+    async with operated(Noting) as world:
+        for _ in range(2):
+            obj = await world.create(greeting("a"))
+            await asyncio.sleep(5)
+            await world.delete(obj)
+        await asyncio.sleep(5)
+        one = ["begin follow a you", "begin stay a you", "end follow a you", "end stay a you"]
+        assert Noting.take() == one * 2
+
+
+async def test_daemon_ends_with_its_object_whatever_on_lets_pass():
+    class Once(Noting):
+        name = "once"
+        on = created
+
+    async with operated(Once) as world:
+        obj = await world.create(greeting("a"))
+        await asyncio.sleep(5)
+        await world.delete(obj)
+        await asyncio.sleep(5)
+        assert Once.take()[-2:] == ["end follow a you", "end stay a you"]
+
+
+async def test_daemon_ends_when_another_finalizer_holds_its_object():
+    async with operated(Noting) as world:
+        held = await world.create(greeting("a", finalizers=["example.com/hold"]))
+        await asyncio.sleep(5)
+        await world.delete(held)
+        await asyncio.sleep(5)
+        assert Noting.take()[-2:] == ["end follow a you", "end stay a you"]
+        await world.update(held, lambda it: it.metadata.finalizers.clear())
+
+
+async def test_daemon_ends_when_the_manager_stops():
+    async with operated(Following, objects=[greeting("a"), greeting("b")]) as world:
+        await asyncio.sleep(5)
+        assert len(daemons()) == 2
+        del world
+    assert daemons() == []
+    assert sorted(each for each in Following.take() if each.startswith("end follow")) == [
+        "end follow a you",
+        "end follow b you",
+    ]
+
+
+async def test_daemon_that_fails_is_logged_and_started_again_with_back_off():
+    with capture_logs() as lines:
+        async with operated(Following) as world:
+            Following.failures[:] = [
+                LookupError("not yet"),
+                asyncio.CancelledError(),
+                LookupError("still not"),
+            ]
+            await world.create(greeting("a"))
+            await asyncio.sleep(0.5)
+            assert Following.take().count("begin follow a you") == 1
+            await asyncio.sleep(10)
+            assert Following.take() == ["begin follow a you"] * 3
+    [line] = [line for line in lines if line["event"] == "a daemon failed"]
+    assert (line["daemon"], line["error"], line["namespace"], line["name"], line["times"]) == (
+        "follow",
+        "not yet",
+        "default",
+        "a",
+        1,
+    )
+
+
+async def test_daemon_is_over_after_a_terminal_error_until_the_spec_changes():
+    async with operated(Following) as world:
+        Following.failures[:] = [TerminalError("no such place")]
+        obj = await world.create(greeting("a"))
+        await asyncio.sleep(500)
+        assert Following.take() == ["begin follow a you", "begin stay a you"]
+        obj = await world.update(obj, lambda it: it.metadata.labels.update(a="b"))
+        await asyncio.sleep(5)
+        assert Following.take() == []
+        await world.update(obj, lambda it: setattr(it.spec, "name", "all"))
+        await asyncio.sleep(5)
+        assert Following.take() == ["begin follow a all"]
+
+
+async def test_daemon_that_resists_its_cancellation_is_reported_and_delays_the_cleanup():
+    class Stubborn(Following):
+        name = "stubborn"
+
+        @daemon
+        async def follow(self, greeting: Greeting) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(30)
+
+    with capture_logs() as lines:
+        async with operated(Stubborn) as world:
+            obj = await world.create(greeting("a"))
+            await asyncio.sleep(5)
+            await world.delete(obj)
+            await asyncio.sleep(20)
+            assert "cleanup a" not in Stubborn.take()
+            await world.until_gone(obj, timeout=30)
+            assert "cleanup a" in Stubborn.take()
+    [line] = [line for line in lines if line["event"] == "waiting for cancelled daemons"]
+    assert line["names"] == ["stubborn-follow default/a"]
+
+
+async def test_operator_may_have_only_daemons():
+    class Only(Operator[Greeting]):
+        name = "only"
+        seen: ClassVar[list[str]] = []
+
+        @daemon
+        async def follow(self, greeting: Greeting) -> None:
+            self.seen.append(greeting.metadata.name)
+
+    async with operated(Only, objects=[greeting("a")]):
+        await asyncio.sleep(5)
+        assert Only.seen == ["a"]
+
+
+async def test_daemon_enqueues_its_object_for_a_reconcile():
+    class Counting(Operator[Greeting]):
+        name = "counting"
+
+        def setup(self) -> None:
+            self.count = 0
+
+        async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+            greeting.status.text = str(self.count)
+
+        @daemon
+        async def measure(self, greeting: Greeting) -> None:
+            while True:
+                await asyncio.sleep(10)
+                self.count += 1
+                self.enqueue(greeting.key)
+
+    async with operated(Counting, objects=[greeting("a")]) as world:
+        await world.until(greeting("a", namespace="default"), lambda it: it.status.text == "5", timeout=60)
+
+
+def declared(method: Any, **more: Any) -> None:
+    type("Some", (Operator,), {"kind": Greeting, "follow": daemon(method), **more})
+
+
+def test_daemon_refuses_an_unsuitable_method():
+    async def with_context(self: Any, obj: Any, ctx: Any) -> None: ...
+    async def for_all(self: Any) -> None: ...
+    def blocks(self: Any, obj: Any) -> None: ...
+    async def suits(self: Any, obj: Any) -> None: ...
+    async def by_key(self: Any, key: Any) -> None: ...
+
+    for method in (with_context, for_all, blocks):
+        with pytest.raises(TypeError, match=r"^Some.follow: @daemon is for `async def follow\(self, obj\)`$"):
+            declared(method)
+    with pytest.raises(TypeError, match=r"^Some has a daemon, for which it needs `reconcile`$"):
+        declared(suits, reconcile_key=by_key)

@@ -1,0 +1,618 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+import json
+import random
+import weakref
+from collections import Counter
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from manager.kube.transport import Transport
+from manager.server.access import (
+    ACCEPTED_TOKEN_KEPT,
+    SLACK,
+    STRANGERS_AT_ONCE,
+    STRANGERS_PER_SECOND,
+    WAITING,
+    Access,
+    Answers,
+    Place,
+    ReviewFailed,
+    TooManyQuestions,
+    User,
+    Verdict,
+)
+from manager.util.clock import now
+from manager_tools.simulation.loop import EPOCH
+from tests.support.scripted_wire import (
+    Delayed,
+    LostAfter,
+    LostBefore,
+    Reply,
+    ScriptedWire,
+    Sent,
+    Stall,
+    Unreached,
+)
+
+pytestmark = pytest.mark.virtual_time
+TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
+RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+PROMETHEUS = User(
+    "system:serviceaccount:monitoring:prometheus",
+    "7-8-9",
+    ("system:serviceaccounts", "system:authenticated"),
+    (("authentication.kubernetes.io/pod-name", ("prometheus-0",)),),
+)
+
+
+CONSOLE = "operator-manager-console"
+
+
+@pytest.fixture
+def access(transport: Transport, rng: random.Random) -> Access:
+    return Access(transport, rng=rng)
+
+
+@pytest.fixture
+def console(transport: Transport, rng: random.Random) -> Access:
+    return Access(transport, rng=rng, audience=CONSOLE)
+
+
+def reviewed(status: dict[str, Any]) -> Reply:
+    return Reply.json({"status": status}, status=201)
+
+
+def accepted() -> Reply:
+    user = {
+        "username": PROMETHEUS.name,
+        "uid": PROMETHEUS.uid,
+        "groups": list(PROMETHEUS.groups),
+        "extra": {key: list(values) for key, values in PROMETHEUS.extra},
+    }
+    return reviewed({"authenticated": True, "user": user, "audiences": ["https://kubernetes.default.svc"]})
+
+
+def refused() -> Reply:
+    return reviewed({"user": {}, "error": "[invalid bearer token, token lookup failed]"})
+
+
+ALLOWED = reviewed({"allowed": True, "reason": "RBAC: allowed by ..."})
+DENIED = reviewed({"allowed": False})
+
+
+async def ask(access: Access, token: str = "t", path: str = "/metrics") -> Verdict:
+    return await access.verdict(token, "get", path)
+
+
+async def test_access_allows_a_user_with_the_right(wire: ScriptedWire, access: Access):
+    wire.on("POST", TOKENS, accepted())
+    wire.on("POST", RIGHTS, ALLOWED)
+    assert await ask(access) == Verdict(PROMETHEUS, allowed=True)
+    [token], [right] = wire.sent("POST", TOKENS), wire.sent("POST", RIGHTS)
+    assert token.json() == {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenReview",
+        "spec": {"token": "t"},
+    }
+    assert right.json() == {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": PROMETHEUS.name,
+            "uid": "7-8-9",
+            "groups": ["system:serviceaccounts", "system:authenticated"],
+            "extra": {"authentication.kubernetes.io/pod-name": ["prometheus-0"]},
+            "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+        },
+    }
+
+
+@pytest.mark.parametrize("status", [{"allowed": False}, {}, {"allowed": True, "denied": True}])
+async def test_access_denies_a_user_without_the_right(
+    wire: ScriptedWire, access: Access, status: dict[str, Any]
+):
+    wire.on("POST", TOKENS, accepted())
+    wire.on("POST", RIGHTS, reviewed(status))
+    assert await ask(access) == Verdict(PROMETHEUS, allowed=False)
+
+
+@pytest.mark.parametrize("status", [{"authenticated": False}, {}, {"error": "invalid bearer token"}])
+async def test_access_denies_a_refused_token_without_a_rights_review(
+    wire: ScriptedWire, access: Access, status: dict[str, Any]
+):
+    wire.on("POST", TOKENS, reviewed(status))
+    assert await ask(access) == Verdict(None, allowed=False)
+    assert wire.sent("POST", RIGHTS) == []
+
+
+async def test_access_adds_system_authenticated_to_the_groups_of_a_user(wire: ScriptedWire, access: Access):
+    wire.on("POST", TOKENS, reviewed({"authenticated": True, "user": {"username": "u"}}))
+    wire.on("POST", RIGHTS, ALLOWED)
+    assert (await ask(access)).user == User("u", groups=("system:authenticated",))
+
+
+async def reviews_needed(wire: ScriptedWire, access: Access, *, after: float) -> tuple[int, int]:
+    """Return the number of reviews, of either kind, for a second request `seconds` after the first."""
+    await ask(access)
+    before = len(wire.sent("POST", TOKENS)), len(wire.sent("POST", RIGHTS))
+    await asyncio.sleep(after)
+    await ask(access)
+    return len(wire.sent("POST", TOKENS)) - before[0], len(wire.sent("POST", RIGHTS)) - before[1]
+
+
+@pytest.mark.parametrize(
+    ("right", "after", "expected"),
+    [
+        (ALLOWED, 59, (0, 0)),
+        (ALLOWED, 61, (1, 0)),
+        (ALLOWED, 299, (1, 0)),
+        (ALLOWED, 301, (1, 1)),
+        (DENIED, 29, (0, 0)),
+        (DENIED, 31, (0, 1)),
+    ],
+)
+async def test_access_caches_tokens_rights_and_denials_for_their_times(
+    wire: ScriptedWire, access: Access, right: Reply, after: float, expected: tuple[int, int]
+):
+    wire.on("POST", TOKENS, accepted())
+    wire.on("POST", RIGHTS, right)
+    assert await reviews_needed(wire, access, after=after) == expected
+
+
+@pytest.mark.parametrize(("after", "expected"), [(9, (0, 0)), (11, (1, 0))])
+async def test_access_reviews_a_refused_token_again_after_seconds(
+    wire: ScriptedWire, access: Access, after: float, expected: tuple[int, int]
+):
+    wire.on("POST", TOKENS, refused())
+    assert await reviews_needed(wire, access, after=after) == expected
+
+
+async def test_access_keeps_the_rights_of_a_user_with_a_new_token(wire: ScriptedWire, access: Access):
+    def each_with_its_id(sent: Sent) -> Reply:
+        identifier = {"authentication.kubernetes.io/credential-id": [sent.json()["spec"]["token"]]}
+        user = {"username": "ann", "extra": identifier}
+        return Reply.json({"status": {"authenticated": True, "user": user}})
+
+    wire.on("POST", TOKENS, each_with_its_id)
+    wire.on("POST", RIGHTS, ALLOWED)
+    await ask(access, "one")
+    await ask(access, "two")
+    assert len(wire.sent("POST", TOKENS)) == 2
+    assert len(wire.sent("POST", RIGHTS)) == 1
+
+
+async def test_access_right_is_for_one_path(wire: ScriptedWire, access: Access):
+    wire.on("POST", TOKENS, accepted())
+    wire.on("POST", RIGHTS, ALLOWED, DENIED)
+    assert (await ask(access, path="/metrics")).allowed
+    assert not (await ask(access, path="/other")).allowed
+
+
+async def flood(access: Access, *, client: str, number: int) -> list[Verdict | BaseException]:
+    """Ask for verdicts about `number` unknown tokens at once."""
+    asking = (access.verdict(f"{client}-{each}", "get", "/metrics", client=client) for each in range(number))
+    return await asyncio.gather(*asking, return_exceptions=True)
+
+
+async def test_access_limits_reviews_during_a_flood_of_tokens(wire: ScriptedWire, access: Access):
+    most = 0
+
+    def answer(_: Sent) -> Delayed:
+        nonlocal most
+        most = max(most, wire.in_progress)
+        return Delayed(0.1, refused())
+
+    wire.on("POST", TOKENS, answer)
+    async with asyncio.TaskGroup() as group:
+        floods = [group.create_task(flood(access, client=f"10.0.0.{each}", number=100)) for each in range(9)]
+    answered = [each for one in floods for each in one.result()]
+    assert Counter(map(type, answered)) == {Verdict: 9 * WAITING, TooManyQuestions: 9 * (100 - WAITING)}
+    assert len(wire.requests) == 9 * WAITING
+    assert most == STRANGERS_AT_ONCE
+    assert asyncio.get_running_loop().time() >= (9 * WAITING - STRANGERS_PER_SECOND) / STRANGERS_PER_SECOND
+
+
+async def test_access_limits_questions_of_one_user_without_delaying_others(
+    wire: ScriptedWire, access: Access
+):
+    """Each pod has a token, and each name of an object is another question."""
+
+    def user(sent: Sent) -> Reply:
+        return reviewed({"authenticated": True, "user": {"username": sent.json()["spec"]["token"]}})
+
+    wire.on("POST", TOKENS, user)
+    wire.on("POST", RIGHTS, lambda sent: ALLOWED if sent.json()["spec"]["user"] == "jane" else DENIED)
+
+    async def go_on() -> None:
+        for number in itertools.count():
+            asking = (
+                access.verdict("pod", "get", Place("g", "pets", "ns", f"{number}-{each}"), client="10.0.0.1")
+                for each in range(2 * WAITING)
+            )
+            await asyncio.gather(*asking, return_exceptions=True)
+            await asyncio.sleep(0.1)
+
+    junk = asyncio.create_task(go_on())
+    await asyncio.sleep(20)
+    began = asyncio.get_running_loop().time()
+    assert (await access.verdict("jane", "get", "/metrics", client="10.0.0.2")).allowed
+    assert asyncio.get_running_loop().time() - began < 1
+    junk.cancel()
+    await asyncio.wait([junk])
+    assert len(wire.sent("POST", RIGHTS)) <= 22 * STRANGERS_PER_SECOND + 1
+
+
+async def test_access_limits_many_accounts_of_one_namespace_without_delaying_others(
+    wire: ScriptedWire, access: Access
+):
+    wire.on("POST", RIGHTS, lambda sent: ALLOWED if sent.json()["spec"]["user"] == "jane" else DENIED)
+
+    async def go_on(account: int) -> None:
+        user = User(f"system:serviceaccount:team:account-{account}")
+        for number in itertools.count():
+            with suppress(TooManyQuestions):
+                await access.may(user, "get", Place("g", "pets", "ns", f"{number}"))
+            await asyncio.sleep(1)
+
+    junk = [asyncio.create_task(go_on(account)) for account in range(200)]
+    await asyncio.sleep(10)
+    began = asyncio.get_running_loop().time()
+    assert await access.may(User("jane"), "get", "/metrics")
+    assert asyncio.get_running_loop().time() - began < 1
+    for each in junk:
+        each.cancel()
+    await asyncio.wait(junk)
+
+
+async def test_access_answers_a_client_soon_while_another_sends_junk(wire: ScriptedWire, access: Access):
+    def answer(sent: Sent) -> Delayed:
+        return Delayed(1.0, accepted() if sent.json()["spec"]["token"] == "prometheus" else refused())
+
+    wire.on("POST", TOKENS, answer)
+    wire.on("POST", RIGHTS, ALLOWED)
+
+    async def go_on() -> None:
+        while True:
+            await flood(access, client="10.0.0.1", number=100)
+
+    junk = asyncio.create_task(go_on())
+    await asyncio.sleep(2.5)
+    began = asyncio.get_running_loop().time()
+    # At first a stranger as well, and known from then on.
+    assert (await access.verdict("prometheus", "get", "/metrics", client="10.0.0.2")).allowed
+    assert asyncio.get_running_loop().time() - began <= 2.0
+    await asyncio.sleep(ACCEPTED_TOKEN_KEPT)
+    began = asyncio.get_running_loop().time()
+    assert (await access.verdict("prometheus", "get", "/metrics", client="10.0.0.1")).allowed
+    assert asyncio.get_running_loop().time() - began <= 1.1
+    junk.cancel()
+    await asyncio.wait([junk])
+
+
+async def test_access_raises_too_many_questions_when_a_caller_waits_too_long(
+    wire: ScriptedWire, access: Access
+):
+    wire.on("POST", TOKENS, Delayed(3.0, refused()))
+    answered = await flood(access, client="10.0.0.1", number=3)
+    assert [type(each) for each in answered] == [Verdict, Verdict, TooManyQuestions]
+
+
+def web_token(claims: object, head: object = {"alg": "RS256", "kid": "k"}) -> str:
+    def part(value: object) -> str:
+        text = value if isinstance(value, bytes) else json.dumps(value).encode()
+        return base64.urlsafe_b64encode(text).decode().rstrip("=")
+
+    return f"{part(head)}.{part(claims)}.{part(b'signature')}"
+
+
+async def test_access_refuses_an_expired_token_without_a_request(wire: ScriptedWire, access: Access):
+    token = web_token({"exp": now().timestamp() - SLACK - 10, "iss": "https://kubernetes.default.svc"})
+    assert await ask(access, token) == Verdict(None, allowed=False)
+    assert wire.requests == []
+
+
+@pytest.mark.parametrize("audience", [CONSOLE, ["https://kubernetes.default.svc", CONSOLE]])
+@pytest.mark.parametrize("meant", [[CONSOLE], ["https://kubernetes.default.svc"], None])
+async def test_access_accepts_a_console_token_only_when_the_server_confirms_the_audience(
+    wire: ScriptedWire, console: Access, audience: object, meant: list[str] | None
+):
+    token = web_token({"exp": now().timestamp() + 60, "aud": audience})
+    status = {"authenticated": True, "user": {"username": "u"}, "audiences": meant}
+    wire.on("POST", TOKENS, reviewed(status))
+    wire.on("POST", RIGHTS, ALLOWED)
+    assert (await ask(console, token)).allowed is (meant == [CONSOLE])
+    [sent] = wire.sent("POST", TOKENS)
+    assert sent.json()["spec"] == {"token": token, "audiences": [CONSOLE]}
+
+
+@pytest.mark.parametrize("audience", ["", "https://kubernetes.default.svc", [], 7, [f"{CONSOLE}s"]])
+async def test_access_asks_the_server_without_audience_when_a_token_is_for_another_one(
+    wire: ScriptedWire, console: Access, audience: object
+):
+    wire.on("POST", TOKENS, accepted())
+    wire.on("POST", RIGHTS, ALLOWED)
+    token = web_token({"exp": now().timestamp() + 60, "aud": audience})
+    assert (await ask(console, token)).allowed
+    assert [sent.json()["spec"] for sent in wire.sent("POST", TOKENS)] == [{"token": token}]
+
+
+async def test_access_asks_the_server_about_a_token_that_expired_within_the_clock_slack(
+    wire: ScriptedWire, access: Access
+):
+    wire.on("POST", TOKENS, refused())
+    await ask(access, web_token({"exp": now().timestamp() - SLACK / 2}))
+    assert len(wire.sent("POST", TOKENS)) == 1
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "x",
+        "abcdef.0123456789abcdef",
+        "a.b.c",
+        "!.?.%",
+        web_token({"iss": "legacy, for ever"}),
+        web_token({"exp": EPOCH + 3600}),
+        web_token({"exp": "yesterday"}),
+        web_token({"exp": 1}, head={"no": "algorithm"}),
+        web_token({"exp": 1}).replace(".", "=.", 1),
+        web_token(b'{"exp":1e999}'),
+        web_token(b'{"exp":1' + b"0" * 500 + b"}"),
+        web_token(b'{"x":' + b"[" * 6000),
+        web_token(b'{"x":' + b"[" * 5000 + b"]" * 5000 + b',"exp":1}'),
+        web_token(b"\xff\xfe"),
+        web_token([1]),
+        web_token({"exp": 1}) + ".more",
+    ],
+    ids=lambda token: token[:12],
+)
+async def test_access_asks_the_server_about_any_plausible_token(
+    wire: ScriptedWire, access: Access, token: str
+):
+    wire.on("POST", TOKENS, accepted())
+    wire.on("POST", RIGHTS, ALLOWED)
+    assert (await ask(access, token)).allowed
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Unreached(),
+        LostBefore(),
+        LostAfter(accepted()),
+        Reply.status(500, "InternalError"),
+        Reply.status(503, "ServiceUnavailable"),
+        Reply.status(429, "TooManyRequests", retry_after=1),
+        Reply.status(429, "TooManyRequests"),
+    ],
+)
+async def test_access_retries_after_a_passing_fault(wire: ScriptedWire, access: Access, fault: Any):
+    wire.on("POST", TOKENS, fault, fault, accepted())
+    wire.on("POST", RIGHTS, fault, ALLOWED)
+    assert (await ask(access)).allowed
+
+
+@pytest.mark.parametrize("fault", [Unreached(), Stall(), Reply.status(500, "InternalError")])
+async def test_access_raises_review_failed_within_10_seconds_when_the_server_fails(
+    wire: ScriptedWire, access: Access, fault: Any
+):
+    wire.on("POST", TOKENS, fault)
+    with pytest.raises(ReviewFailed) as error:
+        await ask(access, "secret-token")
+    assert asyncio.get_running_loop().time() < 10
+    assert error.value.user is None
+    assert "secret-token" not in str(error.value)
+    wire.on("POST", TOKENS, accepted())
+    wire.on("POST", RIGHTS, ALLOWED)
+    assert (await ask(access, "secret-token")).allowed
+
+
+async def test_access_names_the_user_when_the_rights_review_fails(wire: ScriptedWire, access: Access):
+    wire.on("POST", TOKENS, accepted())
+    wire.on("POST", RIGHTS, Stall())
+    with pytest.raises(ReviewFailed, match="did not answer within 8 s") as error:
+        await ask(access)
+    assert error.value.user == PROMETHEUS
+
+
+async def test_access_raises_review_failed_at_once_when_reviews_are_forbidden(
+    wire: ScriptedWire, access: Access
+):
+    wire.on("POST", TOKENS, Reply.status(403, "Forbidden", message="tokenreviews is forbidden"))
+    with pytest.raises(ReviewFailed, match="tokenreviews is forbidden"):
+        await ask(access)
+    assert len(wire.requests) == 1
+
+
+@pytest.mark.parametrize("answer", [{}, [], {"status": 3}, {"status": {"authenticated": "yes"}}])
+async def test_access_raises_review_failed_when_the_answer_is_no_review(
+    wire: ScriptedWire, access: Access, answer: Any
+):
+    wire.on("POST", TOKENS, Reply.json(answer))
+    with pytest.raises(ReviewFailed, match="not a TokenReview"):
+        await ask(access)
+
+
+async def test_access_keeps_no_token(wire: ScriptedWire, access: Access):
+    wire.on("POST", TOKENS, accepted())
+    wire.on("POST", RIGHTS, ALLOWED)
+    await ask(access, "secret-token")
+    assert len(access._users) == 1
+    assert "secret-token" not in repr(access._users._known)
+
+
+async def test_access_leaves_no_task_running_when_callers_are_cancelled(wire: ScriptedWire, access: Access):
+    wire.on("POST", TOKENS, Stall())
+    asking = [asyncio.create_task(ask(access, str(number))) for number in range(20)]
+    await asyncio.sleep(1)
+    for task in asking:
+        task.cancel()
+    await asyncio.wait(asking)
+    assert len(asyncio.all_tasks()) == 1
+
+
+class Oracle:
+    """Answers after a second, and counts how often it is asked."""
+
+    def __init__(self, answer: str | Exception = "yes") -> None:
+        self.answer = answer
+        self.asked = 0
+        self.given_up = 0
+
+    async def __call__(self) -> str:
+        self.asked += 1
+        try:
+            await asyncio.sleep(1)
+        except asyncio.CancelledError:
+            self.given_up += 1
+            raise
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def answers(limit: int = 10) -> Answers[str, str]:
+    return Answers(limit=limit, keep_yes=60, keep_no=10)
+
+
+@pytest.mark.parametrize(("answer", "seconds"), [("yes", 60), ("", 10)])
+async def test_answers_remember_an_answer_for_its_time(answer: str, seconds: float):
+    oracle, remembered = Oracle(answer), answers()
+    assert await remembered.get("q", oracle) == answer
+    await asyncio.sleep(seconds - 0.1)
+    assert await remembered.get("q", oracle) == answer
+    assert oracle.asked == 1
+    await asyncio.sleep(0.2)
+    assert await remembered.get("q", oracle) == answer
+    assert oracle.asked == 2
+
+
+class Large(list[str]):
+    """An answer whose end can be seen."""
+
+
+async def test_answers_free_the_memory_of_an_expired_answer():
+    remembered: Answers[str, Large] = Answers(limit=10, keep_yes=60, keep_no=10)
+
+    async def find() -> Large:
+        return Large(["yes"])
+
+    seen = weakref.ref(await remembered.get("q", find))
+    await asyncio.sleep(59)
+    assert seen() is not None
+    await asyncio.sleep(2)
+    assert seen() is None
+    assert remembered.was_yes("q")
+
+
+async def test_answers_last_no_longer_when_they_are_used():
+    oracle, remembered = Oracle(), answers()
+    for _ in range(7):
+        await remembered.get("q", oracle)
+        await asyncio.sleep(10)
+    assert oracle.asked == 2
+
+
+async def test_answers_share_one_search_between_simultaneous_callers():
+    oracle, remembered = Oracle(), answers()
+    async with asyncio.TaskGroup() as group:
+        asking = [group.create_task(remembered.get("q", oracle)) for _ in range(20)]
+    assert {task.result() for task in asking} == {"yes"}
+    assert oracle.asked == 1
+
+
+async def test_answers_search_for_different_questions_concurrently():
+    oracle, remembered = Oracle(), answers()
+    async with asyncio.TaskGroup() as group:
+        for question in "abc":
+            group.create_task(remembered.get(question, oracle))
+    assert oracle.asked == 3
+    assert asyncio.get_running_loop().time() == pytest.approx(1)
+
+
+async def test_answers_raise_a_failure_for_all_callers_and_forget_it():
+    oracle, remembered = Oracle(ValueError("no")), answers()
+    asked = [asyncio.create_task(remembered.get("q", oracle)) for _ in range(3)]
+    results = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(result) for result in results] == [ValueError] * 3
+    oracle.answer = "yes"
+    assert await remembered.get("q", oracle) == "yes"
+    assert oracle.asked == 2
+
+
+async def test_answers_keep_the_search_when_one_of_two_callers_leaves():
+    oracle, remembered = Oracle(), answers()
+    leaving, staying = (asyncio.create_task(remembered.get("q", oracle)) for _ in range(2))
+    await asyncio.sleep(0.5)
+    leaving.cancel()
+    assert await staying == "yes"
+    assert leaving.cancelled()
+    assert (oracle.asked, oracle.given_up) == (1, 0)
+
+
+async def test_answers_cancel_the_search_when_the_last_caller_leaves():
+    oracle, remembered = Oracle(), answers()
+    asking = [asyncio.create_task(remembered.get("q", oracle)) for _ in range(2)]
+    await asyncio.sleep(0.5)
+    for task in asking:
+        task.cancel()
+    await asyncio.wait(asking)
+    assert oracle.given_up == 1
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_answers_start_a_new_search_after_the_last_caller_has_left():
+    oracle, remembered = Oracle(), answers()
+    leaving = asyncio.create_task(remembered.get("q", oracle))
+    await asyncio.sleep(0.5)
+    leaving.cancel()
+    await asyncio.sleep(0)
+    assert await remembered.get("q", oracle) == "yes"
+    assert oracle.asked == 2
+
+
+async def test_answers_start_anew_after_a_search_that_was_cancelled_before_it_began():
+    oracle, remembered = Oracle(), answers()
+    leaving = asyncio.create_task(remembered.get("q", oracle))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    assert await remembered.get("q", oracle) == "yes"
+
+
+async def test_answers_evict_the_least_recently_used_beyond_the_limit():
+    oracle, remembered = Oracle(), answers(limit=2)
+    await remembered.get("a", oracle)
+    await remembered.get("b", oracle)
+    await remembered.get("a", oracle)
+    await remembered.get("c", oracle)
+    assert len(remembered) == 2
+    await remembered.get("a", oracle)
+    assert oracle.asked == 3
+    await remembered.get("b", oracle)
+    assert oracle.asked == 4
+
+
+async def test_answers_keep_accepted_ones_however_many_refusals_follow():
+    oracle, refusing, remembered = Oracle(), Oracle(""), answers(limit=2)
+    await remembered.get("good", oracle)
+    await asyncio.gather(*(remembered.get(f"junk {number}", refusing) for number in range(5)))
+    assert len(remembered) == 3
+    await remembered.get("good", oracle)
+    assert oracle.asked == 1
+
+
+async def test_answers_was_yes_stays_true_until_a_refusal():
+    oracle, remembered = Oracle(), answers()
+    assert not remembered.was_yes("q")
+    await remembered.get("q", oracle)
+    await asyncio.sleep(1000)
+    assert remembered.was_yes("q")
+    oracle.answer = ""
+    assert await remembered.get("q", oracle) == ""
+    assert not remembered.was_yes("q")

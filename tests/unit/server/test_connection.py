@@ -1,0 +1,719 @@
+"""Clients that are slow, silent or many."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import functools
+import gc
+import gzip
+import logging
+import os
+import socket
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
+from typing import Any, Literal
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from structlog.testing import capture_logs
+
+from manager.server import connection
+from manager.server.limits import Limits
+from manager.telemetry import open_files
+from manager.tls.served import SelfSigned, ServedCertificate
+from manager.util.address import BindAddress
+from tests.support.certificates import trusting
+from tests.support.eventually import eventually_async
+from tests.unit.server.conftest import serving
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+LONG = 30.0
+
+
+PATIENT = Limits(handshake=LONG, head=LONG, exchange=LONG)
+"""No limit is reached but the one that a test is about."""
+
+
+class Client:
+    """Connection that sends literal bytes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    def send(self, data: bytes) -> None:
+        self._writer.write(data)
+
+    async def send_without_end(self) -> None:
+        """Send meaningless bytes until the server stops reading."""
+        while True:
+            self._writer.write(bytes(65536))
+            await self._writer.drain()
+
+    async def ask(self) -> bytes:
+        """Send a request; return the body of its answer."""
+        self.send(REQUEST)
+        return await self.answer()
+
+    async def answer(self) -> bytes:
+        """Return the body of the next answer."""
+        async with asyncio.timeout(10):
+            head = await self._reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            return await self._reader.readexactly(length)
+
+    async def ended(self) -> None:
+        """Return when the server has closed the connection."""
+        async with asyncio.timeout(10):
+            try:
+                while await self._reader.read(65536):
+                    pass
+            except ConnectionError:
+                pass
+
+    async def rest(self) -> bytes:
+        """All that comes until the server has closed the connection."""
+        async with asyncio.timeout(10):
+            return await self._reader.read(-1)
+
+    def send_no_more(self) -> None:
+        """Close our direction of the connection."""
+        self._writer.write_eof()
+
+    def end_sending(self) -> None:
+        """Shut down the sending side of the socket, below TLS if there is any."""
+        with socket.socket(fileno=os.dup(self._writer.get_extra_info("socket").fileno())) as same:
+            same.shutdown(socket.SHUT_WR)
+
+    def take_nothing(self) -> None:
+        """Leave what comes where it is."""
+        self._writer.transport.pause_reading()  # type: ignore[attr-defined]
+
+
+@asynccontextmanager
+async def client(
+    address: BindAddress, *, tls: bool = False, source: str | None = None
+) -> AsyncIterator[Client]:
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", address.port, ssl=trusting() if tls else None, local_addr=source and (source, 0)
+    )
+    try:
+        yield Client(reader, writer)
+    finally:
+        writer.transport.abort()
+
+
+async def hello(request: web.Request) -> web.StreamResponse:
+    return web.Response(text="hello")
+
+
+async def no_connection_is_open() -> bool:
+    return all(task.get_name() != "http-connection" for task in asyncio.all_tasks())
+
+
+@asynccontextmanager
+async def site(
+    page: Handler = hello, *, tls: bool = False, limits: Limits = PATIENT
+) -> AsyncIterator[BindAddress]:
+    certificate = ServedCertificate(SelfSigned()) if tls else None
+    async with serving(
+        "pages", BindAddress("127.0.0.1", 0), {"/": page}, certificate=certificate, limits=limits
+    ) as address:
+        yield address
+
+
+@pytest.mark.each_loop
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+async def test_a_connection_may_have_to_go_in_the_moment_it_is_there(tls: bool):
+    ending = []
+
+    class Greeted(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            ending.append(asyncio.ensure_future(served.end()))
+
+    certificate = ServedCertificate(SelfSigned()) if tls else None
+    async with AsyncExitStack() as stack:
+        if certificate is not None:
+            await stack.enter_async_context(certificate.kept_current())
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        served = connection.Acceptor(listening, Greeted, certificate, PATIENT)
+        accepting = asyncio.ensure_future(served.accept())
+        try:
+            address = BindAddress("127.0.0.1", listening.getsockname()[1])
+            async with client(address, tls=tls) as newcomer:
+                await newcomer.ended()
+                async with asyncio.timeout(10):
+                    await ending[0]
+                assert await no_connection_is_open()
+        finally:
+            accepting.cancel()
+            await asyncio.wait([accepting])
+
+
+@pytest.mark.each_loop
+async def test_a_client_that_takes_no_answer_is_dropped():
+    limits = replace(PATIENT, exchange=0.2)
+
+    entered = asyncio.Event()
+
+    async def much(request: web.Request) -> web.StreamResponse:
+        entered.set()
+        return web.Response(body=bytes(50_000_000))
+
+    async with site(much, limits=limits) as address, client(address) as stubborn:
+        stubborn.take_nothing()
+        stubborn.send(REQUEST)
+        await entered.wait()
+        await eventually_async(no_connection_is_open)
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])
+@pytest.mark.each_loop
+async def test_a_handshake_that_does_not_go_on_is_given_up(sent: bytes):
+    limits = replace(PATIENT, handshake=0.1)
+    async with site(tls=True, limits=limits) as address, client(address) as silent:
+        silent.send(sent)
+        await silent.ended()
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.each_loop
+async def test_silent_clients_however_many_keep_nobody_out(tls: bool):
+    scheme = "https" if tls else "http"
+    async with site(tls=tls) as address:
+        silent = [
+            await asyncio.open_connection("127.0.0.1", address.port) for _ in range(PATIENT.connections * 2)
+        ]
+        connector = aiohttp.TCPConnector(ssl=trusting())
+        async with aiohttp.ClientSession(connector=connector) as session, asyncio.timeout(10):
+            for _ in range(3):
+                async with session.get(f"{scheme}://127.0.0.1:{address.port}/") as answer:
+                    assert await answer.text() == "hello"
+        still_open = [reader for reader, _ in silent if not reader.at_eof()]
+        assert len(still_open) <= PATIENT.connections
+        for _, writer in silent:
+            writer.transport.abort()
+
+
+@pytest.mark.each_loop
+async def test_server_makes_new_connections_wait_when_all_are_being_answered():
+    answer, all_there = asyncio.Event(), asyncio.Barrier(PATIENT.connections + 1)
+
+    async def waits(request: web.Request) -> web.StreamResponse:
+        if not answer.is_set():
+            await all_there.wait()
+            await answer.wait()
+        return web.Response(text="hello")
+
+    # With no patience, but it is not they who keep us waiting.
+    async with site(waits, limits=replace(PATIENT, eviction=0.01)) as address, AsyncExitStack() as stack:
+        many = [await stack.enter_async_context(client(address)) for _ in range(PATIENT.connections)]
+        for each in many:
+            each.send(REQUEST)
+        await all_there.wait()
+        one_more = await stack.enter_async_context(client(address))
+        one_more.send(REQUEST)
+        answering = asyncio.create_task(one_more.answer())
+        await asyncio.wait([answering], timeout=0.1)
+        assert not answering.done()
+        answer.set()
+        assert await answering == b"hello"
+        for each in many:
+            assert await each.answer() == b"hello"
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.each_loop
+async def test_server_drops_an_unfinished_request_when_it_needs_the_connection(tls: bool):
+    limits, entered = replace(PATIENT, connections=4, eviction=0.05), asyncio.Semaphore(0)
+
+    async def reads(request: web.Request) -> web.StreamResponse:
+        entered.release()
+        return web.Response(body=await request.read() or b"hello")
+
+    async with site(reads, tls=tls, limits=limits) as address, AsyncExitStack() as stack:
+        slow = [await stack.enter_async_context(client(address, tls=tls)) for _ in range(4)]
+        for each in slow:
+            each.send(b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n01")
+            await entered.acquire()
+        newcomer = await stack.enter_async_context(client(address, tls=tls))
+        assert await newcomer.ask() == b"hello"
+        await slow[0].ended()
+        slow[1].send(b"23456789")
+        assert await slow[1].answer() == b"0123456789"
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.each_loop
+async def test_server_admits_a_new_connection_when_all_clients_read_no_answer(tls: bool):
+    async def much(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=bytes(20_000_000) if request.query else b"hello")
+
+    limits = replace(PATIENT, connections=2, eviction=0.05)
+    async with site(much, tls=tls, limits=limits) as address, AsyncExitStack() as stack:
+        for _ in range(2):
+            stubborn = await stack.enter_async_context(client(address, tls=tls))
+            stubborn.take_nothing()
+            stubborn.send(REQUEST.replace(b"/", b"/?much=1", 1))
+        newcomer = await stack.enter_async_context(client(address, tls=tls))
+        assert await newcomer.ask() == b"hello"
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.each_loop
+async def test_server_keeps_other_clients_when_one_opens_many_connections(tls: bool):
+    limits = replace(PATIENT, connections=4)
+    async with site(tls=tls, limits=limits) as address, AsyncExitStack() as stack:
+        scraper = await stack.enter_async_context(client(address, tls=tls, source="127.0.0.2"))
+        assert await scraper.ask() == b"hello"
+        for _ in range(9):
+            one = await stack.enter_async_context(client(address, tls=tls))
+            assert await one.ask() == b"hello"
+        assert await scraper.ask() == b"hello"
+        third = await stack.enter_async_context(client(address, tls=tls, source="127.0.0.3"))
+        assert await third.ask() == b"hello"
+
+
+@pytest.mark.each_loop
+async def test_server_first_drops_the_client_with_most_connections_when_all_are_slow():
+    limits = replace(PATIENT, connections=4, eviction=0.05)
+    async with site(limits=limits) as address, AsyncExitStack() as stack:
+        slow = await stack.enter_async_context(client(address, source="127.0.0.2"))
+        slow.send(REQUEST[:-2])
+        await asyncio.sleep(0)
+        many = [await stack.enter_async_context(client(address)) for _ in range(3)]
+        for one in many:
+            one.send(REQUEST[:-2])
+        await asyncio.sleep(2 * limits.eviction)
+        for source in ("127.0.0.3", "127.0.0.4"):
+            another = await stack.enter_async_context(client(address, source=source))
+            assert await another.ask() == b"hello"
+        slow.send(REQUEST[-2:])
+        assert await slow.answer() == b"hello"
+
+
+JUNK = {
+    "no method": b"\x00\x01\x02\r\n\r\n",
+    "bad method": b"G\x00T / HTTP/1.1\r\nHost: x\r\n\r\n",
+    "no version": b"GET /\r\n\r\n",
+    "bad version": b"GET / HTTP/9.9\r\nHost: x\r\n\r\n",
+    "bad length": b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: ten\r\n\r\n",
+    "two lengths": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+    "bad chunk": b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+    "bad header": b"GET / HTTP/1.1\r\nHost x\r\n\r\n",
+    "long header": b"GET / HTTP/1.1\r\nHost: " + b"x" * 70_000 + b"\r\n\r\n",
+    "long target": b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    "bad target": b"GET http://[::1/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    "bad port": b"GET http://x:99999999/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    "bad encoding": b"GET /%ff%fe?%ff HTTP/1.1\r\nHost: \xff\r\nConnection: close\r\n\r\n",
+    "http 2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "connect": b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    "expect": b"GET / HTTP/1.1\r\nHost: x\r\nExpect: more\r\nConnection: close\r\n\r\n",
+    "half": b"GET / HTTP/1.1\r\nHo",
+    "length of zeros": b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"0" * 5000 + b"\r\n\r\n",
+    "many lines": b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 8000 + b"\r\n",
+}
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.each_loop
+async def test_server_logs_no_warning_when_clients_send_garbage(
+    tls: bool, method: Literal["GET", "POST"], caplog: pytest.LogCaptureFixture
+):
+    # The limits of the ports for metrics and health, and of the port for webhooks.
+    certificate = ServedCertificate(SelfSigned()) if tls else None
+    anywhere = BindAddress("127.0.0.1", 0)
+    limits = replace(PATIENT, head=0.2, exchange=0.5, linger=0.2)
+    pages = {"/": hello, "/{name}": hello}
+    what = "pages" if method == "GET" else "posts"
+    with capture_logs() as lines:
+        async with serving(
+            "pages", anywhere, certificate=certificate, limits=limits, **{what: pages}
+        ) as address:
+            async with asyncio.TaskGroup() as group:
+                for junk in JUNK.values():
+                    group.create_task(sent_until_the_end(address, junk, tls=tls))
+            async with client(address, tls=tls) as sound:
+                sound.send(REQUEST.replace(b"GET", method.encode()))
+                assert await sound.answer() == b"hello"
+    assert {line["log_level"] for line in lines} <= {"debug", "info"}
+    assert max(len(str(line)) for line in lines) < 500
+    assert [record for record in caplog.records if record.levelno > logging.INFO] == []
+
+
+SENDERS = 3
+MUCH = 250_000
+LONG_BODY = b"Host: x\r\nContent-Length: 99999999\r\n\r\n" + bytes(MUCH)
+OVERLOAD = {
+    "lines": b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * (MUCH // 6),
+    "a target": b"GET /" + b"a" * MUCH,
+    "a header": b"GET / HTTP/1.1\r\nA: " + b"a" * MUCH,
+    "no text": bytes(MUCH),
+    "no text after an empty line": b"x\r\n\r\n" + bytes(MUCH),
+    "more requests": REQUEST * (MUCH // len(REQUEST)),
+    "garbage after a request": REQUEST + bytes(MUCH),
+    "garbage after a body": b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx" + bytes(MUCH),
+    "a body that its page does not read": b"GET / HTTP/1.1\r\n" + LONG_BODY,
+    "a body that its page reads too late": b"GET /?late HTTP/1.1\r\n" + LONG_BODY,
+    "a body that is for no page": b"POST / HTTP/1.1\r\n" + LONG_BODY,
+    "trailers": b"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+    + b"a: b\r\n" * 40_000,
+    "a bad chunk": b"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz" + b"z" * MUCH,
+    "a tunnel": b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n" + bytes(MUCH),
+    "another protocol": REQUEST[:-2] + b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n" + bytes(MUCH),
+}
+
+
+@pytest.mark.parametrize("tls", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.each_loop
+async def test_server_frees_the_data_of_clients_that_disconnected(tls: bool):
+    async def greets_or_reads(request: web.Request) -> web.StreamResponse:
+        if request.query_string:
+            await asyncio.sleep(0.2)
+            await request.read()
+        return await hello(request)
+
+    gc.collect()
+    gc.disable()  # it is tuned to come seldom
+    try:
+        async with site(greets_or_reads, limits=replace(PATIENT, linger=0.1), tls=tls) as address:
+            tracemalloc.start(6)
+            for what, sent in OVERLOAD.items():
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(SENDERS):
+                        group.create_task(sent_and_gone(address, sent, tls=tls))
+                await eventually_async(functools.partial(little_is_kept, of=what), within=30)
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+
+
+async def little_is_kept(*, of: str) -> None:
+    little = SENDERS * MUCH * 3 // 5
+    if tracemalloc.get_traced_memory()[0] < little:
+        return  # all together; to look at each takes long
+    traces = tracemalloc.take_snapshot().traces
+    kept = sum(each.size for each in traces if each.size > 30_000 and not is_of_a_client(each))
+    assert kept < little, f"{of}: {kept} bytes"
+
+
+def is_of_a_client(trace: tracemalloc.Trace) -> bool:
+    return any(frame.filename.endswith("asyncio/streams.py") for frame in trace.traceback)
+
+
+async def sent_and_gone(address: BindAddress, sent: bytes, *, tls: bool) -> None:
+    async with client(address, tls=tls) as hostile:
+        hostile.send(sent)
+        with suppress(TimeoutError, ConnectionError):
+            async with asyncio.timeout(1 if LONG_BODY in sent else 0.1):
+                if LONG_BODY in sent:
+                    await hostile.send_without_end()
+                await hostile.rest()
+
+
+async def sent_until_the_end(address: BindAddress, junk: bytes, *, tls: bool) -> None:
+    async with client(address, tls=tls) as confused:
+        confused.send(junk)
+        await confused.ended()
+
+
+@pytest.mark.each_loop
+async def test_empty_lines_have_an_end():
+    async with site(hello) as address, client(address) as hostile:
+        hostile.send(b"\r\n" * 8 + REQUEST)
+        assert await hostile.answer() == b"hello"
+        hostile.send(b"\r\n" * (16 * 1024 + 1))
+        assert (await hostile.rest()).startswith(b"HTTP/1.1 431 ")
+
+
+async def test_a_page_that_fails_for_everybody_is_told_of_some_times_and_then_counted():
+    async def fails(request: web.Request) -> web.StreamResponse:
+        raise LookupError("a fault of ours")
+
+    with capture_logs() as lines:
+        async with site(fails) as address:
+            for _ in range(9):
+                async with client(address) as one:
+                    assert b"the log of the manager says more" in await one.ask()
+    told = [line for line in lines if line["log_level"] == "error"]
+    assert len(told) == 5
+    assert isinstance(told[0]["exc_info"], LookupError)
+
+
+async def test_a_compressed_body_is_not_unpacked():
+    async def reads(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=await request.read())
+
+    packed = gzip.compress(bytes(1_000_000))
+    head = b"GET / HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
+    async with site(reads) as address, client(address) as hostile:
+        hostile.send(head + packed)
+        assert await hostile.answer() == packed
+
+
+async def test_a_listener_that_cannot_accept_tries_again(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connection, "_ACCEPT_PAUSE", 0.01)
+    accept = socket.socket.accept
+    failures: list[OSError] = [
+        ConnectionAbortedError(),
+        *[OSError(errno.ENOBUFS, "No buffer space available")] * 3,
+        *[OSError(errno.EMFILE, "Too many open files")] * 3,
+    ]
+
+    def starved(listening: socket.socket) -> Any:
+        if failures:
+            raise failures.pop()
+        return accept(listening)
+
+    monkeypatch.setattr(socket.socket, "accept", starved)
+    with capture_logs() as lines:
+        async with site() as address, client(address) as patient_one:
+            assert await patient_one.ask() == b"hello"
+    assert not failures
+    [line] = [line for line in lines if line["log_level"] == "warning"]
+    assert "No buffer space" in line["error"]
+
+
+@contextmanager
+def no_descriptor_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """From now on a connection finds a descriptor only where one is given up for it.
+
+    Yields a list of those that may be had besides; one that is added is taken by who comes first.
+    """
+    accept, close, open_, left = socket.socket.accept, os.close, os.open, list[int]()
+
+    def take() -> None:
+        if not left:
+            raise OSError(errno.EMFILE, "Too many open files")
+        left.pop()
+
+    def accepting(listening: socket.socket) -> Any:
+        take()
+        try:
+            return accept(listening)
+        except OSError:
+            left.append(1)
+            raise
+
+    def opening(path: Any, *rest: Any, **named: Any) -> int:
+        take()
+        return open_(path, *rest, **named)
+
+    def closing(fd: int) -> None:
+        close(fd)
+        left.append(1)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(socket.socket, "accept", accepting)
+        patch.setattr(open_files.os, "open", opening)
+        patch.setattr(open_files.os, "close", closing)
+        yield left
+
+
+async def test_server_uses_the_reserve_descriptor_when_no_other_is_left(monkeypatch: pytest.MonkeyPatch):
+    async with site() as address:
+        await asyncio.sleep(0)
+        with no_descriptor_left(monkeypatch), capture_logs() as lines:
+            async with client(address) as first:
+                assert await first.ask() == b"hello"
+    assert [line for line in lines if line["log_level"] != "info"] == []
+
+
+async def test_server_replaces_an_idle_connection_when_descriptors_are_scarce(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(connection, "are_scarce", lambda: True)
+    async with site(limits=PATIENT) as address, client(address) as first:
+        assert await first.ask() == b"hello"
+        async with client(address) as second:
+            assert await second.ask() == b"hello"
+            await first.ended()
+
+
+async def test_server_drops_a_silent_connection_when_no_descriptor_is_left(monkeypatch: pytest.MonkeyPatch):
+    async with site() as address, client(address) as silent:
+        await asyncio.sleep(0)
+        with no_descriptor_left(monkeypatch) as left:
+            async with client(address) as first:
+                assert await first.ask() == b"hello"
+                await silent.ended()
+                left.append(1)  # the slot of the silent client
+                async with client(address) as second:
+                    assert await second.ask() == b"hello"
+
+
+async def test_a_fault_of_ours_costs_one_connection_and_is_told(monkeypatch: pytest.MonkeyPatch):
+    loop = asyncio.get_running_loop()
+    connect, faults = loop.connect_accepted_socket, [ValueError("odd")]
+
+    async def faulty(factory: Any, accepted: socket.socket, **options: Any) -> Any:
+        if faults:
+            accepted.close()
+            raise faults.pop()
+        return await connect(factory, accepted, **options)
+
+    monkeypatch.setattr(loop, "connect_accepted_socket", faulty)
+    with capture_logs() as lines:
+        async with site() as address, client(address) as unlucky, client(address) as lucky:
+            await unlucky.ended()
+            assert await lucky.ask() == b"hello"
+    [line] = [line for line in lines if line["log_level"] == "error"]
+    assert isinstance(line["exc_info"], ValueError)
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.each_loop
+async def test_server_stop_does_not_wait_for_silent_connections(tls: bool):
+    async with site(tls=tls) as address:
+        silent = [await asyncio.open_connection("127.0.0.1", address.port) for _ in range(20)]
+        await asyncio.sleep(0)
+        began = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - began < 5
+    assert [task for task in asyncio.all_tasks() if task.get_name().startswith("http-")] == []
+    for _, writer in silent:
+        writer.transport.abort()
+
+
+@pytest.mark.each_loop
+async def test_a_request_that_comes_too_slowly_is_told_so():
+    async with site(limits=replace(PATIENT, head=0.05)) as address, client(address) as slow:
+        slow.send(b"GET / HT")
+        assert (await slow.rest()).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+
+
+@pytest.mark.each_loop
+async def test_plain_http_on_a_port_for_https_is_told_so():
+    async with site(tls=True) as address:
+        async with client(address) as confused:
+            confused.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" + bytes(1_000_000))
+            confused.send_no_more()
+            said = await confused.rest()
+        assert said.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+        assert said.endswith(b"this port is for HTTPS, and the request came over plain HTTP\n")
+    assert [task for task in asyncio.all_tasks() if task.get_name().startswith("http-")] == []
+
+
+@pytest.mark.each_loop
+async def test_https_server_drops_a_client_that_stays_connected_in_plain_http():
+    async with site(tls=True, limits=replace(PATIENT, linger=0.1)) as address, client(address) as stubborn:
+        stubborn.send(REQUEST)
+        await stubborn.ended()
+        await eventually_async(no_connection_is_open)
+
+
+@pytest.mark.each_loop
+async def test_answers_under_way_get_time_when_the_server_stops():
+    entered, answer = asyncio.Event(), asyncio.Event()
+
+    async def waits(request: web.Request) -> web.StreamResponse:
+        entered.set()
+        await answer.wait()
+        return web.Response(text="hello")
+
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(AsyncExitStack())
+        address = await server.enter_async_context(site(waits, limits=replace(PATIENT, drain=LONG)))
+        asking = await stack.enter_async_context(client(address))
+        asking.send(REQUEST)
+        await entered.wait()
+        stopping = asyncio.create_task(server.aclose())
+        await eventually_async(lambda: refuses(address))
+        assert not stopping.done()
+        answer.set()
+        assert await asking.answer() == b"hello"
+        await stopping
+
+
+@pytest.mark.each_loop
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize("sent", [0, 10, 60, 75], ids=["nothing", "half a head", "a head", "half a body"])
+async def test_a_request_that_has_begun_to_come_when_the_server_stops_is_answered(sent: int, tls: bool):
+    async def echo(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=await request.read())
+
+    request = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length:      30\r\n\r\n" + b"." * 30
+    certificate = ServedCertificate(SelfSigned()) if tls else None
+    at, limits = BindAddress("127.0.0.1", 0), replace(PATIENT, drain=LONG)
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(AsyncExitStack())
+        address = await server.enter_async_context(
+            serving("x", at, posts={"/": echo}, certificate=certificate, limits=limits)
+        )
+        asking = await stack.enter_async_context(client(address, tls=tls))
+        asking.send(request[:sent])
+        stopping = asyncio.create_task(server.aclose())
+        await eventually_async(lambda: refuses(address))
+        asking.send(request[sent:])
+        assert await asking.answer() == b"." * 30
+        await stopping
+
+
+@pytest.mark.each_loop
+async def test_a_connection_that_nobody_has_accepted_when_the_server_stops_is_answered():
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(AsyncExitStack())
+        address = await server.enter_async_context(site(limits=replace(PATIENT, drain=LONG)))
+        with socket.create_connection(("127.0.0.1", address.port)) as waiting:
+            waiting.sendall(REQUEST)
+            await server.aclose()
+            assert waiting.recv(65536).endswith(b"hello")
+
+
+@pytest.mark.each_loop
+async def test_server_stop_does_not_wait_for_idle_connections():
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(AsyncExitStack())
+        address = await server.enter_async_context(site(limits=replace(PATIENT, drain=LONG)))
+        idle = await stack.enter_async_context(client(address))
+        assert await idle.ask() == b"hello"
+        began = asyncio.get_running_loop().time()
+        await server.aclose()
+        assert asyncio.get_running_loop().time() - began < LONG / 2
+
+
+async def refuses(address: BindAddress) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", address.port)
+    except ConnectionRefusedError:
+        return True
+    writer.transport.abort()
+    return False
+
+
+@pytest.mark.each_loop
+@pytest.mark.parametrize("tls", [False, True])
+async def test_server_answers_all_requests_when_the_client_has_ended_sending(tls: bool):
+    async def slow(request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(0.01)
+        return await hello(request)
+
+    async with site(slow, tls=tls) as address:
+        for requests in (0, 1, 2):
+            async with client(address, tls=tls) as hasty:
+                hasty.send(REQUEST * requests)
+                hasty.end_sending()
+                assert (await hasty.rest()).count(b"hello") == requests
+        await eventually_async(no_connection_is_open)
+
+
+@pytest.mark.each_loop
+@pytest.mark.parametrize("tls", [False, True])
+async def test_server_closes_the_connection_when_the_client_ends_sending_mid_request(tls: bool):
+    async def echo(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=await request.read())
+
+    certificate = ServedCertificate(SelfSigned()) if tls else None
+    at = BindAddress("127.0.0.1", 0)
+    async with serving("x", at, posts={"/": echo}, certificate=certificate, limits=PATIENT) as address:
+        head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n"
+        for sent, answer in ((head + b"half", b"half"), (head + b"ha", b""), (head, b""), (head[:20], b"")):
+            async with client(address, tls=tls) as hasty:
+                hasty.send(sent)
+                hasty.end_sending()
+                assert (await hasty.rest())[-4:] == answer
+        await eventually_async(no_connection_is_open)

@@ -1,0 +1,174 @@
+"""Time limits of a connection, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+import pytest
+from aiohttp import web
+
+from manager.server.connection import ClientConnection
+from manager.server.limits import Limits
+
+pytestmark = pytest.mark.virtual_time
+
+A_MOMENT = 0.1
+LIMITS = Limits()
+
+
+class Transport(asyncio.Transport):
+    """Transport whose other end is as slow as the test."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        super().__init__()
+        self._connection = connection
+        self.ended = False
+        self.sent = b""
+        self.takes = True
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.sent += data
+
+    def is_closing(self) -> bool:
+        return self.ended
+
+    def pause_reading(self) -> None:
+        pass
+
+    resume_reading = pause_reading
+
+    def close(self) -> None:
+        if self.takes:
+            self.abort()
+
+    def abort(self) -> None:
+        if not self.ended:
+            self.ended = True
+            asyncio.get_running_loop().call_soon(self._connection.connection_lost, None)
+
+
+def connected(protocol: asyncio.Protocol | None = None) -> tuple[ClientConnection, Transport]:
+    # Not a fixture, whose time would not be the test's.
+    connection = ClientConnection(protocol or asyncio.Protocol(), lambda: None, LIMITS)
+    transport = Transport(connection)
+    connection.connection_made(transport)
+    return connection, transport
+
+
+async def ends_after(seconds: float, transport: Transport) -> None:
+    """Not before, and soon after."""
+    await asyncio.sleep(seconds - A_MOMENT)
+    assert not transport.ended
+    await asyncio.sleep(2 * A_MOMENT)
+    assert transport.ended
+
+
+async def test_a_request_has_to_come_soon():
+    _, transport = connected()
+    await ends_after(LIMITS.head, transport)
+
+
+async def test_a_request_has_to_be_whole_soon_however_often_a_part_comes():
+    connection, transport = connected()
+    for _ in range(int(LIMITS.head) * 2):
+        connection.data_received(b"G")
+        await asyncio.sleep(0.5 + A_MOMENT)
+        if transport.ended:
+            break
+    assert asyncio.get_running_loop().time() == pytest.approx(LIMITS.head, abs=1)
+
+
+async def test_a_request_that_is_late_is_told_so():
+    connection, transport = connected()
+    connection.data_received(b"G")
+    await asyncio.sleep(LIMITS.head + A_MOMENT)
+    assert transport.sent.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+    assert transport.ended
+
+
+async def test_idle_connection_ends_after_keep_alive_and_sends_nothing():
+    connection, transport = connected()
+    connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
+    connection.begin_answer(lambda: True, 0)
+    connection.end_answer()
+    await ends_after(LIMITS.keep_alive, transport)
+    assert transport.sent == b""
+
+
+async def test_connection_ends_after_linger_limit_when_the_client_reads_nothing():
+    connection, transport = connected()
+    transport.takes = False
+    connection.data_received(b"G")
+    await ends_after(LIMITS.head + LIMITS.linger, transport)
+
+
+async def test_an_answer_may_take_its_time():
+    connection, transport = connected()
+    connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
+    connection.begin_answer(lambda: True, 0)
+    await ends_after(LIMITS.exchange, transport)
+
+
+async def test_connection_ends_after_write_stall_limit_when_the_client_reads_no_answer():
+    connection, transport = connected()
+    connection.begin_answer(lambda: True, 0)
+    for _ in range(3):
+        connection.pause_writing()
+        await asyncio.sleep(LIMITS.write_stall - A_MOMENT)
+        connection.resume_writing()
+    assert not transport.ended
+    connection.pause_writing()
+    await asyncio.sleep(LIMITS.write_stall + A_MOMENT)
+    assert transport.ended
+
+
+async def test_connection_starts_no_head_limit_for_bytes_during_an_answer():
+    connection, transport = connected()
+    connection.begin_answer(lambda: True, 0)
+    connection.data_received(b"the next request, early")
+    await asyncio.sleep(LIMITS.head + A_MOMENT)
+    assert not transport.ended
+
+
+async def test_a_pause_between_requests_is_no_slow_request():
+    connection, transport = connected()
+    for _ in range(3):
+        connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
+        connection.begin_answer(lambda: True, 0)
+        connection.end_answer()
+        await asyncio.sleep(LIMITS.head * 3)
+        assert not transport.ended
+
+
+async def test_the_time_for_a_request_begins_anew_with_its_first_byte():
+    connection, transport = connected()
+    connection.begin_answer(lambda: True, 0)
+    connection.end_answer()
+    await asyncio.sleep(LIMITS.head * 3)
+    connection.data_received(b"GET")
+    await ends_after(LIMITS.head, transport)
+
+
+async def test_a_connection_that_ended_has_no_time_left_to_run_out():
+    connection, transport = connected()
+    connection.connection_lost(None)
+    await asyncio.sleep(LIMITS.exchange * 2)
+    assert not transport.ended
+    assert connection.lost.is_set()
+
+
+async def test_http_protocol_logs_nothing_when_a_new_connection_is_lost_at_once(
+    caplog: pytest.LogCaptureFixture,
+):
+    async def never(request: web.BaseRequest) -> web.StreamResponse:
+        raise AssertionError(f"{request} has not been sent")
+
+    gc.collect()  # report the leaks of other tests now
+    caplog.clear()
+    server = web.Server(never, handler_cancellation=True)
+    connection, _ = connected(web.RequestHandler(server, loop=asyncio.get_running_loop()))
+    connection.connection_lost(None)
+    await asyncio.sleep(A_MOMENT)
+    gc.collect()  # only then it is told
+    assert caplog.records == []

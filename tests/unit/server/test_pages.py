@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_open_metrics
+from prometheus_client.parser import text_string_to_metric_families as read_plain
+
+import manager.server.pages as page_module
+from manager.server.pages import exposition, metrics_routes
+from manager.telemetry.metrics import Metrics
+from tests.support.effort import turns_of_others
+from tests.unit.server.conftest import ServePages, Site
+
+PROMETHEUS = (
+    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
+    "application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=0.0.4;q=0.4,*/*;q=0.3"
+)
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    metrics = Metrics()
+    metrics.reconcile_total.labels("memcached", "success").inc(3)
+    metrics.reconcile_time.labels("memcached").observe(0.2)
+    return metrics
+
+
+@pytest.fixture
+async def site(serve_pages: ServePages, metrics: Metrics) -> Site:
+    return await serve_pages(metrics_routes(metrics))
+
+
+@pytest.mark.parametrize("accept", [None, "*/*", "text/plain", "text/plain;version=0.0.4"])
+async def test_plain_text_is_the_default(site: Site, accept: str | None):
+    answer = await site.get("/metrics", headers={"Accept": accept} if accept else {})
+    assert answer.content_type == "text/plain; version=0.0.4; charset=utf-8"
+    samples = {s.name: s.value for family in read_plain(answer.text) for s in family.samples}
+    assert samples["controller_runtime_reconcile_total"] == 3
+
+
+async def test_prometheus_gets_open_metrics(site: Site):
+    answer = await site.get("/metrics", headers={"Accept": PROMETHEUS})
+    assert answer.content_type.startswith("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    assert answer.text.count("# EOF") == 1
+    names = {family.name for family in read_open_metrics(answer.text)}
+    assert {"controller_runtime_reconcile", "process_resident_memory_bytes"} <= names
+
+
+@pytest.mark.parametrize("accept", ["text/plain;version=x", f"text/plain;version={'9' * 5000}"])
+async def test_metrics_page_answers_in_plain_text_when_the_version_is_malformed(site: Site, accept: str):
+    answer = await site.get("/metrics", headers={"Accept": accept})
+    assert answer.content_type == "text/plain; version=0.0.4; charset=utf-8"
+
+
+async def test_exposition_has_the_same_families_in_both_formats(metrics: Metrics):
+    plain, _ = await exposition(metrics, "")
+    open_metrics, _ = await exposition(metrics, PROMETHEUS)
+    assert {family.name for family in read_plain(plain.decode())} == {
+        family.name for family in read_open_metrics(open_metrics.decode())
+    }
+
+
+async def test_values_are_asked_for_in_the_loop(metrics: Metrics):
+    metrics.unfinished_work.labels("q", "c").set_function(lambda: asyncio.get_running_loop().time())
+    page, _ = await exposition(metrics, "")
+    assert b"workqueue_unfinished_work_seconds" in page
+
+
+async def test_exposition_yields_to_other_tasks_during_a_large_scrape(metrics: Metrics):
+    for number in range(300):
+        metrics.rest_latency.labels("GET", f"host-{number}").observe(1)
+        metrics.work_duration.labels("q", f"c-{number}").observe(1)
+    assert await turns_of_others(exposition(metrics, "")) >= 2
+
+
+async def test_metrics_page_shares_renderings_between_concurrent_requests(
+    serve_pages: ServePages, monkeypatch: pytest.MonkeyPatch
+):
+    rendered = 0
+
+    async def counted(metrics: Metrics, accept: str) -> tuple[bytes, str]:
+        nonlocal rendered
+        rendered += 1
+        await asyncio.sleep(0.05)
+        return await exposition(metrics, accept)
+
+    monkeypatch.setattr(page_module, "exposition", counted)
+    site = await serve_pages(metrics_routes(Metrics()))
+    # Whatever versions they make up.
+    accepted = (f"application/openmetrics-text;version=1.0.{number}" for number in range(30))
+    asking = (site.get("/metrics", headers={"Accept": each}) for each in accepted)
+    answers = await asyncio.gather(*asking)
+    assert {answer.status for answer in answers} == {200}
+    assert rendered < 10
+    assert all("# HELP" in answer.text for answer in answers)

@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import aiohttp
+import pytest
+import trustme
+from aiohttp import web
+
+from manager.server.limits import Limits
+from manager.server.server import CannotListen, CannotServe
+from manager.tls import served
+from manager.tls.served import CertificateFiles, ServedCertificate
+from manager.util.address import BindAddress
+from tests.support.certificates import trusting
+from tests.unit.conftest import LogLines
+from tests.unit.server.conftest import serving
+
+ANY_PORT = BindAddress("127.0.0.1", 0)
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def secret(authority: trustme.CA, tmp_path: Path) -> Secret:
+    return Secret(authority, tmp_path / "secret")
+
+
+class Secret:
+    """A folder as the kubelet mounts a Secret: `..data` is a link, and is swapped."""
+
+    def __init__(self, authority: trustme.CA, folder: Path) -> None:
+        self._authority = authority
+        self._version = 0
+        self.folder = folder
+        folder.mkdir()
+        for name in ("tls.crt", "tls.key"):
+            (folder / name).symlink_to(f"..data/{name}")
+        self.renew()
+
+    def renew(self) -> None:
+        self._version += 1
+        version = self.folder / f"..version_{self._version}"
+        version.mkdir()
+        issued = self._authority.issue_cert("localhost", "127.0.0.1")
+        (version / "tls.crt").write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+        (version / "tls.key").write_bytes(issued.private_key_pem.bytes())
+        link = self.folder / "..data_tmp"
+        link.symlink_to(version.name)
+        link.replace(self.folder / "..data")
+
+    @property
+    def certificate(self) -> ServedCertificate:
+        return ServedCertificate(CertificateFiles(self.folder / "tls.crt", self.folder / "tls.key"))
+
+
+async def hello(request: web.Request) -> web.StreamResponse:
+    return web.Response(text="hello")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served, "RECHECK_INTERVAL", 0.01)
+
+
+def site(secret: Secret) -> AbstractAsyncContextManager[BindAddress]:
+    return serving("pages", ANY_PORT, {"/": hello}, certificate=secret.certificate)
+
+
+async def presented(address: BindAddress, context: ssl.SSLContext, name: str | None) -> bytes:
+    """Return the server's certificate on a new connection."""
+    _, writer = await asyncio.open_connection("127.0.0.1", address.port, ssl=context, server_hostname=name)
+    certificate: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.close()
+    await writer.wait_closed()
+    return certificate
+
+
+async def until_another_is_presented(than: bytes, address: BindAddress, context: ssl.SSLContext) -> None:
+    async with asyncio.timeout(10):
+        while await presented(address, context, "localhost") == than:
+            pass
+
+
+# A client that is given an IP address sends no server name: Prometheus and the kubelet do so.
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
+@pytest.mark.each_loop
+async def test_https_server_presents_the_new_certificate_when_the_secret_is_renewed(
+    authority: trustme.CA, secret: Secret, name: str
+):
+    client = trusting(authority.cert_pem.bytes())
+    async with site(secret) as address:
+        first = await presented(address, client, name)
+        secret.renew()
+        await until_another_is_presented(first, address, client)
+        assert await presented(address, client, name) != first
+
+
+@pytest.mark.each_loop
+async def test_an_open_connection_outlives_the_certificate_it_began_with(
+    authority: trustme.CA, secret: Secret
+):
+    client = trusting(authority.cert_pem.bytes())
+    async with site(secret) as address:
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", address.port, ssl=client, server_hostname="localhost"
+        )
+        for _ in range(2):
+            before = await presented(address, client, "localhost")
+            secret.renew()
+            await until_another_is_presented(before, address, client)
+            writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert (await reader.readuntil(b"hello")).startswith(b"HTTP/1.1 200 OK")
+        writer.close()
+        await writer.wait_closed()
+
+
+@pytest.mark.each_loop
+async def test_a_client_with_tls_1_1_is_refused(authority: trustme.CA, secret: Secret):
+    client = trusting(authority.cert_pem.bytes())
+    async with site(secret) as address:
+        client.minimum_version = client.maximum_version = ssl.TLSVersion.TLSv1_2
+        assert await presented(address, client, "localhost")
+        with pytest.warns(DeprecationWarning, match="TLSv1_1 is deprecated"):
+            client.minimum_version = ssl.TLSVersion.TLSv1_1
+        with pytest.warns(DeprecationWarning, match="TLSv1_1 is deprecated"):
+            client.maximum_version = ssl.TLSVersion.TLSv1_1
+        client.set_ciphers("ALL:@SECLEVEL=0")
+        with pytest.raises(OSError):  # noqa: PT011 - a reset or an alert, as it comes
+            await presented(address, client, "localhost")
+
+
+@pytest.mark.each_loop
+async def test_https_server_refuses_tls_1_3_because_it_allows_endless_key_updates(
+    authority: trustme.CA, secret: Secret
+):
+    client = trusting(authority.cert_pem.bytes())
+    async with site(secret) as address:
+        assert await presented(address, client, "localhost")  # one that would take either
+        client.minimum_version = ssl.TLSVersion.TLSv1_3
+        with pytest.raises(OSError):  # noqa: PT011 - a reset or an alert, as it comes
+            await presented(address, client, "localhost")
+
+
+@pytest.mark.each_loop
+async def test_a_certificate_that_is_not_there_is_told_in_a_sentence(tmp_path: Path):
+    certificate = ServedCertificate(CertificateFiles(tmp_path / "tls.crt", tmp_path / "tls.key"))
+    with pytest.raises(CannotServe) as error:
+        async with serving("metrics", ANY_PORT, {}, certificate=certificate):
+            pytest.fail("it was served")
+    assert str(error.value) == (
+        f"cannot serve metrics on 127.0.0.1:0: {tmp_path}/tls.crt cannot be read: No such file or directory"
+    )
+
+
+async def fetch(address: BindAddress, host: str) -> str:
+    async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{address.port}/") as answer:
+        return await answer.text()
+
+
+async def test_serve_listens_on_every_interface_without_a_host():
+    async with serving("pages", BindAddress("", 0), {"/": hello}) as address:
+        assert await fetch(address, "127.0.0.1") == "hello"
+        if socket.has_dualstack_ipv6():
+            assert await fetch(address, "[::1]") == "hello"
+
+
+async def test_serve_listens_on_ipv4_without_a_host_when_ipv6_is_missing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
+    async with serving("pages", BindAddress("", 0), {"/": hello}) as address:
+        assert await fetch(address, "127.0.0.1") == "hello"
+
+
+async def test_a_port_in_use_is_told_in_a_sentence():
+    async with serving("pages", ANY_PORT, {}) as taken:
+        with pytest.raises(CannotListen) as error:
+            async with serving("metrics", taken, {}):
+                pytest.fail("it was served")
+    assert str(error.value) == f"cannot serve metrics on {taken}: Address already in use"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", ""])
+async def test_serve_takes_another_port_where_the_address_may_be_any(host: str, log_lines: LogLines):
+    async with (
+        serving("pages", BindAddress(host, 0), {}) as taken,
+        serving("console", taken, {"/": hello}, flag="--console-bind-address", any_port=True) as address,
+    ):
+        assert (address.host, address.port != taken.port) == (host, True)
+        assert await fetch(address, "127.0.0.1") == "hello"
+    [warning] = [line["event"] for line in log_lines if line["log_level"] == "warning"]
+    assert warning == (
+        f"{taken} is in use, so console is served on another port; --console-bind-address sets one"
+    )
+
+
+async def test_serve_names_an_address_of_another_machine_though_any_port_will_do():
+    with pytest.raises(CannotListen, match="Cannot assign"):
+        async with serving("console", BindAddress("192.0.2.1", 0), {}, any_port=True):
+            pytest.fail("it was served")
+
+
+async def test_a_port_in_use_on_every_interface_is_told_too():
+    async with serving("pages", BindAddress("", 0), {}) as taken:
+        with pytest.raises(CannotListen, match=r"cannot serve metrics on :.*: Address already in use"):
+            async with serving("metrics", taken, {}):
+                pytest.fail("it was served")
+
+
+async def test_an_address_that_is_not_this_machines_is_told_in_a_sentence():
+    with pytest.raises(CannotListen, match=r"on 192\.0\.2\.1:0: Cannot assign"):
+        async with serving("metrics", BindAddress("192.0.2.1", 0), {}):
+            pytest.fail("it was served")
+
+
+async def test_a_host_that_does_not_exist_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch):
+    async def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
+    with pytest.raises(CannotListen, match="cannot serve metrics on nowhere:80: Name or service not known"):
+        async with serving("metrics", BindAddress("nowhere", 80), {}):
+            pytest.fail("it was served")
+
+
+async def test_a_port_is_free_again_at_once():
+    async with serving("pages", ANY_PORT, {"/": hello}) as address:
+        await fetch(address, "127.0.0.1")
+    async with serving("pages", address, {"/": hello}):
+        assert await fetch(address, "127.0.0.1") == "hello"
+
+
+async def test_a_server_that_leaves_says_with_each_answer_that_it_is_the_last_of_its_connection():
+    leaving = False
+
+    async def sends_itself(request: web.Request) -> web.StreamResponse:
+        response = web.Response(text="hello")
+        await response.prepare(request)
+        await response.write_eof()
+        return response
+
+    pages = {"/": hello, "/itself": sends_itself}
+    async with (
+        serving("pages", ANY_PORT, pages, leaving=lambda: leaving) as address,
+        aiohttp.ClientSession() as session,
+    ):
+        for path in pages:
+            for leaving in (False, True):
+                async with session.get(f"http://{address}{path}") as answer:
+                    assert await answer.text() == "hello"
+                    assert answer.headers.get("Connection") == ("close" if leaving else None)
+
+
+async def test_a_request_that_never_ends_does_not_hold_up_the_end():
+    started = asyncio.Event()
+
+    async def stuck(request: web.Request) -> web.StreamResponse:
+        started.set()
+        return await asyncio.Event().wait() or web.Response()
+
+    async with serving("pages", ANY_PORT, {"/": stuck}, limits=Limits(drain=0.01)) as address:
+        request = asyncio.create_task(fetch(address, "127.0.0.1"))
+        await started.wait()
+    with pytest.raises(aiohttp.ClientError):
+        await request

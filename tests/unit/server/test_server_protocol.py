@@ -1,0 +1,220 @@
+"""Requests of every form, and the answers that each of them gets, byte for byte."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from tests.support.effort import Effort
+from tests.unit.server.conftest import ServePages
+from tests.unit.server.test_connection import client, site
+
+
+async def echo(request: web.Request) -> web.StreamResponse:
+    names = " ".join(f"{name}={value}" for name, value in request.match_info.items())
+    return web.Response(text=f"{request.path} {names} {','.join(request.query.getall('q', []))}")
+
+
+async def streamed(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    for piece in (b"one", b"", b"two"):
+        await response.write(piece)
+    return response
+
+
+async def asked(page: Handler, request: bytes) -> bytes:
+    """All that the server sends until it closes the connection."""
+    async with site(page) as address, client(address) as one:
+        one.send(request)
+        return await one.rest()
+
+
+def head(line: str, *lines: str) -> bytes:
+    return "\r\n".join([line, "Host: x", "Connection: close", *lines, "", ""]).encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/things/a%20b", "/things/a b name=a b "),
+        ("/things/a%2Fb", "/things/a/b name=a/b "),
+        ("/things/%C3%A4?q=%2B&q=1+2&empty", "/things/ä name=ä +,1 2"),
+        ("/things/a?q=1#part", "/things/a name=a 1"),
+        ("/all/of/it", "/all/of/it rest=of/it "),
+    ],
+)
+async def test_request_decodes_path_parameters_and_query_values_separately(
+    serve_pages: ServePages, path: str, told: str
+):
+    pages = await serve_pages({"/things/{name}": echo, "/all/{rest:.*}": echo})
+    async with client(pages.address) as one:
+        one.send(head(f"GET {path} HTTP/1.1"))
+        assert (await one.rest()).decode().endswith(f"\r\n\r\n{told}")
+
+
+@pytest.mark.parametrize("first", [b"\x16\x03\x01\x02\x00", b"\x00", b" GET / HTTP/1.1\r\n"])
+async def test_server_answers_400_at_once_when_bytes_cannot_begin_a_request(
+    serve_pages: ServePages, first: bytes
+):
+    """Check bytes like those of TLS: an https client of a plain port must not wait."""
+    pages = await serve_pages({"/": echo})
+    async with client(pages.address) as one:
+        one.send(first)
+        assert b" 400 " in (await one.rest())[:13]
+
+
+@pytest.mark.parametrize("target", ["http://somewhere/?q=1", "http://somewhere:80/?q=1"])
+async def test_a_target_may_name_its_server(target: str):
+    assert (await asked(echo, head(f"GET {target} HTTP/1.1"))).endswith(b"/  1")
+
+
+async def test_a_path_that_is_not_there_and_a_method_it_does_not_have_are_told_apart(serve_pages: ServePages):
+    pages = await serve_pages({"/": echo}, {"/posts": echo})
+    assert (await pages.get("/nowhere")).status == 404
+    assert (await pages.get("//")).status == 404
+    refused = await pages.get("/posts")
+    assert (refused.status, refused.headers["Allow"]) == (405, "POST")
+    assert (await pages.get("/", method="DELETE")).headers["Allow"] == "GET,HEAD"
+
+
+@pytest.mark.parametrize("page", [echo, streamed])
+async def test_the_answer_to_head_has_no_body(page: Handler):
+    answer = await asked(page, head("HEAD / HTTP/1.1"))
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert answer.endswith(b"\r\n\r\n")
+
+
+async def test_stream_is_sent_in_chunks():
+    answer = await asked(streamed, head("GET / HTTP/1.1"))
+    assert answer.endswith(b"\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n")
+
+
+async def test_stream_to_an_http_1_0_client_ends_with_the_connection():
+    answer = await asked(streamed, b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+    assert b"chunked" not in answer
+    assert b"\r\nConnection: close\r\n" in answer
+    assert answer.endswith(b"\r\n\r\nonetwo")
+
+
+@pytest.mark.parametrize(
+    ("line", "wish", "stays"),
+    [
+        ("HTTP/1.1", "", True),
+        ("HTTP/1.1", "Connection: x, Close", False),
+        ("HTTP/1.0", "", False),
+        ("HTTP/1.0", "Connection: Keep-Alive", False),
+        ("HTTP/1.1", "Connection: upgrade\r\nUpgrade: h2c", True),
+        ("HTTP/1.1", "Connection: upgrade\r\nUpgrade: websocket", True),
+    ],
+)
+async def test_a_connection_stays_where_the_client_wishes(line: str, wish: str, stays: bool):
+    async with site(echo) as address, client(address) as one:
+        one.send("\r\n".join([f"GET / {line}", "Host: x", *([wish] if wish else []), "", ""]).encode())
+        assert await one.answer() == b"/  "
+        if stays:
+            assert await one.ask() == b"/  "
+        else:
+            await one.ended()
+
+
+async def test_server_sends_100_continue_before_the_body():
+    async def reads(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=await request.read())
+
+    async with site(reads) as address, client(address) as polite:
+        polite.send(b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n")
+        async with asyncio.timeout(10):
+            assert await polite._reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        polite.send(b"body")
+        assert await polite.answer() == b"body"
+
+
+async def test_a_header_of_two_lines_is_a_fault_of_ours_and_not_sent():
+    async def splits(request: web.Request) -> web.StreamResponse:
+        return web.Response(headers={"Location": "/\r\nSet-Cookie: a=b"})
+
+    answer = await asked(splits, head("GET / HTTP/1.1"))
+    assert answer.startswith(b"HTTP/1.1 500 ")
+    assert b"Set-Cookie" not in answer
+
+
+async def test_a_page_that_fails_in_the_middle_of_its_answer_takes_the_connection_with_it():
+    async def breaks(request: web.Request) -> web.StreamResponse:
+        await streamed(request)
+        raise LookupError("a fault of ours")
+
+    async with site(breaks) as address, client(address) as one:
+        one.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        await one.ended()
+
+
+@pytest.mark.each_loop
+async def test_a_body_is_taken_ahead_only_in_part():
+    entered, go_on, size = asyncio.Event(), asyncio.Event(), 20_000_000
+
+    async def late(request: web.Request) -> web.StreamResponse:
+        entered.set()
+        await go_on.wait()
+        ahead = request.content.total_bytes
+        return web.Response(text=f"{len(await request.content.read()) == size} {ahead < 1_000_000}")
+
+    async with site(late) as address, client(address) as hasty:
+        hasty.send(b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size + bytes(size))
+        await entered.wait()
+        await asyncio.sleep(0.2)
+        go_on.set()
+        assert await hasty.answer() == b"True True"
+
+
+COSTLY = {
+    "a length of zeros": head("GET / HTTP/1.1", f"Content-Length: {'0' * 5000}"),
+    "very many lines": head("GET / HTTP/1.1", *["a:"] * 8000),
+    "very many fields": head(f"GET /?{'a&' * 500} HTTP/1.1"),
+    "a long query": head(f"GET /?q={'%ff' * 10_000} HTTP/1.1"),
+}
+
+
+@pytest.mark.parametrize("request_", COSTLY.values(), ids=COSTLY)
+async def test_server_refuses_costly_requests_with_little_effort(request_: bytes):
+    async def read(request: web.Request) -> web.StreamResponse:
+        return web.Response(text=str(len(request.query)))
+
+    # The first time, something may be imported.
+    assert (await asked(read, head("GET /?q HTTP/1.1"))).endswith(b"1")
+    async with site(read) as address, client(address) as one:
+        with Effort() as spent:
+            one.send(request_)
+            assert b" 400 " in (await one.rest())[:13]
+    assert spent.units < 0.3
+
+
+@pytest.mark.parametrize("wish", ["," * 32_000, "close" + "," * 32_000, "x," * 16_000])
+async def test_server_reads_a_long_connection_header_with_little_effort(wish: str):
+    async with site(echo) as address, client(address) as one:
+        with Effort() as spent:
+            one.send(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: %b\r\n\r\n" % wish.encode())
+            await one.answer()
+    assert spent.units < 0.3
+
+
+async def test_server_cancels_a_page_when_its_client_disconnects():
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def waits(_: web.Request) -> web.StreamResponse:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return web.Response()
+
+    async with site(waits) as address:
+        async with client(address) as one:
+            one.send(head("GET / HTTP/1.1", "Content-Length: 5"))
+            await begun.wait()
+        async with asyncio.timeout(10):
+            await ended.wait()

@@ -1,0 +1,614 @@
+"""Valid and invalid requests to the webhook server: each gets a clear answer, and none leaks resources."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import io
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, suppress
+from dataclasses import replace
+from datetime import timedelta
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+from cryptography.x509 import DNSName
+
+from manager.server.server import CannotListen
+from manager.telemetry.metrics import Metrics
+from manager.tls import served
+from manager.tls.served import ClientAuthorities, SelfSigned, ServedCertificate
+from manager.util import clock
+from manager.util.address import BindAddress
+from manager.webhook import Admission, AdmissionRequest, JsonObject
+from manager.webhook.endpoints import endpoints_of
+from manager.webhook.registration import Conversion, Webhooks
+from manager.webhook.server import LIMITS, Bodies, WebhookServer
+from tests.support.certificates import Authority, trusting
+from tests.support.effort import Effort
+from tests.support.eventually import eventually_async
+from tests.unit.server.test_connection import refuses
+from tests.unit.webhook.reviews import OldThing, Thing, admission_review, conversion_review, thing
+
+MUTATE = "/mutate-test-example-com-v1-thing"
+JSON = {"Content-Type": "application/json"}
+LONG = 30.0
+REVIEW = admission_review("CREATE", new=thing())
+
+
+async def default(given: JsonObject, request: AdmissionRequest) -> None:
+    given["spec"]["seen"] = True
+
+
+async def convert(given: JsonObject) -> None: ...
+
+
+class Site:
+    """A webhook server, and a client of it."""
+
+    def __init__(self, server: WebhookServer, metrics: Metrics, bodies: Bodies) -> None:
+        self.server, self.metrics, self.bodies = server, metrics, bodies
+        self.session: aiohttp.ClientSession
+
+    @property
+    def address(self) -> BindAddress:
+        assert self.server.bound is not None
+        return self.server.bound
+
+    async def ask(
+        self, body: Any, *, path: str = MUTATE, method: str = "POST", headers: dict[str, str] = JSON
+    ) -> tuple[int, Any]:
+        url = f"https://{self.address}{path}"
+        async with self.session.request(method, url, data=body, headers=headers) as answer:
+            text = await answer.read()
+            return answer.status, orjson.loads(text) if answer.content_type == "application/json" else text
+
+    async def asked_by(self, context: ssl.SSLContext, body: bytes, *, path: str = MUTATE) -> int | None:
+        """Send a request on a new connection; return the status, or None without a connection."""
+        connector = aiohttp.TCPConnector(ssl=context)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            try:
+                url = f"https://{self.address}{path}"
+                async with session.post(url, data=body, headers=JSON) as answer:
+                    return answer.status
+            except aiohttp.ClientError:
+                return None
+
+    async def works(self) -> None:
+        """Everything is as if nothing had happened."""
+        status, answer = await self.ask(REVIEW)
+        assert (status, answer["response"]["allowed"]) == (200, True)
+        assert self.bodies.held == 0
+        assert self.in_flight(MUTATE) == 0
+
+    def in_flight(self, path: str) -> float | None:
+        name = "controller_runtime_webhook_requests_in_flight"
+        return self.metrics.registry.get_sample_value(name, {"webhook": path})
+
+    def count(self, code: int, path: str = MUTATE) -> float:
+        labels = {"webhook": path, "code": str(code)}
+        return (
+            self.metrics.registry.get_sample_value("controller_runtime_webhook_requests_total", labels) or 0
+        )
+
+
+@asynccontextmanager
+async def site(
+    *,
+    bodies: Bodies | None = None,
+    act: Any = default,
+    drain: float = LONG,
+    clients: ClientAuthorities | None = None,
+) -> AsyncIterator[Site]:
+    admission, conversion = Admission(Thing), Conversion(Thing)
+    admission.default(act)
+    conversion.register("to_hub", OldThing, convert)
+    conversion.register("from_hub", OldThing, convert)
+    metrics, bodies = Metrics(), bodies or Bodies()
+    endpoints = endpoints_of(Webhooks([admission, conversion]), metrics)
+    server = WebhookServer(
+        BindAddress("127.0.0.1", 0),
+        endpoints,
+        ServedCertificate(SelfSigned(), clients=clients),
+        metrics=metrics,
+        limits=replace(LIMITS, head=LONG, drain=drain),
+        bodies=bodies,
+    )
+    running = asyncio.create_task(server.run())
+    try:
+        await until(lambda: server.problem is None)
+        made = Site(server, metrics, bodies)
+        connector = aiohttp.TCPConnector(ssl=trusting())
+        async with aiohttp.ClientSession(connector=connector) as made.session:
+            yield made
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async def holds() -> bool:
+        return condition()
+
+    await eventually_async(holds)
+
+
+def showing(folder: Path, pair: tuple[bytes, bytes]) -> ssl.SSLContext:
+    """Return the TLS context of a client with this certificate and key."""
+    (folder / "client.pem").write_bytes(b"\n".join(pair))
+    context = trusting()
+    context.load_cert_chain(folder / "client.pem")
+    return context
+
+
+class Clients:
+    """Clients with certificates from two authorities; the server's file has only the first one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.authority, self.other = Authority("the API server's"), Authority("another")
+        self.file = folder / "ca.crt"
+        self.file.write_bytes(self.authority.pem)
+        self.right = showing(folder, self.authority.user("kube-apiserver", ()))
+        self.wrong = showing(folder, self.other.user("kube-apiserver", ()))
+
+
+@pytest.fixture
+def clients(tmp_path: Path) -> Clients:
+    return Clients(tmp_path)
+
+
+@pytest.mark.each_loop
+async def test_server_answers_only_clients_with_a_certificate_of_the_authority(
+    clients: Clients, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(served, "RECHECK_INTERVAL", 0.01)
+    server = showing(tmp_path, clients.authority.server(DNSName("kube-apiserver")))
+    async with site(clients=ClientAuthorities(clients.file)) as made:
+
+        async def asked(context: ssl.SSLContext) -> int | None:
+            return await made.asked_by(context, REVIEW)
+
+        assert await asked(clients.right) == 200
+        assert [await asked(each) for each in (clients.wrong, server, trusting())] == [None, None, None]
+        clients.file.write_bytes(clients.other.pem)
+
+        async def changed() -> bool:
+            return await asked(clients.wrong) == 200 and await asked(clients.right) is None
+
+        await eventually_async(changed)
+        clients.file.write_bytes(b"half of a certificate")
+        await asyncio.sleep(0.05)
+        assert (await asked(clients.wrong), await asked(trusting())) == (200, None)
+
+
+class Kept:
+    """Connection of a client that sends many requests, and resumes its TLS session on further connections."""
+
+    def __init__(self, address: BindAddress, context: ssl.SSLContext, earlier: Kept | None = None) -> None:
+        connected = socket.create_connection((address.host, address.port))
+        self.socket = context.wrap_socket(connected, session=earlier and earlier.socket.session)
+        self.is_resumed = self.socket.session_reused
+
+    async def ask(self) -> tuple[int, bool] | None:
+        """Return the status, and whether the connection is closed; None without an answer."""
+        return await asyncio.to_thread(self._ask, REVIEW)
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def _ask(self, body: bytes) -> tuple[int, bool] | None:
+        head = f"POST {MUTATE} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        answer = HTTPResponse(self.socket)
+        try:
+            self.socket.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            answer.begin()
+            answer.read()
+        except (OSError, HTTPException):
+            return None
+        return answer.status, answer.will_close
+
+
+async def test_server_closes_the_connection_of_a_client_whose_authority_was_removed(
+    clients: Clients, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(served, "RECHECK_INTERVAL", 0.01)
+    async with site(clients=ClientAuthorities(clients.file)) as made:
+        with closing(await asyncio.to_thread(Kept, made.address, clients.right)) as kept:
+            assert [await kept.ask(), await kept.ask()] == [(200, False)] * 2
+            clients.file.write_bytes(clients.other.pem)
+
+            async def changed() -> bool:
+                return await made.asked_by(clients.wrong, REVIEW) == 200
+
+            await eventually_async(changed)
+            assert [await kept.ask(), await kept.ask()] == [(200, True), None]
+
+
+async def test_server_closes_the_connection_of_a_client_whose_certificate_has_expired(
+    clients: Clients, monkeypatch: pytest.MonkeyPatch
+):
+    async with site(clients=ClientAuthorities(clients.file)) as made:
+        with ExitStack() as stack:
+
+            async def connected(earlier: Kept | None = None) -> Kept:
+                kept = await asyncio.to_thread(Kept, made.address, clients.right, earlier)
+                return stack.enter_context(closing(kept))
+
+            kept = await connected()
+            assert await kept.ask() == (200, False)
+            again = await connected(kept)
+            assert (again.is_resumed, await again.ask()) == (True, (200, False))
+            later = clock.now() + timedelta(days=3650)
+            monkeypatch.setattr(clock, "now", lambda: later)
+            assert [await kept.ask(), await kept.ask()] == [(200, True), None]
+            over = await connected(again)
+            assert (over.is_resumed, await over.ask()) == (True, None)
+
+
+@pytest.mark.each_loop
+async def test_conversion_endpoint_alone_answers_clients_without_a_certificate(clients: Clients):
+    conversion = conversion_review("v1alpha1", thing())
+    shown = {"right": clients.right, "wrong": clients.wrong, "none": trusting()}
+    async with site(clients=ClientAuthorities(clients.file, required=False)) as made:
+        for path, body, answers in (
+            (MUTATE, REVIEW, {"right": 200, "wrong": None, "none": 401}),
+            ("/convert", conversion, {"right": 200, "wrong": None, "none": 200}),
+        ):
+            found = {name: await made.asked_by(context, body, path=path) for name, context in shown.items()}
+            assert (path, found) == (path, answers)
+
+
+async def connect(address: BindAddress) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection(address.host, address.port, ssl=trusting())
+
+
+@pytest.mark.each_loop
+async def test_server_answers_reviews():
+    async with site() as made:
+        status, answer = await made.ask(REVIEW, path=f"{MUTATE}?timeout=10s")
+        assert (status, answer["response"]["patchType"]) == (200, "JSONPatch")
+        status, answer = await made.ask(conversion_review("v1alpha1", thing()), path="/convert")
+        assert (status, answer["response"]["result"]) == (200, {"status": "Success"})
+        assert (made.count(200), made.count(200, "/convert"), made.count(500)) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "told"),
+    [
+        (b"hello", 400, "not an AdmissionReview"),
+        (admission_review("CREATE", new=thing(), uid=""), 400, "uid` is empty"),
+        (REVIEW.replace(b'"uid":"review-1",', b""), 400, "field `uid`"),
+        (REVIEW.replace(b"k8s.io/v1", b"k8s.io/v1beta1"), 400, "v1beta1"),
+        (bytes(50_000_000), 413, "at most 7340032 bytes"),
+    ],
+    ids=["text", "empty uid", "no uid", "v1beta1", "50 MB"],
+)
+async def test_server_answers_an_invalid_review_with_a_status(body: bytes, status: int, told: str):
+    async with site() as made:
+        got, answer = await made.ask(io.BytesIO(body))
+        assert (got, answer["kind"], answer["code"]) == (status, "Status", status)
+        assert told in answer["message"]
+        assert made.count(status) == 1
+        await made.works()
+
+
+async def test_server_refuses_a_body_of_unknown_length():
+    async with site() as made:
+        reader, writer = await connect(made.address)
+        writer.write(b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" % MUTATE.encode())
+        writer.write(b"Transfer-Encoding: chunked\r\n\r\n100\r\n" + b"x" * 256)
+        assert b" 411 " in await reader.readline()
+        writer.transport.abort()
+        await made.works()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/yaml"},
+        {"Content-Type": "text/plain" + ";" * 8000},
+        JSON | {"Content-Encoding": "gzip"},
+    ],
+)
+async def test_server_refuses_another_content_type(headers: dict[str, str]):
+    async with site() as made:
+        with Effort() as spent:
+            status, answer = await made.ask(b"{}", headers=headers)
+        assert (status, answer["reason"]) == (415, "UnsupportedMediaType")
+        assert spent.units < 20
+        await made.works()
+
+
+@pytest.mark.parametrize(
+    "parameters", [" ;charset=utf-8", ";" * 8000, ";x" + ";" * 8000, ';a="b"' * 1300, ";" + '"' * 8000]
+)
+async def test_parameters_of_the_type_of_content_cost_nothing(parameters: str):
+    async with site() as made:
+        with Effort() as spent:
+            status, _ = await made.ask(b"{}", headers={"Content-Type": f"Application/JSON{parameters}"})
+        assert status == 400
+        assert spent.units < 20
+        await made.works()
+
+
+async def test_server_answers_404_for_unknown_paths_and_405_for_other_methods():
+    async with site() as made:
+        assert (await made.ask(b"{}", path="/mutate-something-else"))[0] == 404
+        for method in ("GET", "HEAD", "PUT", "DELETE"):
+            assert (await made.ask(b"", method=method))[0] == 405
+        await made.works()
+
+
+@pytest.mark.each_loop
+async def test_server_answers_408_when_a_body_is_too_slow():
+    async with site(bodies=Bodies(seconds=0.1)) as made:
+        reader, writer = await connect(made.address)
+        writer.write(head(1000) + b"{")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 408")
+        writer.transport.abort()
+        assert made.count(408) == 1
+        await made.works()
+
+
+@pytest.mark.each_loop
+async def test_server_drops_the_request_of_a_client_that_hangs_up():
+    async with site() as made:
+        _, writer = await connect(made.address)
+        writer.write(head(1000) + b"{")
+        await until(lambda: made.in_flight(MUTATE) == 1)
+        writer.transport.abort()
+        await until(lambda: made.in_flight(MUTATE) == 0)
+        await made.works()
+
+
+@pytest.mark.each_loop
+async def test_server_drops_a_request_that_waits_for_room_when_its_client_hangs_up():
+    length = 1_000_000
+    async with site(bodies=Bodies(at_once=2 * length, patience=LONG, waits=LONG)) as made:
+        _, holding = await connect(made.address)
+        holding.write(head(length) + b"{")
+        await until(lambda: made.bodies.held == 2 * length)
+        writers = [(await connect(made.address))[1] for _ in range(5)]
+        for writer in writers:
+            writer.write(head(length))
+        await until(lambda: made.in_flight(MUTATE) == 6)
+        for writer in writers:
+            writer.transport.abort()
+        await until(lambda: made.in_flight(MUTATE) == 1)
+        holding.transport.abort()
+        await until(lambda: made.bodies.held == 0)
+        await made.works()
+
+
+@pytest.mark.parametrize("query", ["timeout=" + "1h" * 1000, "timeout=" + "1" * 2000 + "s"])
+async def test_server_reads_a_timeout_parameter_of_any_length_at_low_cost(query: str):
+    async with site() as made:
+        await made.works()
+        with Effort() as spent:
+            status, _ = await made.ask(REVIEW, path=f"{MUTATE}?{query}")
+        assert status in {200, 400}
+        assert spent.units < 1
+        await made.works()
+
+
+async def test_server_answers_503_when_a_review_has_no_room():
+    entered, go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait(given: JsonObject, request: AdmissionRequest) -> None:
+        entered.set()
+        await go_on.wait()
+
+    bodies = Bodies(at_once=2 * len(REVIEW) + 100, small=0, waits=0.1)
+    async with site(bodies=bodies, act=wait) as made:
+        first = asyncio.create_task(made.ask(REVIEW))
+        await entered.wait()
+        status, answer = await made.ask(REVIEW)
+        assert (status, answer["reason"]) == (503, "ServiceUnavailable")
+        go_on.set()
+        assert (await first)[0] == 200
+        await made.works()
+
+
+@pytest.mark.each_loop
+async def test_bodies_admit_the_smallest_waiting_body_first():
+    room, order = 1_000_000, list[int]()
+    bodies = Bodies(at_once=room, small=0)
+
+    async def hold(size: int) -> None:
+        async with bodies.held_body(Sized(size), limit=room):
+            order.append(size)
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group, bodies.held_body(Sized(room // 2), limit=room):
+        for size in (400_000, 300_000, 10):
+            group.create_task(hold(size))
+        await asyncio.sleep(0.01)
+        assert order == []
+    assert order == [10, 300_000, 400_000]
+    assert bodies.held == 0
+
+
+class Sized:
+    """A request whose body is as long as it says, and empty."""
+
+    transport = None
+
+    def __init__(self, length: int) -> None:
+        self.content_length = length
+        self.content = self
+
+    async def readany(self) -> bytes:
+        return b""
+
+
+@pytest.mark.each_loop
+async def test_server_answers_a_small_review_while_large_bodies_fill_the_room():
+    async with site(bodies=Bodies(at_once=1_000_000, patience=LONG)) as made:
+        _, writer = await connect(made.address)
+        writer.write(head(500_000))
+        await until(lambda: made.bodies.held == 1_000_000)
+        assert (await made.ask(REVIEW))[0] == 200
+        writer.transport.abort()
+        await until(lambda: made.bodies.held == 0)
+
+
+async def test_large_reviews_are_answered_one_at_a_time_and_small_ones_meanwhile():
+    entered, go_on, at_once = asyncio.Event(), asyncio.Event(), 0
+
+    async def wait(given: JsonObject, request: AdmissionRequest) -> None:
+        nonlocal at_once
+        if "text" in given["spec"]:
+            at_once += 1
+            assert at_once == 1
+            entered.set()
+            await go_on.wait()
+            at_once -= 1
+
+    large = admission_review("CREATE", new=thing(spec={"text": "x" * 100_000}))
+    async with site(act=wait) as made:
+        asking = [asyncio.create_task(made.ask(large)) for _ in range(3)]
+        await entered.wait()
+        assert (await made.ask(REVIEW))[0] == 200
+        go_on.set()
+        assert [(await each)[0] for each in asking] == [200, 200, 200]
+
+
+def head(length: int, path: str = MUTATE) -> bytes:
+    return b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (
+        path.encode(),
+        length,
+    )
+
+
+def much(size: int) -> bytes:
+    """Return a review of ten objects whose answer is as long as the review."""
+    return conversion_review("v1", *[thing(spec={"text": "x" * (size // 10)})] * 10)
+
+
+@pytest.mark.each_loop
+async def test_bodies_evict_an_incomplete_body_when_another_needs_room():
+    async with site(bodies=Bodies(at_once=1_000_000, patience=0.0)) as made:
+        reader, writer = await connect(made.address)
+        writer.write(head(500_000) + bytes(499_000))
+        await until(lambda: made.bodies.held == 1_000_000)
+        assert (await made.ask(admission_review("CREATE", new=thing(spec={"t": "x" * 90_000}))))[0] == 200
+        with suppress(ConnectionError):
+            assert await reader.read() == b""
+        await until(lambda: made.bodies.held == 0)
+        await made.works()
+
+
+@pytest.mark.each_loop
+async def test_untaken_answer_counts_as_held_until_a_new_request_needs_its_room():
+    size = 11_000_000
+    async with site(bodies=Bodies(at_once=size * 3, patience=0.0)) as made:
+        _, writer = await connect(made.address)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        review = much(size)
+        writer.write(head(len(review), "/convert") + review)
+        await until(lambda: made.bodies.held == 2 * len(review))
+        assert (await made.ask(io.BytesIO(much(size)), path="/convert"))[0] == 200
+        writer.transport.abort()
+        await until(lambda: made.in_flight("/convert") == 0)
+        await made.works()
+
+
+@pytest.mark.each_loop
+async def test_server_drops_an_answer_that_the_client_does_not_take_in_time():
+    async with site(bodies=Bodies(taken_within=0.1)) as made:
+        reader, writer = await connect(made.address)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        review = much(11_000_000)
+        writer.write(head(len(review), "/convert") + review)
+        await until(lambda: made.count(200, "/convert") == 1)
+        assert made.in_flight("/convert") == made.bodies.held == 0
+        writer.transport.resume_reading()  # type: ignore[attr-defined]
+        with suppress(ConnectionError):
+            assert len(await reader.read()) < len(review)
+        writer.transport.abort()
+        await made.works()
+
+
+async def test_server_refuses_a_second_content_encoding():
+    async with site() as made:
+        reader, writer = await connect(made.address)
+        packed = gzip.compress(REVIEW)
+        more = b"Content-Encoding: identity\r\nContent-Encoding: gzip\r\nContent-Length:"
+        writer.write(head(len(packed)).replace(b"Content-Length:", more) + packed)
+        assert (await reader.readline()).split()[1] in {b"400", b"415"}
+        writer.transport.abort()
+        await made.works()
+
+
+async def test_server_answers_500_when_a_function_fails_unexpectedly():
+    async def fail(given: JsonObject, request: AdmissionRequest) -> None:
+        raise LookupError
+
+    async with site(act=fail) as made:
+        status, answer = await made.ask(REVIEW)
+        assert (status, answer["kind"], answer["reason"]) == (500, "Status", "InternalError")
+        assert "failed unexpectedly (LookupError)" in answer["message"]
+        assert made.count(500) == 1
+
+
+async def test_server_answers_504_when_a_function_is_too_slow():
+    async def dawdle(given: JsonObject, request: AdmissionRequest) -> None:
+        await asyncio.Event().wait()
+
+    async with site(act=dawdle) as made:
+        path = f"{MUTATE}?timeout=100ms"
+        status, answer = await made.ask(REVIEW, path=path)
+        assert (status, answer["reason"]) == (504, "Timeout")
+
+
+@pytest.mark.parametrize("text", ["soon", "-1s", "0s", ""])
+async def test_server_ignores_an_invalid_timeout_parameter(text: str):
+    async with site() as made:
+        assert (await made.ask(REVIEW, path=f"{MUTATE}?timeout={text}"))[0] == 200
+
+
+async def test_server_raises_cannot_listen_when_the_port_is_in_use():
+    async with site() as made:
+        certificate = ServedCertificate(SelfSigned())
+        second = WebhookServer(made.address, (), certificate, metrics=Metrics())
+        told = r"^cannot serve webhooks on 127.* \(--webhook-bind-address\): Address already in use$"
+        with pytest.raises(CannotListen, match=told):
+            await second.run()
+        assert second.problem == f"nothing listens on {made.address} yet"
+
+
+@pytest.mark.each_loop
+async def test_reviews_under_way_are_finished_when_the_server_stops():
+    entered, go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait(given: JsonObject, request: AdmissionRequest) -> None:
+        entered.set()
+        await go_on.wait()
+
+    async with AsyncExitStack() as stack:
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        serving = await stack.enter_async_context(AsyncExitStack())
+        made = await serving.enter_async_context(site(act=wait))
+        url = f"https://{made.address}{MUTATE}"
+        address = made.address
+
+        async def ask() -> int:
+            async with session.post(url, data=REVIEW, headers=JSON, ssl=trusting()) as answer:
+                return answer.status
+
+        asking = asyncio.create_task(ask())
+        await entered.wait()
+        stopping = asyncio.create_task(serving.aclose())
+        await eventually_async(lambda: refuses(address))
+        assert made.server.problem is not None or not stopping.done()
+        go_on.set()
+        assert await asking == 200
+        await stopping
