@@ -1,4 +1,4 @@
-"""The factory of the types, each of which is made when a program first asks its module for it.
+"""The factory of types: a type is made when a program first asks its module for it.
 
 Type checkers read a module's `.pyi`. At run time its `.json` says the same, one type a line.
 """

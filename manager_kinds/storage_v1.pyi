@@ -88,7 +88,7 @@ class CSINodeSpec(Part[CSINodeSpecDict]):
 class CSINodeSpecDict(TypedDict, total=False):
     drivers: list[CSINodeDriverDict]
 
-class CSIStorageCapacity(Resource, group="storage.k8s.io", version="v1", plural="csistoragecapacitys"):
+class CSIStorageCapacity(Resource, group="storage.k8s.io", version="v1", plural="csistoragecapacities"):
     """CSIStorageCapacity of storage.k8s.io/v1."""
 
     node_topology: LabelSelectorDict | None = None
