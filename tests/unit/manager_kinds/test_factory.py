@@ -11,6 +11,7 @@ import hashlib
 import importlib
 import json
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -160,6 +161,13 @@ def test_kinds_are_those_that_authors_create():
     assert len(found) >= 60
     assert {"Deployment.v1.apps", "HorizontalPodAutoscaler.v2.autoscaling", "Pod.v1"} <= found
     assert {"NetworkPolicy.v1.networking.k8s.io", "PodDisruptionBudget.v1.policy"} <= found
+
+
+def test_reference_lists_every_kind():
+    page = (ROOT / "docs/operator-reference.md").read_text()
+    told = re.findall(r"^\| `(\w+_v\d)` \| (.+) \|$", page, re.MULTILINE)
+    listed = {(module, name) for module, names in told for name in re.findall(r"`(\w+)`", names)}
+    assert listed == {(kind.__module__.removeprefix("manager_kinds."), kind.__name__) for kind in kinds()}
 
 
 @pytest.mark.parametrize("module", MODULES)
