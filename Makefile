@@ -7,7 +7,7 @@
 # makes another one, with the lowest or the newest dependencies that pyproject.toml allows.
 VERSIONS ?=
 python_is_named := $(findstring command,$(origin PYTHON))
-ifneq ($(filter bench bench-micro,$(MAKECMDGOALS)),)
+ifneq ($(filter bench bench-live,$(MAKECMDGOALS)),)
 ifeq ($(python_is_named),)
 # Benchmarks measure on the Python of the images.
 export PYTHON := $(or $(shell scripts/find-python image),$(error make bench: it measures on the Python of the images; PYTHON= names another))
@@ -41,7 +41,7 @@ PYTHON_IMAGE ?=
 OVERLAY ?= default
 # a,b: watch these namespaces only, with Roles in them instead of a ClusterRole
 NAMESPACES ?=
-# Flags, for `make run`, `make record`, `make mutants`, `make bench` and `make bench-micro`.
+# Flags, for `make run`, `make record`, `make mutants`, `make bench` and `make bench-live`.
 ARGS ?=
 
 RELEASE = KUBECTL=$(KUBECTL) $(BIN)/python -m release
@@ -127,7 +127,7 @@ check: tools ## in less than a minute on two idle cores: style, types, quick uni
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	env -u KUBEBUILDER_ASSETS -u KUBEBUILDER_ASSETS_OLDEST \
-		$(PYTEST) --at-most=5 -m "(smoke or not integration) and not (whole or long)" $$($(BIN)/python scripts/quick-tests) $(PYTEST_FLAGS)
+		$(PYTEST) -m "(smoke or not integration) and not (whole or long)" $$($(BIN)/python scripts/quick-tests) $(PYTEST_FLAGS)
 
 .PHONY: test-quick
 test-quick: PYTEST_WORKERS = 2
@@ -166,7 +166,7 @@ lint: tools ## style, types, layers, and that generated files are current
 	$(BIN)/python -m benchmarks --render --check
 	$(BIN)/python scripts/generate-petstore --check
 	$(BIN)/python scripts/generate-kinds --check
-	$(BIN)/python scripts/check-test-names
+	$(BIN)/python scripts/check-tests
 	@scripts/lint-go
 
 .PHONY: fmt
@@ -209,9 +209,9 @@ export BENCH_SERVER_CPUS BENCH_PROGRAM_CPUS
 bench: tools ## operators side by side on a real control plane, into docs/benchmarks/ (ONLY=cold: one part, printed; ARGS: flags)
 	@$(BIN)/python -m $(if $(filter shards,$(ONLY)),benchmarks.shards $(ARGS),benchmarks $(if $(ONLY),--only=$(ONLY)) $(ARGS))
 
-.PHONY: bench-micro
-bench-micro: tools ## cost of single parts of the runtime, next to simpler ones (ARGS="--against FILE": next to before)
-	@$(BIN)/python -m benchmarks.micro $(ARGS)
+.PHONY: bench-live
+bench-live: tools ## CPU of a new object and of a change, without a control plane
+	@$(BIN)/python -m benchmarks.live $(ARGS)
 
 ##@ On a cluster: the one that KUBECONFIG or ~/.kube/config names
 

@@ -262,7 +262,6 @@ KINDS: dict[str, Callable[[Client, str], bytes]] = {
         "PATCH", f"{CONFIG_MAPS}/{name}?fieldManager=load&force=true", config_map(name, more="y"), APPLY
     ),
     "delete ConfigMap": lambda client, name: client.request("DELETE", f"{CONFIG_MAPS}/{name}"),
-    "echo": lambda client, name: client.request("POST", "/", config_map(name)),
 }
 JOBS: dict[str, Callable[..., Any]] = {"requests": requests, "one": one, "watch": watch, "writes": writes}
 

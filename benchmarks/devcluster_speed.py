@@ -1,20 +1,25 @@
-"""Measure the speed of devcluster, next to the real control plane and a bare aiohttp server.
+"""Measure the speed of devcluster, next to the real control plane.
 
     python -m benchmarks.devcluster_speed [--scale 1.0] [--only start requests watch objects data converge]
 
-The real control plane takes part when KUBEBUILDER_ASSETS names the folder with its programs. The echo server
-shows the cost of HTTPS alone in Python. Each client has its own process. CPU is the sum over the server's
-processes, and is more reliable than the rate on a busy machine.
+The real control plane takes part when KUBEBUILDER_ASSETS names the folder with its programs. Each client has
+its own process. CPU is the sum over the server's processes, and is more reliable than the rate on a busy
+machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
+import http.client
 import json
 import os
+import re
 import shutil
+import ssl
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -22,18 +27,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.api_load import CONFIG_MAPS
-from benchmarks.api_servers import devcluster, echo, real, start_seconds
 from benchmarks.peers.ours import manager
 from benchmarks.program import ROOT
 from benchmarks.status_watch import StatusWatch
 from benchmarks.table import table
-from tests.support.envtest import why_not
+from tests.support.crds import install_crds
+from tests.support.devcluster_plane import PROGRAM, DevclusterControlPlane
+from tests.support.envtest import BARE, EnvtestControlPlane, why_not
 from tests.support.memcacheds import memcached, memcached_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-    from benchmarks.api_servers import Served
+    from tests.support.control_plane import ControlPlane
+    from tests.support.daemon import Daemon
 
 STARTS = 5
 # The order matters: earlier kinds create the objects of later ones.
@@ -51,7 +58,87 @@ LISTED = 5_000
 HELD = 50_000
 CONVERGED = 500
 EVENTS = 500
-CONVERGE_TIMEOUT = 300.0
+TIMEOUT = 300.0
+
+
+@dataclasses.dataclass(slots=True)
+class Served:
+    """A running control plane, and the processes that are its cost."""
+
+    plane: ControlPlane
+    processes: list[Daemon]
+
+    def run(self, do: str, **arguments: Any) -> dict[str, Any]:
+        """Run a job of `api_load` in its own process; return its result with the server's CPU seconds added.
+
+        Raises:
+            OSError: the job failed.
+        """
+        before = self.cpu_seconds()
+        with self.begin(do, **arguments) as job:
+            output, _ = job.communicate(timeout=TIMEOUT)
+        if job.returncode:
+            raise OSError(f"{do} failed with {job.returncode}")
+        result: dict[str, Any] = json.loads(output.splitlines()[-1])
+        return {**result, "cpu": self.cpu_seconds() - before}
+
+    def begin(self, do: str, **arguments: Any) -> subprocess.Popen[str]:
+        """Start a job of `api_load`, and return its process."""
+        job = json.dumps({"do": do, **arguments})
+        command = [sys.executable, "-m", "benchmarks.api_load", str(self.plane.kubeconfig), job]
+        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU seconds used by all processes so far."""
+        return sum(process.cpu_seconds() for process in self.processes)
+
+    def resident_mb(self) -> float:
+        """Return the memory of all processes in MB."""
+        return sum(process.resident_bytes() for process in self.processes) / (1 << 20)
+
+
+@contextlib.contextmanager
+def devcluster(folder: Path, *, persistent: bool = False) -> Iterator[Served]:
+    """Run a devcluster."""
+    with DevclusterControlPlane(folder, parts=BARE, persistent=persistent) as plane:
+        install_crds(plane)
+        yield Served(plane, [plane.process])
+
+
+@contextlib.contextmanager
+def real(folder: Path) -> Iterator[Served]:
+    """Run a bare control plane: etcd and kube-apiserver."""
+    with EnvtestControlPlane(folder, parts=BARE, measured=True) as plane:
+        install_crds(plane)
+        yield Served(plane, [plane.part(name) for name in BARE])
+
+
+def start_seconds(data: Path | None = None, *, environ: Mapping[str, str] | None = None) -> float:
+    """Return the seconds from the start of `devcluster up` until its first response."""
+    command = [str(PROGRAM), "up", *([f"--data={data}"] if data else [])]
+    # The client skips verification, because loading a certificate store takes time.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    started = time.monotonic()
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, **(environ or {})}
+    ) as process:
+        assert process.stdout is not None
+        output = ""
+        for line in process.stdout:
+            output += line
+            if "ready" in line:
+                break
+        found = re.search(r"https://(\S+)", output)
+        assert found, output
+        client = http.client.HTTPSConnection(found[1], timeout=10.0, context=context)
+        client.request("GET", "/version")
+        client.getresponse().read()
+        seconds = time.monotonic() - started
+        client.close()
+        process.terminate()
+        process.stdout.read()
+    return seconds
 
 
 def start(_: argparse.Namespace) -> list[list[object]]:
@@ -69,11 +156,9 @@ def start(_: argparse.Namespace) -> list[list[object]]:
 def requests(options: argparse.Namespace) -> list[list[object]]:
     """Measure requests per second and CPU per request, in µs, of one client with 16 connections."""
     count = round(5_000 * options.scale)
-    ceiling = _on(echo, lambda served: _load(served, "echo", count))
     ours = _on(devcluster, lambda served: [_load(served, kind, count) for kind in KINDS])
     theirs = _on(real, lambda served: [_load(served, kind, count) for kind in KINDS])
-    rows = [["bare echo of a ConfigMap", *_rates(ceiling)]]
-    return rows + [
+    return [
         [kind, *_rates(one), *_rates(other, one)]
         for kind, one, other in zip(KINDS, ours, theirs or [None] * len(KINDS), strict=True)
     ]
@@ -139,15 +224,14 @@ def converge(_: argparse.Namespace) -> list[list[object]]:
     """Measure the manager's convergence of 500 Memcacheds: seconds, and the servers' CPU seconds."""
 
     def measure(served: Served) -> list[float]:
-        assert served.plane is not None
         names = [f"bench-{index}" for index in range(CONVERGED)]
         served.plane.api.create_many(memcached_path("default"), map(memcached, names))
         with StatusWatch(served.plane) as seen:
-            process = manager().daemon(served.kubeconfig, served.plane.folder)
+            process = manager().daemon(served.plane.kubeconfig, served.plane.folder)
             started, cpu = time.monotonic(), served.cpu_seconds()
             process.start()
             try:
-                seen.wait(CONVERGED, process, CONVERGE_TIMEOUT)
+                seen.wait(CONVERGED, process, TIMEOUT)
                 return [time.monotonic() - started, served.cpu_seconds() - cpu]
             finally:
                 process.stop()
@@ -212,7 +296,7 @@ def _rates(result: dict[str, float] | None, other: dict[str, float] | None = Non
 def _delays(served: Served, watchers: int) -> dict[str, float]:
     with _watching(served, watchers, EVENTS) as job:
         served.run("writes", count=EVENTS, rate=100.0, prefix=f"seen-by-{watchers}")
-        output, _ = job.communicate(timeout=CONVERGE_TIMEOUT)
+        output, _ = job.communicate(timeout=TIMEOUT)
     result: dict[str, float] = json.loads(output.splitlines()[-1])
     return result
 

@@ -31,14 +31,13 @@ class StatusWatch:
     second of its first status, and `observed` to the latest generation with a status, and its second.
     """
 
-    def __init__(self, plane: ControlPlane, path: str = MEMCACHEDS) -> None:
-        """Set up the watch; `path` lists all objects of the kind. Existing objects count once they change."""
+    def __init__(self, plane: ControlPlane) -> None:
+        """Set up the watch; existing objects count once they change."""
         self.seen: dict[str, float] = {}
         self.converged: dict[str, float] = {}
         self.observed: dict[str, tuple[int, float]] = {}
         self._changed = threading.Condition()
-        self._path = path
-        self._version = plane.api.get(path, limit="1")["metadata"]["resourceVersion"]
+        self._version = plane.api.get(MEMCACHEDS, limit="1")["metadata"]["resourceVersion"]
         credentials = plane.credentials
         context = credentials.ssl_context(plane.folder / "scratch")
         self._connection = http.client.HTTPSConnection(urlsplit(credentials.server).netloc, context=context)
@@ -112,13 +111,13 @@ class StatusWatch:
 
     def _follow(self) -> None:
         query = {"watch": "true", "resourceVersion": self._version, "timeoutSeconds": 3600}
-        self._connection.request("GET", f"{self._path}?{urlencode(query)}", headers=self._headers)
+        self._connection.request("GET", f"{MEMCACHEDS}?{urlencode(query)}", headers=self._headers)
         answer = self._connection.getresponse()
         if answer.status != http.HTTPStatus.OK:
             text = answer.read().decode(errors="replace")
             # A server that has just started has not filled its caches.
             if answer.status not in {http.HTTPStatus.TOO_MANY_REQUESTS, http.HTTPStatus.SERVICE_UNAVAILABLE}:
-                raise OSError(f"the watch on {self._path} was refused: {text}")
+                raise OSError(f"the watch on {MEMCACHEDS} was refused: {text}")
             time.sleep(AGAIN)
             return
         # The response's own readline costs more CPU than all the rest here, on shared cores.
@@ -128,7 +127,7 @@ class StatusWatch:
             for line in lines:
                 event = orjson.loads(line)
                 if event["type"] == "ERROR":
-                    raise OSError(f"the watch on {self._path} failed: {event['object'].get('message')}")
+                    raise OSError(f"the watch on {MEMCACHEDS} failed: {event['object'].get('message')}")
                 self._see(event["object"])
 
     def _see(self, obj: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from benchmarks.peers.ours import ALL_FIVE
 from benchmarks.results import Recorder
 from benchmarks.sessions import busy, five, many, pods, quiet, warmup
 from benchmarks.sessions.plane import fresh_plane
-from benchmarks.sessions.stand import Stand
+from benchmarks.sessions.setup import Setup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -126,7 +126,7 @@ class Suite:
             parts = self._of(peer, many.PARTS)
             if "others" in parts:
                 of_others = min(rounds, many.OTHERS_ROUNDS)
-                total += many.others_seconds(self._sizes, of_others, len(self._beside_others(peer)))
+                total += many.others_seconds(self._sizes, of_others, len(self._other_workloads(peer)))
             total += many.own_seconds(parts, self._sizes, rounds)
         return total
 
@@ -141,7 +141,7 @@ class Suite:
             if ALL_FIVE not in self._peers[peer].lacks and self._of(peer, ["memory"])
         ]
 
-    def _beside_others(self, peer: str) -> list[str]:
+    def _other_workloads(self, peer: str) -> list[str]:
         return [each for each in many.WORKLOADS if each not in self._peers[peer].lacks]
 
     def _warm_up(self, progress: Progress) -> None:
@@ -208,28 +208,28 @@ class Suite:
         for peer in self._peers:
             parts = self._of(peer, many.PARTS)
             if "others" in parts:
-                self._beside(peer, progress, after)
+                self._foreign_objects(peer, progress, after)
             if parts - {"others"}:
                 self._own(peer, parts, progress, after)
             self._save()
 
-    def _beside(self, peer: str, progress: Progress, after: float) -> None:
-        sizes, workloads = self._sizes, self._beside_others(peer)
+    def _foreign_objects(self, peer: str, progress: Progress, after: float) -> None:
+        sizes, workloads = self._sizes, self._other_workloads(peer)
         usual = many.others_seconds(sizes, 1, len(workloads))
         if not self._budget.allows(usual + after, f"{sizes.others} Deployments of others: {peer}"):
             return
         recorder = self._recorders[peer]
         try:
             progress.step("", peer, f"{sizes.others} Deployments of others", usual / 2)
-            with self._stand(peer) as stand:
-                stand.grow(sizes.among)
-                stand.stop()
-                many.store_others(stand, sizes.others)
+            with self._setup(peer) as setup:
+                setup.grow(sizes.among)
+                setup.stop()
+                many.store_others(setup, sizes.others)
                 each = usual / 2
                 for number in range(1, many.OTHERS_ROUNDS + 1):
                     for workload in workloads:
                         progress.step(number, peer, f"beside others: {workload}", each / len(workloads))
-                        many.others(stand, sizes, workload, number)
+                        many.others(setup, sizes, workload, number)
                     self._save()
         except FAILURES as error:
             recorder.fail("others", 1, reason_of(error))
@@ -243,32 +243,32 @@ class Suite:
         recorder = self._recorders[peer]
         try:
             progress.step("", peer, f"{sizes.own} own objects", usual / 2)
-            with self._stand(peer) as stand:
-                stand.stop()
-                stand.grow(sizes.own)
+            with self._setup(peer) as setup:
+                setup.stop()
+                setup.grow(sizes.own)
                 if "done" in parts:
                     for number in self._budget.rounds(
                         self._many_rounds, usual / 2, f"{peer}, all done", after=after
                     ):
                         progress.step(number, peer, "a start with all done", usual / 2)
-                        many.done(stand, number)
+                        many.done(setup, number)
                         self._save()
                 if "backlog" in parts:
                     usual = many.own_seconds({"backlog"}, sizes, 1)
                     if self._budget.allows(usual + after, f"{peer}: all objects at once"):
                         progress.step("", peer, "a start, 410, and a new version that changes all", usual)
-                        many.backlog(stand)
+                        many.backlog(setup)
         except FAILURES as error:
             for part in parts - {"others"}:
                 recorder.fail(part, 1, reason_of(error))
             progress.note(f"{peer}, {sizes.own} own objects: {reason_of(error)}")
 
     @contextlib.contextmanager
-    def _stand(self, peer: str) -> Iterator[Stand]:
-        stand = Stand(self._peers[peer].program, self._recorders[peer])
-        with contextlib.closing(stand):
-            stand.open()
-            yield stand
+    def _setup(self, peer: str) -> Iterator[Setup]:
+        setup = Setup(self._peers[peer].program, self._recorders[peer])
+        with contextlib.closing(setup):
+            setup.open()
+            yield setup
 
     def _pods(self, progress: Progress) -> None:
         peers = [peer for peer in self._peers if self._workloads(peer)]
@@ -296,12 +296,12 @@ class Suite:
                     self._save()
 
     def _quiet(self, progress: Progress) -> None:
-        stands = {
-            name: (Stand(peer.program, self._recorders[name]), self._of(name, quiet.PARTS))
+        setups = {
+            name: (Setup(peer.program, self._recorders[name]), self._of(name, quiet.PARTS))
             for name, peer in self._peers.items()
             if self._of(name, quiet.PARTS)
         }
-        quiet.Quiet(stands, self._rounds, self._sizes, progress, self._budget).run()
+        quiet.Quiet(setups, self._rounds, self._sizes, progress, self._budget).run()
         self._save()
 
 

@@ -36,7 +36,7 @@ class Entry:
     @property
     def because(self) -> str:
         """The most important message of the conditions: why the object is not ready."""
-        return next((message for _, _, message in sorted(self.conditions, key=_telling) if message), "")
+        return next((message for _, _, message in sorted(self.conditions, key=_importance) if message), "")
 
     @property
     def title(self) -> str:
@@ -168,7 +168,7 @@ class Board:
             del self._notes[next(iter(self._notes))]
 
 
-def _telling(condition: tuple[str, str, str]) -> int:
+def _importance(condition: tuple[str, str, str]) -> int:
     """Return a condition's rank: problems first, then progress, then other bad states, then good ones."""
     name, status, _ = condition
     match name, status == "True":

@@ -140,7 +140,7 @@ class Demo:
         except WebhooksSilent as silent:
             raise DemoFailed(str(silent)) from silent
         for answer in self._board.answers:
-            self._screen.tell(answer)
+            self._screen.show_news(answer)
 
     async def _unless_ended(self, work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
         """Do it, unless a program ends meanwhile, which raises DemoFailed, or the demo is stopped."""
@@ -218,7 +218,7 @@ class Demo:
         assert shown is not None
         news = self._board.see(change.key.plural, shown.decode(), gone=change.new is None)
         if news is not None:
-            self._screen.tell(news)
+            self._screen.show_news(news)
 
 
 def look_further(cluster: DevCluster, manager: ManagerProgram, petstore: PetStoreProgram) -> str:

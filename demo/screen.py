@@ -37,7 +37,7 @@ class Screen(contextlib.AbstractContextManager["Screen"], abc.ABC):
         """Print a text that stays on the screen."""
 
     @abc.abstractmethod
-    def tell(self, news: Entry | Note | Answer) -> None:
+    def show_news(self, news: Entry | Note | Answer) -> None:
         """Show a change."""
 
     @abc.abstractmethod
@@ -63,7 +63,7 @@ class Lines(Screen):
     def __exit__(self, *_: object) -> None:
         """Leave the lines as they are."""
 
-    def tell(self, news: Entry | Note | Answer) -> None:
+    def show_news(self, news: Entry | Note | Answer) -> None:
         if isinstance(news, Answer):
             mark = "!" if news.refused else " "
             print(
@@ -123,7 +123,7 @@ class View(Screen):
     def say(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    def tell(self, news: Entry | Note | Answer) -> None:
+    def show_news(self, news: Entry | Note | Answer) -> None:
         """Do nothing: the next refresh shows the change."""
 
     def settle(self, hints: str) -> None:

@@ -253,19 +253,19 @@ class DevCluster:
                 self.store.create(key, obj)
 
     async def _listen(self, listener: socket.socket, starting: contextlib.AsyncExitStack) -> None:
-        from devcluster.http.front import HttpFront  # noqa: PLC0415 -- not needed in process
+        from devcluster.http_server import HttpServer  # noqa: PLC0415 -- not needed in process
 
         files = await asyncio.to_thread(LocalFiles, self._data)
         starting.push_async_callback(asyncio.to_thread, files.close)
         context = await asyncio.to_thread(self._prepare, files)
-        front = HttpFront(self.handle)
-        await front.start(listener, context)
-        starting.push_async_callback(front.stop)
-        self.faults.connections = front.cut_connections
+        server = HttpServer(self.handle)
+        await server.start(listener, context)
+        starting.push_async_callback(server.stop)
+        self.faults.connections = server.cut_connections
 
     def _prepare(self, files: LocalFiles) -> ssl.SSLContext:
         """Make what clients and TLS need; reads and writes files."""
-        from devcluster.http.tls import server_context  # noqa: PLC0415 -- the same
+        from devcluster.http_server import server_context  # noqa: PLC0415 -- the same
 
         self._files = files
         self.ca_pem = files.authority.identity[0]

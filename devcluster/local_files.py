@@ -49,7 +49,7 @@ class LocalFiles:
         if data is None:
             self.directory = Path(tempfile.mkdtemp(prefix="devcluster-"))
         else:
-            self.directory = _beside(data)
+            self.directory = _folder_of(data)
             self.directory.mkdir(mode=0o700, exist_ok=True)
             self.directory.chmod(0o700)
         self.authority = self._authority()
@@ -99,7 +99,7 @@ class LocalFiles:
 
 def signing_key_file(data: Path) -> Path:
     """Return the path of the key that signs ServiceAccount tokens; the file may not exist yet."""
-    return _beside(data) / "service-accounts.key"
+    return _folder_of(data) / "service-accounts.key"
 
 
 def kubeconfig_of(
@@ -134,5 +134,5 @@ def write_kubeconfig(path: Path, content: dict[str, Any]) -> None:
     write_private(path, _MARK + orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
 
-def _beside(data: Path) -> Path:
+def _folder_of(data: Path) -> Path:
     return data.with_name(data.name + ".files")

@@ -203,7 +203,7 @@ class PetStoreClient:
         """
         request = pb.AddPetsReq(pets=[pet_message(pet) for pet in pets])
         async with self._writing():
-            with self._told("AddPets"):
+            with self._translated("AddPets"):
                 answer = await (await self._current()).AddPets(request, timeout=self._seconds(timeout))
         if answer is None:
             raise UnexpectedAnswer(_NO_MESSAGE)
@@ -226,13 +226,13 @@ class PetStoreClient:
         """
         request = pb.UpdatePetsReq(pets=[pet_message(pet) for pet in pets])
         async with self._writing():
-            with self._told("UpdatePets"):
+            with self._translated("UpdatePets"):
                 await (await self._current()).UpdatePets(request, timeout=self._seconds(timeout))
 
     async def delete(self, ids: Iterable[str], *, timeout: float | None = None) -> None:
         """Remove all of them, or none, but for those that are not there."""
         async with self._writing():
-            with self._told("DeletePets"):
+            with self._translated("DeletePets"):
                 await (await self._current()).DeletePets(
                     pb.DeletePetsReq(ids=ids), timeout=self._seconds(timeout)
                 )
@@ -266,7 +266,7 @@ class PetStoreClient:
         if born_before is not None:
             request.birthdate_range.end.CopyFrom(date_message(born_before))
         wanted = set(keys)
-        with self._told("SearchPets", "server_stream"):
+        with self._translated("SearchPets", "server_stream"):
             # gRPC returns None for an unreadable message, whatever its types say.
             call: Any = (await self._current()).SearchPets(request, timeout=self._seconds(timeout))
             try:
@@ -295,7 +295,7 @@ class PetStoreClient:
         return self.timeout if timeout is None else timeout
 
     @contextlib.contextmanager
-    def _told(self, method: str, kind_of_call: str = "unary") -> Iterator[None]:
+    def _translated(self, method: str, kind_of_call: str = "unary") -> Iterator[None]:
         """Turn what gRPC and the store say into this module's errors, and tell of it."""
         code = grpc.StatusCode.OK
         began = asyncio.get_running_loop().time()

@@ -11,8 +11,7 @@ import grpc
 from petstore.client import PetStoreClient
 from petstore.pet import Pet
 from petstore.service import CallRefused, PetStoreService
-from petstore.storage import Storage
-from petstore.storage.operations import new_id
+from petstore.storage import Storage, new_id
 
 __all__ = ["EmbeddedStore", "embedded_store"]
 

@@ -15,7 +15,6 @@ from grpc_reflection.v1alpha import reflection
 from prometheus_client import start_http_server
 
 from petstore.address import BindAddress
-from petstore.capacity import MAX_CALLS, MAX_MESSAGE_BYTES, Capacity
 from petstore.metrics import ServerMetrics
 from petstore.observing import ObservingInterceptor
 from petstore.proto import petstore_pb2 as pb
@@ -81,11 +80,11 @@ class ServerOptions:
     tls: TlsFiles = field(default_factory=TlsFiles)
     """No file: not encrypted. With a `ca_file`, only clients are served whose certificate it has signed."""
 
-    capacity: Capacity = field(default_factory=Capacity)
+    calls: int = 2048
+    """Concurrent calls; gRPC refuses more (RESOURCE_EXHAUSTED)."""
 
-    calls: int = MAX_CALLS
-
-    message_bytes: int = MAX_MESSAGE_BYTES
+    message_bytes: int = 256 * 1024
+    """Bytes of a request; gRPC refuses longer ones (RESOURCE_EXHAUSTED)."""
 
     grace: float = 10.0
     """Seconds that running calls get when the server stops; after that they are cancelled."""
@@ -115,7 +114,7 @@ class PetStoreServer:
         tls = await asyncio.to_thread(ServerTls.of_server, self._options.tls)
         async with AsyncExitStack() as stack:
             _GRPCS_LOG.addFilter(_is_news)  # the logger is shared by all servers of the process
-            storage = await stack.enter_async_context(Storage(self._options.data, self._options.capacity))
+            storage = await stack.enter_async_context(Storage(self._options.data))
             await self._serve_metrics(stack)
             await self._serve_calls(stack, storage, tls)
             self._stack = stack.pop_all()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -14,8 +14,6 @@ from petstore.proto import petstore_pb2 as pb
 from petstore.proto.petstore_pb2_grpc import PetStoreServicer
 from petstore.sampler import Sampler
 from petstore.storage import (
-    Add,
-    Delete,
     DiskFull,
     KeyConflict,
     KeyTaken,
@@ -23,12 +21,9 @@ from petstore.storage import (
     Query,
     Storage,
     StorageError,
-    StoreFull,
-    TooBusy,
-    Update,
     WriteFailed,
+    new_id,
 )
-from petstore.storage.operations import Operation, new_id
 from petstore.wire import Malformed, pet_message, read_date, read_pet, read_type
 
 __all__ = ["CallRefused", "Context", "PetStoreService"]
@@ -37,15 +32,10 @@ T = TypeVar("T")
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
-_MAX_TEXT: Final = 1024
-"""The maximum bytes of a name or a key."""
-
 _CODES: Final[dict[type[StorageError], grpc.StatusCode]] = {
     PetUnknown: grpc.StatusCode.NOT_FOUND,
     KeyConflict: grpc.StatusCode.FAILED_PRECONDITION,
     KeyTaken: grpc.StatusCode.ALREADY_EXISTS,
-    StoreFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    TooBusy: grpc.StatusCode.RESOURCE_EXHAUSTED,
     DiskFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
     # The client may try again.
     WriteFailed: grpc.StatusCode.UNAVAILABLE,
@@ -87,7 +77,7 @@ class PetStoreService(PetStoreServicer):
             pets = self._read(request.pets, with_ids=False)
         except Malformed as error:
             raise _invalid(error) from None
-        return pb.AddPetsResp(ids=await self._write(Add(pets, self._new_id)))
+        return pb.AddPetsResp(ids=await _stored(self._storage.add(pets, self._new_id)))
 
     async def UpdatePets(self, request: pb.UpdatePetsReq, context: Context) -> pb.UpdatePetsResp:
         """Change all of them, or none."""
@@ -95,12 +85,12 @@ class PetStoreService(PetStoreServicer):
             pets = self._read(request.pets, with_ids=True)
         except Malformed as error:
             raise _invalid(error) from None
-        await self._write(Update(pets))
+        await _stored(self._storage.update(pets))
         return pb.UpdatePetsResp()
 
     async def DeletePets(self, request: pb.DeletePetsReq, context: Context) -> pb.DeletePetsResp:
         """Remove all of them, or none, but for those that are not there."""
-        await self._write(Delete(list(request.ids)))
+        await _stored(self._storage.delete(list(request.ids)))
         return pb.DeletePetsResp()
 
     async def SearchPets(self, request: pb.SearchPetsReq, context: Context) -> AsyncIterator[pb.Pet]:
@@ -128,19 +118,11 @@ class PetStoreService(PetStoreServicer):
             raise _invalid(error) from None
         return pb.ChangeSamplerResp()
 
-    async def _write(self, operation: Operation[T]) -> T:
-        try:
-            return await self._storage.write(operation)
-        except StorageError as error:
-            raise _failed(error) from None
-
     def _read(self, messages: Sequence[pb.Pet], *, with_ids: bool) -> list[Pet]:
         pets = []
         for index, message in enumerate(messages):
             try:
                 pet = read_pet(message)
-                _check_text("name", pet.name)
-                _check_text("idempotency_key", pet.idempotency_key)
             except Malformed as error:
                 raise Malformed(f"pets[{index}].{error}") from None
             if bool(pet.id) != with_ids:
@@ -173,9 +155,11 @@ class PetStoreService(PetStoreServicer):
         )
 
 
-def _check_text(field: str, text: str) -> None:
-    if len(text.encode()) > _MAX_TEXT:
-        raise Malformed(f"{field}: must not be longer than {_MAX_TEXT} bytes")
+async def _stored(change: Awaitable[T]) -> T:
+    try:
+        return await change
+    except StorageError as error:
+        raise _failed(error) from None
 
 
 def _invalid(error: Malformed) -> CallRefused:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from manager.cli.flags import settings_by_heading
+from manager.cli.run import settings_by_heading
 from manager.operator import AnyOperator
 from manager.settings import parse_bool
 from manager.util.program import Program

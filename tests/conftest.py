@@ -30,15 +30,13 @@ from tests.support.fork_server import fork_our_programs
 from tests.support.kubeconfig import Credentials
 from tests.support.manager_process import ManagerProcess
 from tests.support.namespaces import create_namespace
-from tests.support.progress import Progress
 from tests.support.scheduling import (
     KIND_PARAMETER,
-    Bounded,
     EndsWithItsTests,
     LongestFirst,
+    Seconds,
     arrange,
     has_business_on,
-    import_in_turn,
     runs_nowhere_else,
 )
 from tests.support.storage import storage_classes
@@ -65,16 +63,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write down how long each file takes, from which workers know which to begin with",
     )
-    parser.addoption(
-        "--at-most",
-        type=float,
-        metavar="SECONDS",
-        help="of CPU for a file that is not known to take long; the rest of it is left out",
-    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Configure Hypothesis, the end of shared fixtures, and the line-by-line progress report."""
+    """Configure Hypothesis, and register our plugins."""
     # The time of an example depends on the machine. CI tries the same examples each time, so that a failure
     # there is due to the change.
     hypothesis.settings.register_profile(
@@ -88,10 +80,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(left_behind)
     config.pluginmanager.register(time_limit, time_limit.__name__)
     config.pluginmanager.register(EndsWithItsTests(control_plane.__name__))
-    if config.getoption("tx", None) and config.getoption("dist") != "no" and config.get_verbosity() <= 0:
-        config.pluginmanager.register(Progress(config))
-    if at_most := config.getoption("at_most"):
-        config.pluginmanager.register(Bounded(at_most))
+    if config.getoption("write_seconds") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Seconds())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -117,7 +107,6 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     """Exclude the collected tests from garbage collection, and collect the rest rarely."""
     gc.disable()
     try:
-        import_in_turn(session.config)
         return (yield)
     finally:
         gc.freeze()

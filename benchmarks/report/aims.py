@@ -138,7 +138,7 @@ def _others(results: Results) -> Iterator[Aim]:
         yield _open(results, "others", text)
     else:
         found = _compared(whole, metadata)
-        yield Aim("others", _told(results, "others", text), found, whole <= AND_OURS * metadata)
+        yield Aim("others", _filled(results, "others", text), found, whole <= AND_OURS * metadata)
 
 
 def _backlog(results: Results) -> Iterator[Aim]:
@@ -180,8 +180,8 @@ def _against(
     verdicts = {ours == best((ours, factor * each)) for each in (theirs, fair)}
     found = _compared(ours, theirs)
     if len(verdicts) > 1:
-        return Aim(part, _told(results, part, text), f"{found}; {ours / fair:.2f} at one pace", None)
-    return Aim(part, _told(results, part, text), found, verdicts.pop())
+        return Aim(part, _filled(results, part, text), f"{found}; {ours / fair:.2f} at one pace", None)
+    return Aim(part, _filled(results, part, text), found, verdicts.pop())
 
 
 def _rivals(results: Results, part: str, figure: str, peers: Iterable[str]) -> Iterator[tuple[float, float]]:
@@ -205,14 +205,14 @@ def _within(results: Results, part: str, figure: str, most: float, text: str) ->
     if ours is None:
         yield _open(results, part, text)
     else:
-        yield Aim(part, _told(results, part, text), number(ours), ours <= most)
+        yield Aim(part, _filled(results, part, text), number(ours), ours <= most)
 
 
 def _open(results: Results, part: str, text: str) -> Aim:
-    return Aim(part, _told(results, part, text), DASH, None)
+    return Aim(part, _filled(results, part, text), DASH, None)
 
 
-def _told(results: Results, part: str, text: str) -> str:
+def _filled(results: Results, part: str, text: str) -> str:
     """Fill in the sizes of the part's run, or else of the next run."""
     sizes = Sizes().as_json() | (results.run_of(part).sizes if part in results.of_run else {})
     return text.format(**sizes)
@@ -229,7 +229,9 @@ def _none(results: Results, part: str, figure: str, text: str) -> Iterator[Aim]:
     if ours is None:
         yield _open(results, part, text)
     else:
-        yield Aim(part, _told(results, part, text), f"at most {number(ours.high)} in a round", ours.high == 0)
+        yield Aim(
+            part, _filled(results, part, text), f"at most {number(ours.high)} in a round", ours.high == 0
+        )
 
 
 def _independent(results: Results) -> Iterator[Aim]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from benchmarks.parts import Sizes
-    from benchmarks.sessions.stand import Stand
+    from benchmarks.sessions.setup import Setup
     from tests.support.daemon import Daemon
 
 PARTS = ("others", "done", "backlog")
@@ -54,7 +54,7 @@ DEPTH = "workqueue_depth"
 PAUSE, LOOK = 0.5, 2.0
 # Foreign writes, which make the versions that a program has seen too old.
 FOREIGN_WRITES = 10
-# The usual seconds of a stand, and of storing, syncing and changing one object.
+# The usual seconds of a setup, and of storing, syncing and changing one object.
 STAND, STORE_OWN, STORE_OTHERS, SYNC, CHANGE = 10.0, 0.0012, 0.0004, 0.0002, 0.013
 
 
@@ -81,18 +81,18 @@ def within(count: int) -> float:
     return 90.0 + count / 50
 
 
-def store_others(stand: Stand, count: int) -> None:
+def store_others(setup: Setup, count: int) -> None:
     """Store Deployments without an owner while the program is not running."""
-    store_deployments(stand.plane.etcd, count)
-    wait_shown(stand.plane, last_deployments(count))
+    store_deployments(setup.plane.etcd, count)
+    wait_shown(setup.plane, last_deployments(count))
 
 
-def others(stand: Stand, sizes: Sizes, workload: str, number: int) -> None:
+def others(setup: Setup, sizes: Sizes, workload: str, number: int) -> None:
     """Start one of the programs, and read what it used until it was idle, and what it holds then."""
     with health_ports() as (address,):
         began = time.monotonic()
         setting = Setting(workload=workload, health_address=address)
-        with started(stand.program, stand.plane, setting) as process:
+        with started(setup.program, setup.plane, setting) as process:
             ready = wait_ready(process, address, within(sizes.others))
             wait_quiet(process, at_least=SETTLE, timeout=within(sizes.others))
             figures = {
@@ -101,17 +101,17 @@ def others(stand: Stand, sizes: Sizes, workload: str, number: int) -> None:
                 "peak_mb": peak_mb(process),
                 "mb": resident_mb(process),
             }
-    stand.recorder.record("others", number, figures, group=workload)
+    setup.recorder.record("others", number, figures, group=workload)
 
 
-def done(stand: Stand, number: int) -> None:
+def done(setup: Setup, number: int) -> None:
     """Start where every object is as it should be, until the program has seen that."""
-    counted = Requests(stand.plane)
+    counted = Requests(setup.plane)
     with health_ports() as (address,):
         began = time.monotonic()
-        with started(stand.program, stand.plane, Setting(health_address=address)) as process:
-            ready = wait_ready(process, address, within(stand.objects))
-            wait_quiet(process, at_least=SETTLE, timeout=within(stand.objects))
+        with started(setup.program, setup.plane, Setting(health_address=address)) as process:
+            ready = wait_ready(process, address, within(setup.objects))
+            wait_quiet(process, at_least=SETTLE, timeout=within(setup.objects))
             quiet, cpu = time.monotonic() - SETTLE, process.cpu_seconds()
             requests = counted.so_far()
             written = all_writes(requests)
@@ -124,69 +124,69 @@ def done(stand: Stand, number: int) -> None:
                 "reads": sum(requests.values()) - written,
                 "writes": written,
             }
-    stand.recorder.record("done", number, figures, requests=requests)
+    setup.recorder.record("done", number, figures, requests=requests)
 
 
-def backlog(stand: Stand) -> None:
+def backlog(setup: Setup) -> None:
     """Measure a start, a list after expired history, and a new version that changes every Deployment."""
-    stand.rewatch()
-    with _observed(stand) as live:
+    setup.rewatch()
+    with _observed(setup) as live:
         live.group("start")
-    with _observed(stand) as live:
-        wait_quiet(live.process, at_least=SETTLE, timeout=within(stand.objects))
-        _expire(stand, live)
+    with _observed(setup) as live:
+        wait_quiet(live.process, at_least=SETTLE, timeout=within(setup.objects))
+        _expire(setup, live)
         live.group("relist")
         if not live.scrape().value(RESTARTS, reason="expired"):
             raise AssertionError("no watch met an expired history")
-    with _observed(stand, f"--memcached-image={NEW_VERSION}") as live:
+    with _observed(setup, f"--memcached-image={NEW_VERSION}") as live:
         live.group("rollout", until_empty=True)
-    for index in (0, stand.objects // 2, stand.objects - 1):
-        found = stand.plane.api.get(deployment_path("default", name_of(index)))
+    for index in (0, setup.objects // 2, setup.objects - 1):
+        found = setup.plane.api.get(deployment_path("default", name_of(index)))
         image = found["spec"]["template"]["spec"]["containers"][0]["image"]
         if image != NEW_VERSION:
             raise AssertionError(f"Deployment {name_of(index)} still has {image}")
 
 
-def _expire(stand: Stand, live: Live) -> None:
+def _expire(setup: Setup, live: Live) -> None:
     """Make the API server forget its history: restart it after writes that no watch here sees."""
     for index in range(FOREIGN_WRITES):
         name = {"metadata": {"generateName": f"write-{index}-"}}
-        stand.plane.api.create(object_path("v1", "default", "configmaps"), name)
-    stand.unwatch()
+        setup.plane.api.create(object_path("v1", "default", "configmaps"), name)
+    setup.unwatch()
     forget_peak(live.process)
     live.begin()
-    stand.plane.restart("apiserver")
+    setup.plane.restart("apiserver")
     # Until its caches are filled the API server refuses all requests, which is not the program's fault.
     for path in WATCHED:
-        eventually(functools.partial(_watch_once, stand, path), within=within(stand.objects))
+        eventually(functools.partial(_watch_once, setup, path), within=within(setup.objects))
     live.count()
-    stand.rewatch()
+    setup.rewatch()
 
 
-def _watch_once(stand: Stand, path: str) -> None:
+def _watch_once(setup: Setup, path: str) -> None:
     """Open a watch; raises the API server's error until its cache is filled."""
-    version = stand.plane.api.get(path, limit="1")["metadata"]["resourceVersion"]
+    version = setup.plane.api.get(path, limit="1")["metadata"]["resourceVersion"]
     query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "1"}
-    stand.plane.api.request("GET", path, query=query)
+    setup.plane.api.request("GET", path, query=query)
 
 
 @contextlib.contextmanager
-def _observed(stand: Stand, *flags: str) -> Iterator[Live]:
+def _observed(setup: Setup, *flags: str) -> Iterator[Live]:
     """Start the program with its metrics, and wait until it is ready."""
     with health_ports(2) as (address, metrics):
         setting = Setting(health_address=address, metrics_address=metrics, flags=flags)
-        began, counted = time.monotonic(), Requests(stand.plane)
-        with started(stand.program, stand.plane, setting) as process:
-            wait_ready(process, address, within(stand.objects))
-            yield Live(stand, process, metrics, began, counted)
+        began, counted = time.monotonic(), Requests(setup.plane)
+        with started(setup.program, setup.plane, setting) as process:
+            wait_ready(process, address, within(setup.objects))
+            yield Live(setup, process, metrics, began, counted)
 
 
 class Live:
     """A program that has much to do, and single changes meanwhile."""
 
-    def __init__(self, stand: Stand, process: Daemon, metrics: str, began: float, counted: Requests) -> None:
+    def __init__(self, setup: Setup, process: Daemon, metrics: str, began: float, counted: Requests) -> None:
         self.process = process
-        self._stand = stand
+        self._setup = setup
         self._metrics = metrics
         self._began = began
         self._counted = counted
@@ -199,7 +199,7 @@ class Live:
 
     def count(self) -> None:
         """Start the count of requests."""
-        self._counted = Requests(self._stand.plane)
+        self._counted = Requests(self._setup.plane)
 
     def group(self, group: str, *, until_empty: bool = False) -> None:
         """Change one object after the other, at least one, until the program has nothing else to do.
@@ -214,7 +214,7 @@ class Live:
             time.sleep(PAUSE)
         ended = time.monotonic()
         if not until_empty:
-            wait_quiet(self.process, at_least=SETTLE, timeout=within(self._stand.objects))
+            wait_quiet(self.process, at_least=SETTLE, timeout=within(self._setup.objects))
             ended = time.monotonic() - SETTLE
         figures = {
             "seconds": ended - self._began,
@@ -227,7 +227,7 @@ class Live:
         lag = quantile_of(_lags(self.scrape()), self._lags, 0.99)
         if lag is not None:
             figures["lag_ms"] = lag * 1000
-        self._stand.recorder.record("backlog", 1, figures, group=group)
+        self._setup.recorder.record("backlog", 1, figures, group=group)
 
     def scrape(self) -> Samples:
         """Return the program's current metrics."""
@@ -237,13 +237,13 @@ class Live:
     def _change(self, turn: int) -> float:
         """Change one object, another each time; return the seconds until its status is for the new spec."""
         # Any object except the first ones, because a backlog may be processed in order.
-        name = name_of((turn * 7919 + self._stand.objects // 2) % self._stand.objects)
-        api, path = self._stand.plane.api, memcached_path("default", name)
+        name = name_of((turn * 7919 + self._setup.objects // 2) % self._setup.objects)
+        api, path = self._setup.plane.api, memcached_path("default", name)
         size = 7 - api.get(path)["spec"]["size"]
         began = time.monotonic()
         generation = api.patch(path, {"spec": {"size": size}})["metadata"]["generation"]
-        wait = self._stand.watch.wait_generation
-        return wait(name, generation, self.process, within(self._stand.objects)) - began
+        wait = self._setup.watch.wait_generation
+        return wait(name, generation, self.process, within(self._setup.objects)) - began
 
     def _waiting(self) -> float:
         return self.scrape().value(DEPTH, controller="memcached")

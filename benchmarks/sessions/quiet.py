@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.failures import FAILURES, reason_of
 from benchmarks.sessions.process import wait_quiet
-from benchmarks.sessions.stand import Stand
+from benchmarks.sessions.setup import Setup
 from benchmarks.sessions.takeover import take_over
 
 if TYPE_CHECKING:
@@ -56,14 +56,14 @@ class Quiet:
 
     def __init__(
         self,
-        stands: dict[str, tuple[Stand, set[str]]],
+        setups: dict[str, tuple[Setup, set[str]]],
         rounds: int,
         sizes: Sizes,
         progress: Progress,
         budget: Budget,
     ) -> None:
-        """Set up the session; `stands` has each peer's stand and parts."""
-        self._stands = stands
+        """Set up the session; `setups` has each peer's setup and parts."""
+        self._setups = setups
         self._rounds = rounds
         self._sizes = sizes
         self._progress = progress
@@ -72,10 +72,10 @@ class Quiet:
     def run(self) -> None:
         """Measure all parts that any peer has."""
         with contextlib.ExitStack() as stack:
-            for peer, (stand, _) in list(self._stands.items()):
+            for peer, (setup, _) in list(self._setups.items()):
                 self._progress.step("", peer, "a control plane that stays", PLANE)
-                stack.callback(stand.close)
-                self._try(peer, Stand.open)
+                stack.callback(setup.close)
+                self._try(peer, Setup.open)
             self._take_over()
             self._change("few", self._sizes.few)
             self._steady()
@@ -87,9 +87,9 @@ class Quiet:
         if not taking or not self._budget.allows(TAKEOVER, "takeover"):
             return
         for peer in taking:
-            self._try(peer, Stand.stop)
+            self._try(peer, Setup.stop)
         self._progress.step("", "all", "takeover, in all rounds", self._rounds * TAKEOVER + 5)
-        self._together(self._in("takeover"), lambda stand: take_over(stand, self._rounds), part="takeover")
+        self._together(self._in("takeover"), lambda setup: take_over(setup, self._rounds), part="takeover")
 
     def _change(self, group: str, count: int) -> None:
         taking = self._in("change")
@@ -98,12 +98,12 @@ class Quiet:
             return
         for peer in self._in("change"):
             self._progress.step("", peer, f"{count} objects", _grow(count))
-            self._try(peer, lambda stand: self._grown(stand, count))
+            self._try(peer, lambda setup: self._grown(setup, count))
         each = len(taking) * _change(self._sizes)
         for number in self._budget.rounds(self._rounds, each, f"one change among {count}"):
             for peer in rotated(self._in("change"), number):
                 self._progress.step(number, peer, f"one change among {count}", _change(self._sizes))
-                self._try(peer, lambda stand: stand.change(number, group, self._sizes.changes), part="change")  # noqa: B023
+                self._try(peer, lambda setup: setup.change(number, group, self._sizes.changes), part="change")  # noqa: B023
 
     def _steady(self) -> None:
         taking, each = self._in("steady"), self._sizes.quiet_seconds + 1
@@ -113,51 +113,51 @@ class Quiet:
             return
         for peer in self._in("steady"):
             self._progress.step("", peer, f"{self._sizes.objects} objects", _grow(self._sizes.objects))
-            self._try(peer, lambda stand: self._grown(stand, self._sizes.objects))
+            self._try(peer, lambda setup: self._grown(setup, self._sizes.objects))
         for number in self._budget.rounds(self._rounds, each, "steady state"):
             self._progress.step(number, "all", "steady state", each)
             for peer in self._in("steady"):
-                self._try(peer, Stand.begin_steady, part="steady")
+                self._try(peer, Setup.begin_steady, part="steady")
             time.sleep(self._sizes.quiet_seconds)
             for peer in self._in("steady"):
-                self._try(peer, lambda stand: stand.end_steady(number), part="steady")  # noqa: B023
+                self._try(peer, lambda setup: setup.end_steady(number), part="steady")  # noqa: B023
 
     def _ten(self) -> None:
         each = 5 + self._sizes.settle
         if not self._in("ten") or not self._budget.allows(each, "ten controllers on one kind"):
             return
         for peer in self._in("ten"):
-            self._try(peer, Stand.stop)
+            self._try(peer, Setup.stop)
         for number in self._budget.rounds(self._rounds, each, "ten controllers on one kind"):
             self._progress.step(number, "all", "ten controllers on one kind", each)
-            self._together(self._in("ten"), lambda stand: stand.ten(number, self._sizes.settle), part="ten")  # noqa: B023
+            self._together(self._in("ten"), lambda setup: setup.ten(number, self._sizes.settle), part="ten")  # noqa: B023
 
-    def _grown(self, stand: Stand, count: int) -> None:
+    def _grown(self, setup: Setup, count: int) -> None:
         """Run the program with `count` objects, and wait until it is idle."""
-        if not stand.runs:
-            stand.start()
-        stand.grow(count)
-        wait_quiet(stand.process, at_least=self._sizes.settle)
+        if not setup.runs:
+            setup.start()
+        setup.grow(count)
+        wait_quiet(setup.process, at_least=self._sizes.settle)
 
     def _in(self, part: str) -> list[str]:
-        return [peer for peer, (_, parts) in self._stands.items() if part in parts]
+        return [peer for peer, (_, parts) in self._setups.items() if part in parts]
 
-    def _together(self, peers: list[str], do: Callable[[Stand], None], *, part: str) -> None:
+    def _together(self, peers: list[str], do: Callable[[Setup], None], *, part: str) -> None:
         """Run `do` for all peers at once in threads; processes that it starts must end in it."""
         if peers:
             with ThreadPoolExecutor(len(peers)) as pool:
                 list(pool.map(lambda peer: self._try(peer, do, part=part), peers))
 
-    def _try(self, peer: str, do: Callable[[Stand], None], *, part: str | None = None) -> None:
+    def _try(self, peer: str, do: Callable[[Setup], None], *, part: str | None = None) -> None:
         """Run `do`; a failing peer is out of this part, or of all further ones."""
-        stand, parts = self._stands[peer]
+        setup, parts = self._setups[peer]
         if part is not None and part not in parts:
             return
         try:
-            do(stand)
+            do(setup)
         except FAILURES as error:
             for each in [part] if part else list(parts):
-                stand.recorder.fail(each, 1, reason_of(error))
+                setup.recorder.fail(each, 1, reason_of(error))
                 parts.discard(each)
 
 

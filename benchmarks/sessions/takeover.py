@@ -12,7 +12,7 @@ from benchmarks.sessions.plane import name_of
 from benchmarks.sessions.process import health_ports, wait_ready
 
 if TYPE_CHECKING:
-    from benchmarks.sessions.stand import Stand
+    from benchmarks.sessions.setup import Setup
     from tests.support.daemon import Daemon
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
@@ -25,11 +25,11 @@ LEADS = (1.0, 3.0)
 HOW = {"sigterm": signal.SIGTERM, "sigkill": signal.SIGKILL}
 
 
-def take_over(stand: Stand, rounds: int) -> None:
+def take_over(setup: Setup, rounds: int) -> None:
     """End the leader once cleanly and once by a crash in each round; it returns as the standby."""
     with health_ports(2) as addresses, contextlib.ExitStack() as stack:
         replicas = [
-            (stand.replica(address, f"-{number}"), address) for number, address in enumerate(addresses)
+            (setup.replica(address, f"-{number}"), address) for number, address in enumerate(addresses)
         ]
         for process, _ in replicas:
             stack.callback(process.kill)
@@ -37,31 +37,31 @@ def take_over(stand: Stand, rounds: int) -> None:
             # The first replica leads before the second one starts.
             process.start()
             wait_ready(process, address, START_WITHIN)
-            generation = stand.resize()
-            stand.watch.wait_generation(name_of(0), generation, replicas[0][0], START_WITHIN)
+            generation = setup.resize()
+            setup.watch.wait_generation(name_of(0), generation, replicas[0][0], START_WITHIN)
         for number in range(1, rounds + 1):
             for group, how in HOW.items():
                 (leader, address), (standby, _) = replicas
                 time.sleep(random.uniform(*LEADS))
-                seconds = _end(stand, leader, standby, how)
-                stand.recorder.record("takeover", number, {"seconds": seconds}, group=group)
+                seconds = _end(setup, leader, standby, how)
+                setup.recorder.record("takeover", number, {"seconds": seconds}, group=group)
                 leader.start()
                 wait_ready(leader, address, START_WITHIN)
                 replicas.reverse()
 
 
-def _end(stand: Stand, leader: Daemon, standby: Daemon, how: signal.Signals) -> float:
+def _end(setup: Setup, leader: Daemon, standby: Daemon, how: signal.Signals) -> float:
     """End the leader; return the seconds from the signal to a status by the standby."""
-    lease = f"{LEASES}/bench-{stand.program.name}"
-    holder = stand.plane.api.get(lease)["spec"].get("holderIdentity")
+    lease = f"{LEASES}/bench-{setup.program.name}"
+    holder = setup.plane.api.get(lease)["spec"].get("holderIdentity")
     ended = time.monotonic()
     leader.signal(how)
     # The change comes after the leader has released its Lease, so that only the standby can handle it.
-    while leader.running and stand.plane.api.get(lease)["spec"].get("holderIdentity") in {holder, "", None}:
+    while leader.running and setup.plane.api.get(lease)["spec"].get("holderIdentity") in {holder, "", None}:
         if time.monotonic() - ended > STOP_WITHIN:
             raise TimeoutError(f"{leader.name} still led {STOP_WITHIN:g} s after {how.name}")
         time.sleep(POLL)
-    generation = stand.resize()
-    written = stand.watch.wait_generation(name_of(0), generation, standby, TAKEOVER_WITHIN)
+    generation = setup.resize()
+    written = setup.watch.wait_generation(name_of(0), generation, standby, TAKEOVER_WITHIN)
     leader.wait(STOP_WITHIN)
     return written - ended

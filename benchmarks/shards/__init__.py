@@ -3,6 +3,6 @@
     python -m benchmarks.shards [--objects N] [--write]
 
 They run on a real API server with the feature gate ShardedListAndWatch, and share its cores. --write puts the
-page and its data into docs/benchmarks/; without it the figures are printed.
+figures on the page of benchmarks; without it they are printed.
 KUBEBUILDER_ASSETS names the folder with the programs of the control plane.
 """

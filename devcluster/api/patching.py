@@ -17,7 +17,7 @@ from devcluster.api.json_reading import read_json
 from devcluster.api.negotiation import split_media_type
 from devcluster.api.options import WriteOptions
 from devcluster.api.writing import Change, reset_fields
-from devcluster.api.yaml_text import parse_yaml
+from devcluster.api.yaml_text import parse_yaml, repeated_keys
 from devcluster.clock import Clock
 from devcluster.errors import (
     StatusError,
@@ -212,6 +212,7 @@ def _applied(call: Call, options: WriteOptions, clock: Clock) -> Change:
         why = _wrong_type(config, APPLY)
         raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
     check_applied(config, resource.group, resource.version, resource.kind)
+    _report_repeated(call, options.field_validation)
 
     async def change(live: Object | None) -> Object:
         def step(convert: Convert) -> Object:
@@ -230,7 +231,20 @@ def _applied(call: Call, options: WriteOptions, clock: Clock) -> Change:
 
         result = await with_versions(resource, step)
         obj, problems = typed(result, resource)
-        report(call, options.field_validation, resource, problems)
+        if not resource.custom:  # the real server drops unknown fields below free-form ones without a word
+            report(call, options.field_validation, resource, problems)
         return obj
 
     return change
+
+
+def _report_repeated(call: Call, validation: str) -> None:
+    """Warn of repeated keys in an applied configuration, or refuse it for them."""
+    repeated = [] if validation == "Ignore" else repeated_keys(call.request.body)
+    if repeated and validation == "Strict":
+        listed = "".join(f"\n  {each}" for each in repeated)
+        raise bad_request(
+            f"error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:{listed}"
+        )
+    for each in repeated:
+        call.warn(each)

@@ -109,7 +109,8 @@ class Writer:
         match_namespace(metadata, call.namespace if resource.namespaced else "")
         self._dedup(call, metadata, after=False)
         context = self._context(call, options)
-        strategy.default(obj)
+        default = strategy.default_applied if managed else strategy.default
+        default(obj)
         if not managed:
             await self._record(call, obj, None, options, context)
             metadata = obj["metadata"]
@@ -124,7 +125,7 @@ class Writer:
             metadata["name"] = self._free_name(call, metadata["generateName"])
         strategy.prepare_create(obj, context)
         if info is not None:
-            strategy.default(obj)
+            default(obj)
         errors = validate_metadata(
             metadata,
             namespaced=resource.namespaced,
@@ -135,9 +136,7 @@ class Writer:
         self._raise(call, metadata.get("name", ""), errors)
         for warning in strategy.warnings(obj, None):
             call.warn(warning)
-        if info is not None:
-            await self._validate(info, obj)
-            self._prune(resource, obj)
+        await self._settle(info, resource, obj, managed=managed)
         key = call.key_of(metadata["name"])
         if (existing := self.store.get(key)) is not None:
             raise _exists(call, existing, generated=generated)
@@ -231,7 +230,7 @@ class Writer:
         self._check_version(call, metadata, stored)
         self._dedup(call, metadata, after=False)
         context = self._context(call, options)
-        self._default(resource, obj, part)
+        self._default(resource, obj, part, managed=managed)
         if not managed:
             await self._record(call, obj, old, options, context)
             metadata = obj["metadata"]
@@ -241,16 +240,14 @@ class Writer:
             metadata = obj["metadata"]
         self._prepare(call, obj, old, context)
         if info is not None:
-            self._default(resource, obj, part)
+            self._default(resource, obj, part, managed=managed)
         restore(metadata, before)
         name = metadata.get("name", "")
         self._raise(call, name, self._update_errors(call, obj, old, context))
         if not call.subresource:
             for warning in strategy.warnings(obj, old):
                 call.warn(warning)
-        if info is not None:
-            await self._validate(info, obj if part is None else part.new)
-            self._prune(resource, obj)
+        await self._settle(info, resource, obj, part, managed=managed)
         kept = await conversion.to_storage(resource, obj)
         shown = obj if kept is obj else await conversion.to_request(resource, kept)
         expected = stored.version
@@ -410,16 +407,29 @@ class Writer:
         part.put(obj, part.new)
         return obj
 
-    async def _validate(self, info: AdmissionInfo, obj: Object) -> None:
-        assert self.admission is not None
-        info.obj = obj
-        await self.admission.validate(info)
+    async def _settle(
+        self,
+        info: AdmissionInfo | None,
+        resource: Resource,
+        obj: Object,
+        part: Part | None = None,
+        *,
+        managed: bool,
+    ) -> None:
+        """Pass a checked object through validating admission, and drop what is not to be stored."""
+        if info is not None:
+            assert self.admission is not None
+            info.obj = obj if part is None else part.new
+            await self.admission.validate(info)
+            self._prune(resource, obj)
+        if managed:
+            self._default(resource, obj, part)
 
     @staticmethod
-    def _default(resource: Resource, obj: Object, part: Part | None) -> None:
+    def _default(resource: Resource, obj: Object, part: Part | None, *, managed: bool = False) -> None:
         """Fill in what was left out; a write of the scale of a custom object does not do that."""
         if part is None or not resource.custom:
-            resource.strategy.default(obj)
+            (resource.strategy.default_applied if managed else resource.strategy.default)(obj)
 
     @staticmethod
     def _prune(resource: Resource, obj: Object) -> None:

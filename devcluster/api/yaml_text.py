@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-__all__ = ["parse_yaml"]
+__all__ = ["parse_yaml", "repeated_keys"]
 
 _TAG = "tag:yaml.org,2002:"
 _NOT_IN_JSON = frozenset({f"{_TAG}timestamp", f"{_TAG}value"})
@@ -39,6 +39,36 @@ def parse_yaml(body: bytes) -> Any:
         number = 0 if mark is None else mark.line + isinstance(error, yaml.scanner.ScannerError)
         line = f"line {number}: " if number else ""
         raise ValueError(f"yaml: {line}{problem}") from None
+
+
+def repeated_keys(body: bytes) -> list[str]:
+    """Return where a key of a parsed document repeats another one: `line 6: key "a" already set in map`."""
+    if _plain_json(body) is not None:
+        return []
+    import yaml  # noqa: PLC0415
+
+    found: list[str] = []
+    seen: set[int] = set()
+
+    def visit(node: Any) -> None:
+        if id(node) in seen:  # an alias
+            return
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            for each in node.value:
+                visit(each)
+        if isinstance(node, yaml.MappingNode):
+            keys: set[tuple[str, Any]] = set()
+            for key, value in node.value:
+                visit(value)
+                name = (key.tag, key.value if isinstance(key, yaml.ScalarNode) else id(key))
+                if name in keys:
+                    shown = orjson.dumps(key.value).decode() if key.tag == f"{_TAG}str" else key.value
+                    found.append(f"line {value.start_mark.line + 1}: key {shown} already set in map")
+                keys.add(name)
+
+    visit(yaml.compose(body, Loader=_yaml_loader()))
+    return found
 
 
 def _plain_json(body: bytes) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from devcluster.errors import (
     field_unsupported,
 )
 from devcluster.names import label_key, label_value, port_name, port_number
+from devcluster.storage.selectors import LabelSelector, SelectorError
 
 __all__ = [
     "immutable",
@@ -111,20 +112,11 @@ def _requirement(requirement: Mapping[str, Any], path: str) -> list[FieldError]:
 
 
 def selector_matches(selector: Mapping[str, Any], values: Mapping[str, str]) -> bool:
-    """Return whether a valid label selector matches labels."""
-    if any(values.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    return all(_matches(each, values) for each in selector.get("matchExpressions") or ())
-
-
-def _matches(requirement: Mapping[str, Any], values: Mapping[str, str]) -> bool:
-    key, allowed = requirement.get("key", ""), requirement.get("values") or ()
-    operator = requirement.get("operator")
-    if operator == "In":
-        return key in values and values[key] in allowed
-    if operator == "NotIn":
-        return values.get(key) not in allowed
-    return (key in values) == (operator == "Exists")
+    """Return whether a label selector matches labels; an invalid one, whose fault others report, does."""
+    try:
+        return LabelSelector.of(selector).matches(values)
+    except SelectorError:
+        return True
 
 
 def percent_of(value: Any) -> int | None:

@@ -54,7 +54,7 @@ class ConfigMapStrategy(StoredStrategy):
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
         """Check the object, and that immutable data is unchanged."""
-        return _kept(new, old, "data", "binaryData") + self.validate_create(new, context)
+        return _check_unchanged_data(new, old, "data", "binaryData") + self.validate_create(new, context)
 
     def row(self, obj: Object) -> list[Any]:
         """Return the cells, with the number of keys."""
@@ -100,7 +100,7 @@ class SecretStrategy(StoredStrategy):
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
         """Check the object, and that its type and any immutable data are unchanged."""
         wrong = immutable(new["type"], old.get("type"), "type")
-        return wrong + _kept(new, old, "data") + self.validate_create(new, context)
+        return wrong + _check_unchanged_data(new, old, "data") + self.validate_create(new, context)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
         """Return the selectable fields: the type."""
@@ -116,7 +116,7 @@ class ServiceAccountStrategy(StoredStrategy):
     """The rules of service accounts: there are none."""
 
 
-def _kept(new: Object, old: Object, *fields: str) -> list[FieldError]:
+def _check_unchanged_data(new: Object, old: Object, *fields: str) -> list[FieldError]:
     if not old.get("immutable"):
         return []
     text = "field is immutable when `immutable` is set"

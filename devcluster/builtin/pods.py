@@ -96,7 +96,12 @@ class PodStrategy(BuiltinStrategy):
             for index, container in enumerate(spec.get(field) or ()):
                 if not container.get("image"):
                     wrong.append(field_required(f"spec.{field}[{index}].image"))
-        return [*wrong, *_deadline(spec, before), *_kept_tolerations(spec, before), *_unchanged(spec, before)]
+        return [
+            *wrong,
+            *_deadline(spec, before),
+            *_check_tolerations(spec, before),
+            *_unchanged(spec, before),
+        ]
 
     def prepare_status_update(self, new: Object, old: Object, context: Context) -> None:
         """Keep the owners and the deletion time, which a status update must not change."""
@@ -204,7 +209,7 @@ def _deadline(spec: Object, before: Object) -> list[FieldError]:
     return []
 
 
-def _kept_tolerations(spec: Object, before: Object) -> list[FieldError]:
+def _check_tolerations(spec: Object, before: Object) -> list[FieldError]:
     def essence(toleration: Object) -> Object:
         return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
 

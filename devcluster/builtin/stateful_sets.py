@@ -76,7 +76,7 @@ class StatefulSetStrategy(WorkloadStrategy):
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
         """Check the object, and that only some fields have changed."""
         wrong = self._specification(new["spec"])
-        if _kept(new["spec"]) != _kept(old["spec"]):
+        if _immutable_part(new["spec"]) != _immutable_part(old["spec"]):
             wrong.append(field_forbidden("spec", FORBIDDEN))
         return wrong
 
@@ -123,7 +123,7 @@ def _default_claim(claim: Object) -> None:
     child(claim, "status").setdefault("phase", "Pending")
 
 
-def _kept(spec: Object) -> Object:
+def _immutable_part(spec: Object) -> Object:
     return {
         key: value for key, value in spec.items() if key not in CHANGEABLE and value not in (None, "", [], {})
     }

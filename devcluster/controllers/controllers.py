@@ -92,7 +92,7 @@ class Controllers:
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self.run(), name="controllers")
-        self._task.add_done_callback(_tell_of_failure)
+        self._task.add_done_callback(_log_failure)
         return self
 
     async def __aexit__(
@@ -138,7 +138,7 @@ class Controllers:
             handler(change)
 
 
-def _tell_of_failure(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     """Log a controller's crash, which would otherwise show only as a cluster where nothing happens."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("no controller works any more, because of a fault in devcluster", exc_info=error)

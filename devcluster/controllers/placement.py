@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from devcluster.builtin.quantity import value_of
 from devcluster.controllers.client import Object
+from devcluster.storage.selectors import LabelSelector
 
 __all__ = [
     "Shortage",
@@ -59,8 +60,8 @@ def admits(pod: Object, node: Object) -> bool:
         return True
     fields = {"metadata.name": node["metadata"]["name"]}
     return any(
-        all(_meets(each, labels) for each in term.get("matchExpressions") or ())
-        and all(_meets(each, fields) for each in term.get("matchFields") or ())
+        LabelSelector.of_node_term(term.get("matchExpressions")).matches(labels)
+        and LabelSelector.of_node_term(term.get("matchFields")).matches(fields)
         for term in required["nodeSelectorTerms"]
         if term
     )
@@ -152,27 +153,3 @@ def _amount(quantity: str) -> Fraction:
 def _hard_taints(node: Object) -> list[Object]:
     taints = node["spec"].get("taints") or ()
     return [each for each in taints if each.get("effect") in {"NoSchedule", "NoExecute"}]
-
-
-def _meets(requirement: Object, values: Mapping[str, str]) -> bool:
-    key, operator, wanted = requirement["key"], requirement["operator"], requirement.get("values") or ()
-    value = values.get(key)
-    match operator:
-        case "In":
-            return value in wanted
-        case "NotIn":
-            return value not in wanted
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case _:
-            return value is not None and _compare(operator, value, wanted)
-
-
-def _compare(operator: str, value: str, wanted: Sequence[str]) -> bool:
-    try:
-        number, limit = int(value), int(wanted[0])
-    except (ValueError, IndexError):
-        return False
-    return number > limit if operator == "Gt" else number < limit

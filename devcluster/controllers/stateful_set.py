@@ -222,7 +222,7 @@ class _Visit:
                 "FailedCreate", f"create Pod {name} in StatefulSet {set_name} failed error: {error.message}"
             )
             raise
-        self._tell("SuccessfulCreate", f"Create Pod {name} in StatefulSet {set_name} successful")
+        self._record_event("SuccessfulCreate", f"Create Pod {name} in StatefulSet {set_name} successful")
         return created
 
     async def _create_claims(self, ordinal: int, pod: str) -> None:
@@ -235,15 +235,19 @@ class _Visit:
                 claim["metadata"]["ownerReferences"] = [owner_reference(self._set)]
             await self._client.create("persistentvolumeclaims", namespace, claim)
             set_name = self._set["metadata"]["name"]
-            self._tell("SuccessfulCreate", f"Create Claim {name} Pod {pod} in StatefulSet {set_name} success")
+            self._record_event(
+                "SuccessfulCreate", f"Create Claim {name} Pod {pod} in StatefulSet {set_name} success"
+            )
 
     async def _delete(self, pod: Object) -> None:
         metadata = pod["metadata"]
         await self._client.delete("pods", metadata["namespace"], metadata["name"], uid=metadata["uid"])
         set_name = self._set["metadata"]["name"]
-        self._tell("SuccessfulDelete", f"Delete Pod {metadata['name']} in StatefulSet {set_name} successful")
+        self._record_event(
+            "SuccessfulDelete", f"Delete Pod {metadata['name']} in StatefulSet {set_name} successful"
+        )
 
-    def _tell(self, reason: str, message: str) -> None:
+    def _record_event(self, reason: str, message: str) -> None:
         self._controller.events.normal(self._set, reason, message, component=self._controller.name)
 
     def _warn(self, reason: str, message: str) -> None:

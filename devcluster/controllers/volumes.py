@@ -96,7 +96,7 @@ class VolumeController(Controller):
         """Create a volume by the claim's class; None, with the reason in an Event, if that is impossible."""
         class_name = claim["spec"].get("storageClassName")
         if not class_name:
-            self._tell(
+            self._record_event(
                 claim,
                 "FailedBinding",
                 "no persistent volumes available for this claim and no storage class is set",
@@ -112,12 +112,12 @@ class VolumeController(Controller):
             )
             return None
         if storage_class.get("volumeBindingMode") == "WaitForFirstConsumer" and not self._users(claim):
-            self._tell(
+            self._record_event(
                 claim, "WaitForFirstConsumer", "waiting for first consumer to be created before binding"
             )
             return None
         if storage_class["provisioner"] == NO_PROVISIONER:
-            self._tell(
+            self._record_event(
                 claim,
                 "FailedBinding",
                 "no persistent volumes available for this claim and no storage class is set",
@@ -203,7 +203,7 @@ class VolumeController(Controller):
             changed = {**claim, "status": status}
             await self.client.update("persistentvolumeclaims", namespace, changed, subresource="status")
 
-    def _tell(self, claim: Object, reason: str, message: str) -> None:
+    def _record_event(self, claim: Object, reason: str, message: str) -> None:
         self.events.normal(claim, reason, message, component=self.name)
 
     def _users(self, claim: Object) -> list[str]:

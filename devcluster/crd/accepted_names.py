@@ -20,7 +20,7 @@ _ORDER = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
 def accept_names(obj: Object, others: Iterable[Object], now: str) -> bool:
     """Set the accepted names and the conditions of `obj`; False when nothing changes.
 
-    `others` are the other definitions of the cluster.
+    `others` are the other definitions of the same group.
     """
     wanted = {name: value for name, value in obj["spec"]["names"].items() if value}
     status = obj.setdefault("status", {})
@@ -28,7 +28,7 @@ def accept_names(obj: Object, others: Iterable[Object], now: str) -> bool:
     if had == wanted:
         return False
     before = copy.deepcopy(status)
-    resources, kinds = _taken(others, obj["spec"]["group"])
+    resources, kinds = _taken(others)
     conflict = ("", "")
     accepted = dict(had)
     for key, shown in _SINGLE:
@@ -58,12 +58,10 @@ def accept_names(obj: Object, others: Iterable[Object], now: str) -> bool:
     return bool(status != before)
 
 
-def _taken(others: Iterable[Object], group: str) -> tuple[set[str], set[str]]:
+def _taken(others: Iterable[Object]) -> tuple[set[str], set[str]]:
     resources: set[str] = set()
     kinds: set[str] = set()
     for each in others:
-        if each["spec"].get("group") != group:
-            continue
         names = (each.get("status") or {}).get("acceptedNames") or {}
         resources.update(name for name in (names.get("plural"), names.get("singular")) if name)
         resources.update(names.get("shortNames") or ())

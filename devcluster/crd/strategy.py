@@ -15,7 +15,7 @@ from devcluster.kinds.strategy import Context, Strategy
 from devcluster.names import label_key
 from devcluster.schema.defaulting import compile_defaults, drop_nulls
 from devcluster.schema.list_types import compile_uniqueness
-from devcluster.schema.node import Schema
+from devcluster.schema.node import UNSET, Schema
 from devcluster.schema.rules import compile_rules
 from devcluster.schema.validation import Validator
 
@@ -75,6 +75,7 @@ class CustomStrategy(Strategy):
         self._uniqueness = compile_uniqueness(schema)
         self._rules = compile_rules(schema)
         self._fill = compile_defaults(schema)
+        self._fills_status = status and below is not None and below.default is not UNSET
 
     def spec_of(self, obj: Object) -> Object:
         """Return the object without its metadata, and without the status if that is a subresource."""
@@ -90,6 +91,12 @@ class CustomStrategy(Strategy):
             why = "create not allowed while custom resource definition is terminating"
             raise forbidden(*self._closing, new["metadata"].get("name") or "", why)
         super().prepare_create(new, context)
+        self._default_status(new)
+
+    def prepare_update(self, new: Object, old: Object, context: Context) -> None:
+        """Keep the old status if it is written apart."""
+        super().prepare_update(new, old, context)
+        self._default_status(new)
 
     def prepare_status_update(self, new: Object, old: Object, context: Context) -> None:
         """Take the status alone: of the metadata, only managedFields and the version are the writer's."""
@@ -105,10 +112,15 @@ class CustomStrategy(Strategy):
                 new[name] = value
         if status is not None:
             new["status"] = status
+        self._default_status(new)
 
     def default(self, obj: Object) -> None:
         """Drop stray nulls and fill in the defaults."""
         drop_nulls(obj, self._schema, root=True)
+        self.default_applied(obj)
+
+    def default_applied(self, obj: Object) -> None:
+        """Fill in the defaults and keep stray nulls, since an applied null has to be valid."""
         if self._fill is not None:
             self._fill(obj)
 
@@ -146,6 +158,11 @@ class CustomStrategy(Strategy):
         if old is not None and self._rules is not None:
             found += map(str, self._rules.validate(new, old).forgiven)
         return found
+
+    def _default_status(self, obj: Object) -> None:
+        """Fill in the default of a status that was dropped; the real server does so as it reads an object."""
+        if self._fills_status and "status" not in obj and self._fill is not None:
+            self._fill(obj)
 
     def _with_rules(self, errors: list[FieldError], new: Object, old: Object | None) -> list[FieldError]:
         if self._rules is None:

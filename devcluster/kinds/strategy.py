@@ -92,6 +92,10 @@ class Strategy:
     def default(self, obj: Object) -> None:
         """Fill in what was left out. Must be idempotent."""
 
+    def default_applied(self, obj: Object) -> None:
+        """Fill in what an applied configuration left out, before it is checked; by default the same."""
+        self.default(obj)
+
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
         """Return the errors in a new object; the caller has checked its metadata."""
         return []

@@ -25,7 +25,7 @@ from devcluster.patch.managed_fields import (
 from devcluster.patch.merge import merge
 from devcluster.patch.prune import pruned
 from devcluster.patch.reconcile import reconciled
-from devcluster.patch.shape import Untypable, is_builtin, root_shape
+from devcluster.patch.shape import NotConverted, Untypable, is_builtin, root_shape
 from devcluster.patch.validate import shape_errors
 from devcluster.patch.write import Convert, Write
 from devcluster.schema.node import Schema
@@ -124,9 +124,10 @@ def apply(
         raise bad_request("metadata.managedFields must be nil")
     if errors := shape_errors(config, root_shape(schema)):
         raise _failed(f"failed to create typed patch object ({_about(config, api_version)}): {errors}")
-    before, entries = _live(live, write, subresource)
     me = identify(manager, "Apply", api_version, subresource)
+    before: Object = live or {}
     try:
+        before, entries = _live(live, write, subresource)
         after, entries = _apply(before, config, entries, me, write, force=force)
     except Conflicts as conflicts:
         if manager != "kubectl":
@@ -135,6 +136,8 @@ def apply(
         if left:
             raise Conflicts(left).refusal() from None
         after, entries = _apply(before, config, entries, me, write, force=True)
+    except NotConverted as error:
+        raise _failed(str(error)) from None
     except Untypable as error:
         raise _failed(
             f"failed to create typed live object ({_about(before, api_version)}): {error}"
@@ -260,7 +263,8 @@ def _yielded(
 
 
 def _compared_at(api_version: str, old: Object, new: Object, write: Write) -> Comparison | None:
-    before, after = write.at(old, api_version), write.at(new, api_version)
+    before = write.at(old, api_version, failed="failed to convert old object: ")
+    after = write.at(new, api_version, failed="failed to convert new object: ")
     if before is None or after is None:
         return None
     return _filtered(compare(before[0], after[0], after[1]), write)

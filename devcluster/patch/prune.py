@@ -16,10 +16,19 @@ __all__ = ["pruned"]
 
 Object = dict[str, Any]
 
+_FAILED = "failed to prune fields: failed "
+_UNPRUNED = "failed to convert pruned object to last applied version: "
+
 
 def pruned(merged: Object, entries: Entries, last: Managed, write: Write) -> Object:
-    """Remove the fields that the applier named last time and that have no owner now."""
-    at = write.at(merged, last.api_version)
+    """Remove the fields that the applier named last time and that have no owner now.
+
+    Raises:
+        NotConverted: a version in which a manager owns fields does not declare all fields.
+    """
+    at = write.at(
+        merged, last.api_version, failed=f"{_FAILED}to convert merged object to last applied version: "
+    )
     if at is None:
         return merged
     there, schema = at
@@ -35,15 +44,21 @@ def pruned(merged: Object, entries: Entries, last: Managed, write: Write) -> Obj
     current = last.api_version
     for version, fields in {**first, **owned}.items():
         there_full, there_pruned = (
-            _moved(full, current, version, write),
-            _moved(rest, current, version, write),
+            _moved(
+                obj,
+                current,
+                version,
+                write,
+                f"{_FAILED}add back owned items: failed to convert {name} object at version {version}: ",
+            )
+            for name, obj in (("merged", full), ("pruned", rest))
         )
         if there_full is None or there_pruned is None:
             continue
         (full, schema), (rest, _) = there_full, there_pruned
         current = version
-        rest = _kept(full, rest, fields, root_shape(schema))
-    back = _moved(rest, current, last.api_version, write)
+        rest = _with_owned(full, rest, fields, root_shape(schema))
+    back = _moved(rest, current, last.api_version, write, f"{_FAILED}add back dangling items: {_UNPRUNED}")
     if back is None:
         return merged
     gone = difference(
@@ -51,18 +66,20 @@ def pruned(merged: Object, entries: Entries, last: Managed, write: Write) -> Obj
     )
     removed = intersection(gone, named_too(last.fields, shape))
     result = without(there, removed, shape) or {}
-    home = _moved(result, last.api_version, write.api_version, write)
+    home = _moved(result, last.api_version, write.api_version, write, "failed to prune fields: ")
     return home[0] if home is not None else merged
 
 
-def _moved(obj: Object, current: str, version: str, write: Write) -> tuple[Object, Schema] | None:
+def _moved(
+    obj: Object, current: str, version: str, write: Write, failed: str
+) -> tuple[Object, Schema] | None:
     """Convert an object from one version to another, possibly the same."""
     if version == current == write.api_version:
         return obj, write.schema
-    return write.convert(obj, version) if write.convert is not None else None
+    return write.moved(obj, version, failed=failed)
 
 
-def _kept(full: Object, pruned: Object, owned: Fields, shape: Shape) -> Object:
+def _with_owned(full: Object, pruned: Object, owned: Fields, shape: Shape) -> Object:
     """Return the pruned object with its owned fields restored."""
     there = named_too(all_fields(full, shape), shape)
     left = named_too(all_fields(pruned, shape), shape)

@@ -8,11 +8,24 @@ from typing import Any, Final
 from devcluster.patch.fields import item_key, value_key
 from devcluster.schema.node import UNSET, Schema
 
-__all__ = ["DEDUCED", "OBJECT_META", "Shape", "Untypable", "is_builtin", "root_shape", "shape_of"]
+__all__ = [
+    "DEDUCED",
+    "OBJECT_META",
+    "NotConverted",
+    "Shape",
+    "Untypable",
+    "is_builtin",
+    "root_shape",
+    "shape_of",
+]
 
 
 class Untypable(ValueError):
     """The value has the wrong shape; the message is the real server's, without the path."""
+
+
+class NotConverted(Untypable):
+    """An object cannot be converted to a version in which a manager owns fields; the text names the step."""
 
 
 class Shape:

@@ -29,10 +29,18 @@ def check_declared(value: Any, shape: Shape) -> None:
             child = shape.fields.get(name) or shape.element
             if child is None:
                 raise Untypable(f".{name}: field not declared in schema")
-            check_declared(below, child)
+            _check_below(f".{name}", below, child)
     elif isinstance(value, list) and shape.is_list:
-        for item in value:
-            check_declared(item, shape.item)
+        for index, item in enumerate(value):
+            step = f"[{index}]" if shape.atomic_list else shown(shape.key_of(item))
+            _check_below(step, item, shape.item)
+
+
+def _check_below(step: str, value: Any, shape: Shape) -> None:
+    try:
+        check_declared(value, shape)
+    except Untypable as error:
+        raise Untypable(f"{step}{error}") from None
 
 
 def _errors(value: Any, shape: Shape) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from devcluster.patch.fields import Fields
-from devcluster.patch.shape import is_builtin, root_shape
+from devcluster.patch.shape import NotConverted, Untypable, is_builtin, root_shape
 from devcluster.patch.validate import check_declared
 from devcluster.schema.node import Schema
 
@@ -30,11 +30,22 @@ class Write:
     reset: Fields
     convert: Convert | None
 
-    def at(self, obj: Object, api_version: str) -> tuple[Object, Schema] | None:
-        """Convert the object from the request's version; None for an unknown version."""
+    def at(self, obj: Object, api_version: str, *, failed: str = "") -> tuple[Object, Schema] | None:
+        """Convert the object from the request's version; None for an unknown version.
+
+        Raises:
+            NotConverted: the version lacks a field; the text begins with `failed`.
+        """
         if api_version == self.api_version:
             return obj, self.schema
-        return self.convert(obj, api_version) if self.convert is not None else None
+        return self.moved(obj, api_version, failed=failed)
+
+    def moved(self, obj: Object, api_version: str, *, failed: str) -> tuple[Object, Schema] | None:
+        """Convert the object from any version, possibly the same; otherwise like `at`."""
+        try:
+            return self.convert(obj, api_version) if self.convert is not None else None
+        except Untypable as error:
+            raise NotConverted(f"{failed}{error}") from None
 
 
 def in_versions(schemas: Mapping[str, Schema]) -> Convert:

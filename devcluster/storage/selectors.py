@@ -18,6 +18,8 @@ _SYMBOLS = {"=": "=", "==": "=", "!=": "!=", ">": "gt", "<": "lt", "in": "in", "
 # A run of special characters is one token only when it is one of these; blanks separate tokens.
 _TOKEN = re.compile(r"[ \t\r\n]*(?:(==|!=|[=!(),<>])|([^ \t\r\n=!(),<>]+)|$)")
 _IDENTIFIER = "identifier"
+_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
+_NODE_OPERATORS = {**_OPERATORS, "Gt": "gt", "Lt": "lt"}
 
 
 class SelectorError(ValueError):
@@ -44,7 +46,7 @@ class _Requirement:
                 return value is None
             case _:
                 actual = None if value is None else _integer(value)
-                bound = _integer(next(iter(self.values)))
+                bound = _integer(next(iter(self.values), ""))
                 if actual is None or bound is None:
                     return False
                 return actual > bound if self.operator == "gt" else actual < bound
@@ -70,22 +72,25 @@ class LabelSelector:
 
     @classmethod
     def of(cls, selector: Mapping[str, Any] | None) -> LabelSelector:
-        """Read a metav1.LabelSelector, as it stands in objects: empty matches everything, None nothing."""
+        """Read a metav1.LabelSelector, as it stands in objects: empty matches everything, None nothing.
+
+        Raises:
+            SelectorError: an operator is unknown, or lacks its values.
+        """
         if selector is None:
             return cls(nothing=True)
-        requirements = [
-            _Requirement(key, "in", frozenset([value]))
-            for key, value in (selector.get("matchLabels") or {}).items()
-        ]
-        operators = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
-        for expression in selector.get("matchExpressions") or ():
-            operator = operators.get(expression.get("operator", ""))
-            if operator is None:
-                raise SelectorError(f'"{expression.get("operator")}" is not a valid label selector operator')
-            requirements.append(
-                _Requirement(expression["key"], operator, frozenset(expression.get("values") or ()))
-            )
-        return cls(requirements)
+        equal = cls.equal_to(selector.get("matchLabels") or {})
+        others = (_read(each, _OPERATORS) for each in selector.get("matchExpressions") or ())
+        return cls([*equal.requirements, *others])
+
+    @classmethod
+    def of_node_term(cls, expressions: Sequence[Mapping[str, Any]] | None) -> LabelSelector:
+        """Read the expressions of a term of a node selector, which know Gt and Lt as well.
+
+        Raises:
+            SelectorError: an operator is unknown, or lacks its values.
+        """
+        return cls([_read(each, _NODE_OPERATORS) for each in expressions or ()])
 
     @classmethod
     def equal_to(cls, labels: Mapping[str, str]) -> LabelSelector:
@@ -250,6 +255,17 @@ def _tokens(text: str) -> list[tuple[str, str]]:
         place = found.end()
     tokens.append(("", ""))
     return tokens
+
+
+def _read(expression: Mapping[str, Any], operators: Mapping[str, str]) -> _Requirement:
+    """Read a requirement as it stands in objects."""
+    operator = operators.get(expression.get("operator", ""))
+    if operator is None:
+        raise SelectorError(f'"{expression.get("operator")}" is not a valid label selector operator')
+    values = frozenset(expression.get("values") or ())
+    if operator in {"in", "notin"} and not values:
+        raise SelectorError("for 'in', 'notin' operators, values set can't be empty")
+    return _Requirement(expression.get("key", ""), operator, values)
 
 
 def _check(path: str, value: str, problems: Callable[[str], list[str]]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from manager.certificates.store import FolderStore, SecretCertificate, SecretStore, Store
 from manager.certificates.targets import DEFINITION, LOOK_EVERY, Target, hosts_of
 from manager.kube.transport import Transport
-from manager.process.runnables import Runnable
+from manager.process.manager import Runnable
 from manager.tls.served import CertificateSource
 from manager.util.program import Program
 from manager.webhook.configurations import (

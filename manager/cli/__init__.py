@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from manager.cli.main import main
+from manager.cli.commands import main
 
 __all__ = ["main"]

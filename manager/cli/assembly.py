@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ from manager.shards.coordinator import ShardCoordinator
 from manager.shards.owned import OwnedShards
 from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics
-from manager.telemetry.open_files import tell_when_none_is_left
+from manager.telemetry.open_files import report_exhaustion
 from manager.telemetry.watchdog import Watchdog
 from manager.tls.served import CertificateFiles, CertificateSource, SelfSigned, ServedCertificate
 from manager.util.address import BindAddress, in_pod, is_loopback
@@ -41,7 +42,6 @@ from manager.util.loop import count_tasks, observe_lag
 from manager.util.program import Program
 
 if TYPE_CHECKING:
-    from manager.console.shard_holders import ShardHolders
     from manager.server.server import Routes, Server
 
 _log = get_logger("start")
@@ -117,10 +117,7 @@ async def assembled(
         server = ServerWait(transport, config, rng)
         manager.health.readiness.add("start", lambda: server.problem)
         # First of all: a port in use ends the process, and probes are answered while it waits.
-        metrics_server = await stack.enter_async_context(
-            _metrics_served(manager, settings, Access(transport, rng=rng))
-        )
-        await stack.enter_async_context(_health_served(manager, settings))
+        metrics_server = await _serve_metrics_and_health(stack, manager, settings, transport)
         kubernetes = await server.version()
         _log.info(
             "starting",
@@ -133,28 +130,25 @@ async def assembled(
             controllers=[operator.name for operator in operators],
         )
         # Before what operators keep, for the same reason.
-        own = _has_own_certificate(settings)
-        holders = None
-        if owned is not None and settings.console_bind_address is not None:
-            from manager.console.shard_holders import ShardHolders, ShardLeases  # noqa: PLC0415 - only where it is on
-
-            leases = ShardLeases(transport, namespace=election.namespace, name=election.name)
-            holders = ShardHolders(leases, owned, shared_out_by(operators))
-        if own:
-            _keep_console(manager, settings, operators, transport, holders)
+        keep_console = partial(_keep_console, manager, settings, operators, transport, election, owned)
+        if own := _has_own_certificate(settings):
+            keep_console()
         definitions = Definitions(transport, manager.mapper, metrics, rng)
         manager.health.readiness.add("definitions", definitions.problem, detail=definitions.detail)
         manager.add(Runnable("definitions", definitions.run))
         made = {operator: operator(manager) for operator in dict.fromkeys((*operators, *known))}
         for operator in operators:
             add_controller(made[operator], _options(settings, operator), definitions)
-        await _add_routes(manager, metrics_server)
+        if metrics_server is not None:
+            await metrics_server.add_routes(manager.routes)
+        elif manager.routes:
+            _log.warning("routes of operators are not served: --metrics-bind-address is 0")
         await add_webhooks(manager, settings, [made[operator] for operator in known], transport, config)
         if not own:
-            _keep_console(manager, settings, operators, transport, holders)
+            keep_console()
         metrics.loop_tasks.set_function(count_tasks)
         manager.add(Runnable("loop-lag", lambda: observe_lag(metrics.loop_lag)))
-        manager.add(Runnable("open-files", tell_when_none_is_left))
+        manager.add(Runnable("open-files", report_exhaustion))
         manager.add(Runnable("settle", lambda: _settle_when_synced(manager)))
         server.problem = None
         yield manager
@@ -172,32 +166,23 @@ def _options(settings: Settings, operator: AnyOperator) -> ControllerOptions:
     return replace(operator.options, **given)
 
 
-def _metrics_served(
-    manager: Manager, settings: Settings, access: Access
-) -> AbstractAsyncContextManager[Server | None]:
-    from manager.server.pages import metrics_routes  # noqa: PLC0415 - as in `_served`
+async def _serve_metrics_and_health(
+    stack: AsyncExitStack, manager: Manager, settings: Settings, transport: Transport
+) -> Server | None:
+    """Serve the pages for monitoring until the end of `stack`; return the server of `/metrics`."""
+    from manager.server.pages import health_routes, metrics_routes  # noqa: PLC0415 - as in `_served`
 
-    certificate = ServedCertificate(_metrics_certificate(settings)) if settings.metrics_secure else None
-    routes = metrics_routes(manager.metrics)
-    where = Settings.metrics_bind_address
-    return _served(
-        "metrics", manager, settings, where, routes, certificate, access if settings.metrics_secure else None
+    certificate = access = None
+    if settings.metrics_secure:
+        certificate = ServedCertificate(_metrics_certificate(settings))
+        access = Access(transport, rng=manager.rng)
+    where, routes = Settings.metrics_bind_address, metrics_routes(manager.metrics)
+    metrics = await stack.enter_async_context(
+        _served("metrics", manager, settings, where, routes, certificate, access)
     )
-
-
-def _health_served(manager: Manager, settings: Settings) -> AbstractAsyncContextManager[Server | None]:
-    from manager.server.pages import health_routes  # noqa: PLC0415 - as in `_served`
-
-    where = Settings.health_probe_bind_address
-    return _served("health", manager, settings, where, health_routes(manager.health))
-
-
-async def _add_routes(manager: Manager, server: Server | None) -> None:
-    """Serve the routes of operators on the server of `/metrics`."""
-    if server is not None:
-        await server.add_routes(manager.routes)
-    elif manager.routes:
-        _log.warning("routes of operators are not served: --metrics-bind-address is 0")
+    where, routes = Settings.health_probe_bind_address, health_routes(manager.health)
+    await stack.enter_async_context(_served("health", manager, settings, where, routes))
+    return metrics
 
 
 def _has_own_certificate(settings: Settings) -> bool:
@@ -215,19 +200,25 @@ def _keep_console(
     settings: Settings,
     operators: Sequence[AnyOperator],
     transport: Transport,
-    holders: ShardHolders | None,
+    election: ElectionConfig,
+    owned: OwnedShards | None,
 ) -> None:
     address = settings.console_bind_address
     if address is None:
         return
-    from aiohttp import web  # noqa: PLC0415 - a tenth of a second
+    from aiohttp import web  # noqa: PLC0415 - 0.15 s
 
-    from manager.console.find_pod import audience_of  # noqa: PLC0415 - only where it is on
-    from manager.console.pages import Console  # noqa: PLC0415
+    from manager.console.pages import Console  # noqa: PLC0415 - these: 10 ms
+    from manager.console.shard_holders import ShardHolders, ShardLeases  # noqa: PLC0415
+    from manager.console.web import audience_of  # noqa: PLC0415
     from manager.server.server import serve  # noqa: PLC0415
 
     access = Access(transport, rng=manager.rng, audience=audience_of(manager.program))
     local = _is_local(settings)
+    holders = None
+    if owned is not None:
+        leases = ShardLeases(transport, namespace=election.namespace, name=election.name)
+        holders = ShardHolders(leases, owned, shared_out_by(operators))
     console = Console(
         manager,
         transport,
@@ -275,7 +266,7 @@ def _served(
     access: Access | None = None,
 ) -> AbstractAsyncContextManager[Server | None]:
     """Serve routes at the address that the setting `where` has, if it is not off."""
-    from manager.server.server import serve  # noqa: PLC0415 - aiohttp.web takes a tenth of a second
+    from manager.server.server import serve  # noqa: PLC0415 - aiohttp.web: 0.15 s, 25 MB
 
     address = where.__get__(settings, Settings)
     if address is None:

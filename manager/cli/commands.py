@@ -1,21 +1,31 @@
-"""The commands of the command line, each imported when it is asked for."""
+"""The command line: commands, each imported when it is asked for, and errors as one line and an exit code."""
 
 from __future__ import annotations
 
 import importlib
+import os
+import platform
+import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
 import click
+from click.exceptions import Exit, NoArgsIsHelpError
+from click.shell_completion import BashComplete, add_completion_class, shell_complete
 
-from manager.cli.arguments import origin_of
-from manager.util.program import Program
+from manager.util.garbage import tune_garbage_collector
+from manager.util.program import Program, origin_of
+from manager.util.version import KUBERNETES_VERSIONS
 
 if TYPE_CHECKING:
     from manager.operator import AnyOperator
 
-__all__ = ["GROUP", "Commands", "Invocation", "LazyCommand", "pass_invocation"]
+__all__ = ["GROUP", "Commands", "Invocation", "LazyCommand", "main", "pass_invocation"]
 
+HELP_FLAGS = ["-h", "--help"]
 GROUP = "operator_manager.commands"
 """The group of entry points that name sequences of `LazyCommand`."""
 
@@ -36,11 +46,6 @@ class Invocation:
         self._own = operators
         self._all: tuple[AnyOperator, ...] | None = None
 
-    @property
-    def completion_variable(self) -> str:
-        """The environment variable by which a shell asks for completions."""
-        return f"_{self.program.variables}COMPLETE"
-
     def own_operators(self) -> tuple[AnyOperator, ...]:
         """Import the program's own operators. Raises `OperatorUnusable`."""
         return self._import(installed=False)
@@ -52,7 +57,7 @@ class Invocation:
         return self._all
 
     def _import(self, *, installed: bool) -> tuple[AnyOperator, ...]:
-        from manager.cli.operators import all_operators, own_operators  # noqa: PLC0415 - not for the version
+        from manager.cli.operators import all_operators, own_operators  # noqa: PLC0415 - 0.3 s
 
         return all_operators(own_operators(self._own), self.program, installed=installed)
 
@@ -83,20 +88,51 @@ class LazyCommand(click.Command):
         return command.make_context(info_name, args, parent, **extra)
 
 
-_OWN = (
-    LazyCommand("run", "run the controllers until interrupted", "manager.cli.run:run"),
-    LazyCommand("explain", "tell why an object is not ready", "manager.cli.explain:explain"),
-    LazyCommand("plan", "tell what the operators would do to existing objects", "manager.cli.plan:plan"),
-    LazyCommand(
-        "console", "open the console of a cluster's manager in a browser", "manager.cli.console:console"
-    ),
-    LazyCommand(
-        "completion",
-        "print a script that completes commands and flags in a shell",
-        "manager.cli.completion:completion",
-    ),
-    LazyCommand("version", "print the version", "manager.cli.version:version"),
-)
+@click.command(short_help="print the version")
+@pass_invocation
+def version(invocation: Invocation) -> None:
+    """Print the versions of the program and of Python, and the tested ones of Kubernetes."""
+    click.echo(f"{invocation.program.name} {invocation.program.version}")
+    click.echo(f"Python {platform.python_version()}")
+    click.echo(f"Kubernetes {', '.join(KUBERNETES_VERSIONS)}")
+
+
+@click.command(short_help="print a script that completes commands and flags in a shell")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@pass_invocation
+def completion(invocation: Invocation, shell: str) -> int:
+    """Print a script that completes commands and flags in a shell, those of your operators too.
+
+    In bash and zsh, `source <(PROGRAM completion SHELL)` reads it, and in fish,
+    `PROGRAM completion fish | source`. The program has to be on the PATH.
+    """
+    return _complete(Commands(), invocation, f"{shell}_source")
+
+
+@add_completion_class
+class _Bash(BashComplete):
+    """Completion in bash, which makes the sign in `--flag=value` a word of its own."""
+
+    name = "bash"
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        words, typed = super().get_completion_args()
+        return [each for each in words if each != "="], typed
+
+
+def _completion_variable(program: Program) -> str:
+    """Return the environment variable by which a shell asks for completions."""
+    return f"_{program.variables}COMPLETE"
+
+
+def _complete(commands: Commands, invocation: Invocation, instruction: str) -> int:
+    """Run a shell's completion instruction, such as `bash_complete`; return the exit code."""
+    program = invocation.program
+    try:
+        variable = _completion_variable(program)
+        return shell_complete(commands, {"obj": invocation}, program.name, variable, instruction)
+    except click.ClickException:  # the command itself reports the error once it runs
+        return 1
 
 
 def installed_commands() -> Iterator[LazyCommand]:
@@ -104,7 +140,7 @@ def installed_commands() -> Iterator[LazyCommand]:
 
     Raises `ClickException` for an entry point that cannot be loaded, or has other objects.
     """
-    from importlib.metadata import entry_points  # noqa: PLC0415 - 29 ms, which `version` does without
+    from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms, which `version` does without
 
     for entry in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
         what = f"the commands of {origin_of(entry)}, {entry.value}"
@@ -122,7 +158,8 @@ class Commands(click.Group):
     """The commands of a program, with suggestions for mistyped ones."""
 
     def __init__(self) -> None:
-        version = click.Option(
+        run = LazyCommand("run", "run the controllers until interrupted", "manager.cli.run:run")
+        show_version = click.Option(
             ["--version"],
             is_flag=True,
             is_eager=True,
@@ -131,11 +168,11 @@ class Commands(click.Group):
             help="print the version",
         )
         super().__init__(
-            commands={each.name: each for each in _OWN if each.name},
-            params=[version],
+            commands={"run": run, "completion": completion, "version": version},
+            params=[show_version],
             help="Run and examine a Kubernetes controller manager.",
             context_settings={
-                "help_option_names": ["-h", "--help"],
+                "help_option_names": HELP_FLAGS,
                 "max_content_width": 110,
                 "show_default": True,
             },
@@ -157,8 +194,115 @@ class Commands(click.Group):
         for each in installed_commands():
             self.commands.setdefault(str(each.name), each)
 
-    def _show_version(self, context: click.Context, _: click.Parameter, value: bool) -> None:
+    @staticmethod
+    def _show_version(context: click.Context, _: click.Parameter, value: bool) -> None:
         if value and not context.resilient_parsing:
-            with self.commands["version"].make_context("version", [], context) as shown:
-                shown.command.invoke(shown)
+            context.invoke(version)
             context.exit()
+
+
+def main(
+    argv: Sequence[str],
+    operators: Sequence[AnyOperator] | Callable[[], Sequence[AnyOperator]],
+    *,
+    name: str,
+    version: str,
+    former_names: Sequence[str] = (),
+) -> int:
+    """Run the command in `argv` (without the program's name) and return the exit code.
+
+    Installed packages can add to `operators`, by entry points of the program's group. `operators` can be a
+    function that imports them: the commands that need them call it.
+
+    `name`, `version` and `former_names` are the program's: all its names in a cluster are derived from them
+    (see `Program`).
+    0 after a clean end, 1 on failure, 2 for a wrong command, flag or setting.
+    """
+    invocation = Invocation(Program(name, version, tuple(former_names)), operators)
+    _open_standard_files()
+    # Before all else is imported, which makes a few hundred thousand objects.
+    tune_garbage_collector()
+    try:
+        with _ended_by_signals():
+            code = _run(argv, invocation)
+        # Here rather than at the interpreter's end, where a failure could not be handled.
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output left, as `head` does. The interpreter flushes once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
+
+
+def _run(argv: Sequence[str], invocation: Invocation) -> int:
+    commands, name = Commands(), invocation.program.name
+    if instruction := os.environ.get(_completion_variable(invocation.program)):
+        return _complete(commands, invocation, instruction)
+    if argv and argv[0] == "help":
+        argv = [*argv[1:], "--help"]
+    context = None
+    try:
+        with commands.make_context(name, list(argv), obj=invocation) as context:
+            return commands.invoke(context) or 0
+    except Exit as end:
+        return end.exit_code
+    except NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        _complain(name, error, context)
+        return error.exit_code
+
+
+def _complain(name: str, error: click.ClickException, context: click.Context | None) -> None:
+    """Print an error as one line that begins with the program and the command."""
+    from manager.telemetry.logs import on_one_line  # noqa: PLC0415 - 50 ms
+
+    command = context.invoked_subcommand if context else None
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        command = error.ctx.command_path.removeprefix(name).strip()
+    where = f"{name}: {command}" if command else name
+    click.echo(on_one_line(f"{where}: {error.format_message()}"), err=True)
+
+
+def _open_standard_files() -> None:
+    """Open /dev/null for a missing stdin, stdout or stderr.
+
+    Else the first file or connection to be opened gets its number, and everything that is printed.
+    """
+    if None not in (sys.stdin, sys.stdout, sys.stderr):
+        return
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - the number of stderr
+        pass
+    os.close(number)
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let Ctrl-C end the process as SIGTERM does, without a traceback, until a command handles both.
+
+    asyncio then leaves SIGINT alone, too: it would cancel the running task, in addition to our own handler.
+    In a container the process has number 1, and the kernel drops a signal that this process does not handle.
+    """
+    first = os.getpid() == 1
+    handlers = {}
+    # A shell has background jobs ignore it.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        handlers[signal.SIGINT] = _exit if first else signal.SIG_DFL
+    if first and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        handlers[signal.SIGTERM] = _exit
+    previous = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    """End the process with the code that a shell gives for the signal."""
+    del frame
+    os._exit(128 + number)

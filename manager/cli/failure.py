@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import ssl
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
 
-import click
 import orjson
 
 from manager.election.guard import LeadershipLost
-from manager.kube.config import ClusterConfig, load_config
+from manager.kube.config import ClusterConfig
 from manager.kube.errors import (
     ApiError,
     Forbidden,
@@ -23,15 +19,12 @@ from manager.kube.errors import (
     TransportError,
     Unauthorized,
 )
-from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
-from manager.process.runnables import CannotStart
+from manager.process.manager import CannotStart
 from manager.settings import SettingsError
 from manager.telemetry.logs import get_logger, on_one_line
-from manager.telemetry.metrics import Metrics
 from manager.util import clock
 from manager.util.backoff import Backoff
-from manager.util.program import Program
 
 _ANSWER_TIMEOUT = 5.0
 """Seconds in which the API server has to answer one attempt: enough for a pod whose network comes up late."""
@@ -51,24 +44,6 @@ class ServerUnusable(Exception):
 
 class ServerUnavailable(ServerUnusable):
     """The API server does not answer, or answers that it cannot, and may do so later."""
-
-
-@asynccontextmanager
-async def connected(
-    program: Program, command: str, *, kubeconfig: str | None, context: str | None
-) -> AsyncIterator[tuple[Transport, ClusterConfig]]:
-    """Connect one command to the API server; yield the transport and the configuration of the cluster.
-
-    Raises `ConfigError` and `ServerUnusable`.
-    """
-    config = await load_config(kubeconfig=kubeconfig, context=context, environ=os.environ)
-    agent = f"{program.agent} {command}"
-    transport = Transport(HttpWire(config), metrics=Metrics(), rng=random.Random(), user_agent=agent)
-    try:
-        await server_version(transport, config)
-        yield transport, config
-    finally:
-        await transport.aclose()
 
 
 async def server_version(transport: Transport, config: ClusterConfig) -> str:
@@ -125,20 +100,6 @@ class ServerWait:
                 if self._backoff.failures:
                     _log.info("the API server answers", waited=round(clock.monotonic() - began, 1))
                 return version
-
-
-@contextmanager
-def ended_in_one_line() -> Iterator[None]:
-    """Turn an error whose message alone is enough for people into a `ClickException`."""
-    try:
-        yield
-    except Exception as error:
-        cause = cause_of(error)
-        if isinstance(cause, BrokenPipeError):
-            raise cause from error  # the reader of our output has left
-        if is_expected(cause):
-            raise click.ClickException(in_one_line(cause)) from error
-        raise
 
 
 def cause_of(error: BaseException) -> BaseException:

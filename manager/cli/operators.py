@@ -12,18 +12,21 @@ from typing import Any
 import click
 from pydantic import PydanticUserError
 
-from manager.api import GroupVersionKind, Resource, crd_options, is_crd
+from manager.api import GroupVersionKind
 from manager.api.crd import conflict_of_kinds
-from manager.cli.arguments import OperatorUnusable, origin_of
 from manager.cli.settings import OWN, SERVICE_LINK
 from manager.operator import AnyOperator, Operator, Owns
 from manager.operator.reconciler import check_work
 from manager.settings import Setting, SettingsError
-from manager.util.program import Program
+from manager.util.program import Program, origin_of
 from manager.webhook.methods import webhooks_of
 
 _ALL = "*"
 _MANAGER = "the manager itself"
+
+
+class OperatorUnusable(click.ClickException):
+    """An operator, or all together, cannot be of this program."""
 
 
 def all_operators(
@@ -36,7 +39,8 @@ def all_operators(
     others = installed_operators(own, program) if installed else {}
     named: dict[str, str] = {}
     for operator in (*own, *others):
-        if not _is_operator(operator):
+        # A caller that checks no types may give anything.
+        if not (isinstance(operator, type) and issubclass(operator, Operator)):  # type: ignore[redundant-expr]
             raise OperatorUnusable(f"{operator!r} is no operator, as in class Name(Operator[Kind])")
         if not hasattr(operator, "kind"):
             raise OperatorUnusable(f"{operator.__name__} has no kind, as in class Name(Operator[Kind])")
@@ -88,10 +92,6 @@ def _is_librarys(module: str) -> bool:
     return module.partition(".")[0] in {"manager", "pydantic", "abc", "dataclasses", "importlib"}
 
 
-def _is_operator(operator: object) -> bool:
-    return isinstance(operator, type) and issubclass(operator, Operator)
-
-
 def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:
     """By name, whether replicas share an operator's objects, where they share the work at all."""
     return {each.name: each.shared_out for each in operators if each.options.needs_leader_election}
@@ -134,7 +134,9 @@ def enabled_operators(
     names. Raises `SettingsError` for an unknown name, and when no operator is left to run.
     """
     check_names(operators, (entry.removeprefix("-") for entry in entries if entry != _ALL), where=where)
-    chosen = tuple(operator for operator in operators if _is_enabled(operator.name, entries))
+    first = {entry.removeprefix("-"): entry for entry in reversed(entries)}
+    unnamed = set() if _ALL not in entries else {each.name for each in operators} - first.keys()
+    chosen = tuple(each for each in operators if first.get(each.name) == each.name or each.name in unnamed)
     if not chosen:
         hint = "; to run all but some, begin with '*', as in '*,-foo'" if _ALL not in entries else ""
         raise SettingsError(f"{where}: {','.join(entries)!r} leaves no controller to run{hint}")
@@ -151,13 +153,6 @@ def check_names(operators: Sequence[AnyOperator], names: Iterable[str], *, where
             raise SettingsError(
                 f"{where}: unknown controller {name!r}; {hint}the controllers are {', '.join(known)}"
             )
-
-
-def _is_enabled(name: str, entries: Sequence[str]) -> bool:
-    for entry in entries:
-        if entry.removeprefix("-") == name:
-            return entry == name
-    return _ALL in entries
 
 
 def declared_settings(operators: Sequence[AnyOperator], program: Program) -> tuple[Setting[Any], ...]:
@@ -200,27 +195,3 @@ def owned_by(operators: Sequence[AnyOperator]) -> dict[GroupVersionKind, list[Gr
         kinds = owned.setdefault(operator.kind.gvk, [])
         kinds += [each.kind.gvk for each in operator.sources if isinstance(each, Owns)]
     return {kind: list(dict.fromkeys(each)) for kind, each in owned.items()}
-
-
-class UnknownKind(click.UsageError):
-    """No kind is called so."""
-
-
-def kind_named(name: str, kinds: Sequence[type[Resource]]) -> type[Resource]:
-    """Find a kind by its name, plural, short name or full name, in any case.
-
-    Raises `UnknownKind` if none of `kinds` has the name, and `UsageError` if several have it.
-    """
-    found: dict[str, type[Resource]] = {}
-    for kind in kinds:
-        full = f"{kind.plural}.{kind.gvk.group}"
-        options = crd_options(kind)
-        also = (options.singular or kind.gvk.kind, *options.short_names) if is_crd(kind) else ()
-        if name.lower() in {each.lower() for each in (full, kind.gvk.kind, kind.plural, *also)}:
-            found[full] = kind
-    if len(found) > 1:
-        raise click.UsageError(f"{name!r} may be each of {', '.join(found)}; which one?")
-    for kind in found.values():
-        return kind
-    ours = ", ".join(dict.fromkeys(kind.gvk.kind for kind in kinds))
-    raise UnknownKind(f"unknown kind {name!r}; ours are {ours}")

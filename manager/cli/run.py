@@ -1,34 +1,160 @@
-"""The command `run`."""
+"""The command `run`: its flags, one for each setting, and its stop by SIGTERM and SIGINT."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+import signal
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, suppress
 from contextvars import copy_context
+from functools import partial
+from types import FrameType
+from typing import Any, Self, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from manager.cli.assembly import assembled
 from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.failure import cause_of, in_one_line, is_expected
-from manager.cli.flags import SettingsCommand
-from manager.cli.operators import check_names, declared_settings, enabled_operators
+from manager.cli.operators import check_names, declared_settings, enabled_operators, installed_operators
 from manager.cli.settings import OWN, Settings, unknown_variables
-from manager.cli.signals import StopSignals
 from manager.kube.errors import ConfigError
 from manager.kube.transport import allow_after_stop
 from manager.operator import AnyOperator
 from manager.process.manager import STOP_MARGIN, Manager
-from manager.settings import SettingsError, SettingValues, Sources
+from manager.settings import Setting, SettingsError, SettingValues, Sources, parse_bool
 from manager.telemetry.logs import configured, get_logger
 from manager.telemetry.open_files import LEAST, raised_limit
 from manager.telemetry.tracing import CannotTrace, tracing
-from manager.telemetry.watchdog import Watchdog
+from manager.telemetry.watchdog import LastWords, Watchdog
 from manager.util.loop import loop_factory
 from manager.util.program import Program
 from manager.webhook.methods import has_webhooks
+
+__all__ = ["SettingsCommand", "StopSignals", "run", "settings_by_heading", "settings_of"]
+
+T = TypeVar("T")
+
+_SIGNALS = signal.SIGTERM, signal.SIGINT
+
+_log = get_logger("signals")
+
+_PATHS = {"FILE": "file", "DIR": "dir"}
+"""The placeholders of settings that a shell completes as paths."""
+
+_INDENT = 6
+"""Columns of the help before the texts of flags; the names of variables are long."""
+
+
+def settings_by_heading(
+    operators: Sequence[AnyOperator],
+) -> Iterator[tuple[str, tuple[Setting[Any], ...]]]:
+    """Yield the manager's own settings by group, then those of each operator."""
+    for group, members in itertools.groupby(OWN, key=lambda setting: setting.group):
+        yield group, tuple(members)
+    for operator in operators:
+        if operator.declared_settings:
+            yield f"Operator {operator.name}", operator.declared_settings
+
+
+class _SettingFlag(click.Option):
+    """The flag of one setting. The settings check its value, as they do for variables and files."""
+
+    def __init__(self, setting: Setting[Any], heading: str, program: Program) -> None:
+        variables = ", ".join(setting.variables(program))
+        default = setting.default or setting.unset
+        alone: dict[str, Any] = {"is_flag": False, "flag_value": "true"}
+        is_switch = setting.parse is parse_bool
+        super().__init__(
+            [setting.flag, setting.name.replace("-", "_")],
+            type=click.UNPROCESSED,
+            multiple=setting.many,
+            metavar=f"[{setting.placeholder}]" if is_switch else setting.placeholder,
+            help=f"{setting.description} (default {default}; environment {variables})",
+            **(alone if is_switch else {}),
+        )
+        self.setting = setting
+        self.heading = heading
+
+    def given(self, value: Any) -> str | None:
+        """Return the value of the parsed flag as one text; None where the flag is not there."""
+        return (",".join(value) if value else None) if self.setting.many else value
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return files, the names of controllers, or the values that the setting may have."""
+        if self.setting.placeholder in _PATHS:
+            return [CompletionItem(incomplete, type=_PATHS[self.setting.placeholder])]
+        if self.setting is Settings.controllers:
+            choices = [each.name for each in ctx.ensure_object(Invocation).operators()]
+        else:
+            choices = list(getattr(self.setting.parse, "choices", ()))
+        return [CompletionItem(each) for each in choices if each.startswith(incomplete)]
+
+
+class SettingsCommand(click.Command):
+    """A command with a flag for each setting of the manager and of its operators.
+
+    The function of the command gets `flags`: the given values as text, by the names of the settings.
+    """
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the command's own flags, then those of the settings.
+
+        Raises `OperatorUnusable` for operators that cannot run, and for a flag of two operators.
+        """
+        own = super().get_params(ctx)
+        flags: list[click.Parameter] | None = ctx.meta.get(__name__)
+        if flags is None:
+            taken = {name for each in own for name in each.opts}
+            flags = ctx.meta[__name__] = [
+                each for each in _setting_flags(ctx.ensure_object(Invocation)) if each.opts[0] not in taken
+            ]
+        return [*own, *flags]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Call the function with the flags of settings in one mapping."""
+        flags: dict[str, str] = {}
+        for each in self.get_params(ctx):
+            if isinstance(each, _SettingFlag):
+                given = each.given(ctx.params.pop(each.name))
+                if given is not None:
+                    flags[each.setting.name] = given
+        ctx.params["flags"] = flags
+        try:
+            return super().invoke(ctx)
+        except SettingsError as error:
+            raise click.UsageError(str(error), ctx) from error
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the description, and which controllers there are."""
+        super().format_help_text(ctx, formatter)
+        invocation = ctx.ensure_object(Invocation)
+        names = ", ".join(each.name for each in invocation.operators())
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(f"The controllers are: {names}.")
+            for operator, origin in installed_operators((), invocation.program).items():
+                formatter.write_text(f"{operator.name} comes from the installed package {origin}.")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the flags under the headings of their settings."""
+        by_heading = itertools.groupby(self.get_params(ctx), lambda each: getattr(each, "heading", "Options"))
+        for heading, flags in by_heading:
+            with formatter.section(heading):
+                rows = [row for each in flags if (row := each.get_help_record(ctx))]
+                formatter.write_dl(rows, col_max=_INDENT)
+
+
+def _setting_flags(invocation: Invocation) -> Iterator[_SettingFlag]:
+    seen = set[Setting[Any]]()
+    for heading, settings in settings_by_heading(invocation.operators()):
+        for setting in settings:
+            if setting not in seen:  # several operators may share one
+                seen.add(setting)
+                yield _SettingFlag(setting, heading, invocation.program)
 
 
 @click.command(cls=SettingsCommand)
@@ -131,3 +257,63 @@ def _log_error(error: BaseException) -> None:
         log.debug("the full error", exc_info=cause)
     else:
         log.error("stopped by an unexpected error", exc_info=cause)
+
+
+class StopSignals:
+    """While entered, the first signal sets `stop`, and the second one exits at once with code 1.
+
+    Both also when the event loop is blocked: the first has the watchdog see to it that the process ends in
+    time, the second has it do so at once. A context manager, to be entered in the running loop. Left, it puts
+    back the handlers that were there.
+    """
+
+    def __init__(self, watchdog: Watchdog) -> None:
+        """`watchdog` has been entered: signals come by it."""
+        self.stop = asyncio.Event()
+        self._watchdog = watchdog
+        self._asked = False
+        self._loop = asyncio.get_running_loop()
+        self._left = ExitStack()
+
+    def __enter__(self) -> Self:
+        for number in _SIGNALS:
+            # Not by the loop's own way, which waits until the loop has time. This only has them caught.
+            before = signal.signal(number, self._caught)
+            self._left.callback(signal.signal, number, before)
+        self._left.enter_context(self._watchdog.on_signals(self._received))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._left.close()
+
+    async def unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Return the result of `work`, or None if the stop comes first and cancels `work`."""
+        asked = asyncio.create_task(self.stop.wait(), name="stop-asked")
+        working = asyncio.create_task(work, name="start")
+        try:
+            await asyncio.wait((asked, working), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            asked.cancel()
+            if not working.done():
+                working.cancel()
+            await asyncio.wait((asked, working))
+        return None if working.cancelled() else working.result()
+
+    def _caught(self, number: int, frame: FrameType | None) -> None:
+        """Pass a signal on to the watchdog, in the main thread when it has time, which may be too late."""
+        del frame
+        self._watchdog.ensure_heard(number)
+
+    def _received(self, number: int) -> LastWords | None:
+        """Handle a signal in the watchdog's thread; a second one returns the last words of the process."""
+        if number not in _SIGNALS:
+            return None
+        name = signal.Signals(number).name
+        if self._asked:
+            return partial(_log.error, "exiting at once on a second signal", signal=name)
+        self._asked = True
+        self._watchdog.stopping()
+        _log.info("asked to stop; a second signal exits at once", signal=name)
+        with suppress(RuntimeError):  # the loop has just been closed
+            self._loop.call_soon_threadsafe(self.stop.set)
+        return None

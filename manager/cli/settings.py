@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from manager.controller import ControllerOptions
 from manager.election.config import LeaseTiming
 from manager.settings import Setting, SettingsError, Sources, parse_bool
-from manager.shards.ranges import parse_count
-from manager.telemetry.logs.setup import LogFormat, LogLevel
+from manager.shards.shard_set import parse_count
+from manager.telemetry.logs import LogFormat, LogLevel
 from manager.util.address import parse_bind_address
 from manager.util.duration import parse_duration, parse_wait
 from manager.util.program import Program
@@ -117,6 +117,12 @@ def _limits(lowest: int, most: int) -> Callable[[str], dict[str, int]]:
         return limits
 
     return parse
+
+
+def _file_of_certificate(name: str, default: str, what: str, *, group: str) -> Setting[str]:
+    folder = f"--{name.rpartition('-')[0]}-path"
+    description = f"the {what}'s file in {folder}"
+    return Setting(name, default=default, group=group, placeholder="FILE", description=description)
 
 
 class Settings:
@@ -289,20 +295,8 @@ class Settings:
         description="folder with the certificate for --metrics-secure, reloaded when it changes; without it "
         "a self-signed one is made in memory",
     )
-    metrics_cert_name = Setting(
-        "metrics-cert-name",
-        default="tls.crt",
-        group="Endpoints",
-        placeholder="FILE",
-        description="the certificate's file in --metrics-cert-path",
-    )
-    metrics_cert_key = Setting(
-        "metrics-cert-key",
-        default="tls.key",
-        group="Endpoints",
-        placeholder="FILE",
-        description="the key's file in --metrics-cert-path",
-    )
+    metrics_cert_name = _file_of_certificate("metrics-cert-name", "tls.crt", "certificate", group="Endpoints")
+    metrics_cert_key = _file_of_certificate("metrics-cert-key", "tls.key", "key", group="Endpoints")
     health_probe_bind_address = Setting(
         "health-probe-bind-address",
         parse_bind_address,
@@ -365,20 +359,8 @@ class Settings:
         placeholder="DIR",
         description="folder with the certificate for webhooks, reloaded when it changes",
     )
-    webhook_cert_name = Setting(
-        "webhook-cert-name",
-        default="tls.crt",
-        group="Webhooks",
-        placeholder="FILE",
-        description="the certificate's file in --webhook-cert-path",
-    )
-    webhook_cert_key = Setting(
-        "webhook-cert-key",
-        default="tls.key",
-        group="Webhooks",
-        placeholder="FILE",
-        description="the key's file in --webhook-cert-path",
-    )
+    webhook_cert_name = _file_of_certificate("webhook-cert-name", "tls.crt", "certificate", group="Webhooks")
+    webhook_cert_key = _file_of_certificate("webhook-cert-key", "tls.key", "key", group="Webhooks")
     webhook_client_ca_file = Setting(
         "webhook-client-ca-file",
         group="Webhooks",

@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+import contextlib
+import secrets
+import socket
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from manager.cli.reach import AGAIN_EVERY, NotCalled, reached_address
+import orjson
+
 from manager.cli.settings import Settings
 from manager.kube.config import IN_CLUSTER
-from manager.process.runnables import Runnable
+from manager.kube.errors import KubeError, ServerError, TooManyRequests, TransportError
+from manager.kube.transport import Transport
+from manager.process.manager import Runnable
 from manager.settings import SettingsError
 from manager.telemetry.logs import get_logger
 from manager.tls.key_pair import CertificateUnusable
 from manager.tls.served import CertificateFiles, ClientAuthorities, ServedCertificate
-from manager.util.address import is_loopback
+from manager.util.address import BindAddress, is_loopback
 from manager.util.garbage import give_back_large_blocks
-from manager.webhook.local_registration import LocalRegistration
+from manager.util.program import Program
+from manager.webhook.local_registration import LocalRegistration, may
 from manager.webhook.methods import webhooks_of
 from manager.webhook.registration import Webhooks
 
 if TYPE_CHECKING:
     from manager.certificates.factory import Certificates
     from manager.kube.config import ClusterConfig
-    from manager.kube.transport import Transport
     from manager.operator import Operator
     from manager.process.manager import Manager
-    from manager.util.address import BindAddress
-    from manager.util.program import Program
 
 Way = Literal["files", "secret", "local"]
 
@@ -44,6 +47,22 @@ _TO_TURN_ON = (
 )
 
 _log = get_logger("webhook")
+
+_HOST, _PORT = "127.0.0.1", 9443
+_PATIENCE = 5.0
+"""Seconds for the API server to hear of a configuration and to call."""
+
+AGAIN_EVERY = 10.0
+"""Seconds between two tests of an API server that was too slow."""
+
+_EVERY = 0.1
+_NOBODY = "connection refused"
+"""What the API server says of a webhook whose port is closed where it looks for it."""
+
+_HANDSHAKE = b"\x16"
+"""What TLS begins with."""
+
+_CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
 def certificate_way(settings: Settings, config: ClusterConfig) -> Way | None:
@@ -86,61 +105,66 @@ async def add_webhooks(
             _log.warning(
                 f"webhooks are off: {reason}; " + ("the test is repeated" if off.passing else _TO_TURN_ON)
             )
+    serving = _Serving(manager, settings, webhooks, transport, config)
     if url is None or way is None:
-        manager.add(_looking_for_left_over(manager, settings, webhooks, transport, config))
-    served = _Served(manager, settings, webhooks, transport, config)
+        manager.add(Runnable("webhooks-left-over", serving.look_for_left_over, leader_only=True))
     if way is not None and address is not None:
-        await served.check_clients()
-        for each in served.runnables(way, address, url):
+        await serving.check_clients()
+        for each in serving.runnables(way, address, url):
             manager.add(each)
     elif off is not None and off.passing:
-        await served.check_clients()
-        later = _Later(served)
-        manager.add(Runnable("webhooks", later.run))
-        manager.add(Runnable("webhook-certificates", later.lead, leader_only=True))
+        await serving.check_clients()
+        manager.add(Runnable("webhooks", serving.run_once_called))
+        manager.add(Runnable("webhook-certificates", serving.lead_once_called, leader_only=True))
 
 
-@dataclass(frozen=True, slots=True)
-class _Served:
-    """All that serving the webhooks takes."""
+class _Serving:
+    """The server of webhooks and its certificate, from the start or once the API server has called."""
 
-    manager: Manager
-    settings: Settings
-    webhooks: Webhooks
-    transport: Transport
-    config: ClusterConfig
-
-    def clients(self) -> ClientAuthorities | None:
-        """Return the authorities of the API server's certificates, if it has to show one."""
-        path = self.settings.webhook_client_ca_file
+    def __init__(
+        self,
+        manager: Manager,
+        settings: Settings,
+        webhooks: Webhooks,
+        transport: Transport,
+        config: ClusterConfig,
+    ) -> None:
+        self._manager = manager
+        self._settings = settings
+        self._webhooks = webhooks
+        self._transport = transport
+        self._config = config
+        prefix = settings.webhook_name_prefix
+        self._prefix = manager.program.prefix if prefix is None else prefix
+        path = settings.webhook_client_ca_file
         # No API server shows a certificate when it wants objects converted.
-        return None if path is None else ClientAuthorities(Path(path), required=not self.webhooks.conversions)
+        self._clients = (
+            None if path is None else ClientAuthorities(Path(path), required=not webhooks.conversions)
+        )
+        self._built: asyncio.Future[list[Runnable]] = asyncio.get_running_loop().create_future()
 
     async def check_clients(self) -> None:
-        """Raise `SettingsError` for authorities that cannot be read."""
-        if (clients := self.clients()) is not None:
+        """Raise `SettingsError` for authorities of the API server's certificates that cannot be read."""
+        if self._clients is not None:
             try:
-                await asyncio.to_thread(clients.read)
+                await asyncio.to_thread(self._clients.read)
             except CertificateUnusable as error:
                 raise SettingsError(f"--webhook-client-ca-file: {error}") from error
 
     def runnables(self, way: Way, address: BindAddress, url: str | None) -> list[Runnable]:
         """Build the server and its certificate, and return the tasks to run for them."""
-        # Imported here: a process without webhooks does not need these modules.
-        from manager.webhook.endpoints import endpoints_of  # noqa: PLC0415
-        from manager.webhook.server import WebhookServer  # noqa: PLC0415
+        from manager.webhook.endpoints import endpoints_of  # noqa: PLC0415 - as the next one
+        from manager.webhook.server import WebhookServer  # noqa: PLC0415 - aiohttp.web: 0.15 s, 25 MB
 
-        manager = self.manager
-        _tell_who_reaches(self.settings, address, url)
+        manager = self._manager
+        _warn_of_unreachable(self._settings, address, url)
         give_back_large_blocks()
-        certificates = _certificates_for(
-            way, url, self.settings, self.transport, self.webhooks, manager.program, self.config
-        )
-        served = ServedCertificate(certificates.source, clients=self.clients())
+        certificates = self._certificates(way, url)
+        served = ServedCertificate(certificates.source, clients=self._clients)
         manager.certificates["webhooks"] = served
         server = WebhookServer(
             address,
-            endpoints_of(self.webhooks, manager.metrics),
+            endpoints_of(self._webhooks, manager.metrics),
             served,
             metrics=manager.metrics,
             stopping=lambda: manager.stopping,
@@ -148,22 +172,42 @@ class _Served:
         manager.health.readiness.add("webhook", lambda: server.problem)
         return [*certificates.runnables, Runnable("webhooks", server.run)]
 
+    def _certificates(self, way: Way, url: str | None) -> Certificates:
+        """Return the source of the certificate, with the tasks that the manager has to run for it.
 
-class _Later:
-    """A task that turns webhooks on once the API server, too slow at the start, has called this process."""
+        `way` and `url` come from the settings, or from resolving `auto`.
+        """
+        # 10 ms, which a manager without webhooks does not pay.
+        from manager.certificates.factory import Certificates, folder_certificates, secret_certificates  # noqa: PLC0415
 
-    def __init__(self, served: _Served) -> None:
-        self._served = served
-        self._built: asyncio.Future[list[Runnable]] = asyncio.get_running_loop().create_future()
+        settings = self._settings
+        if way == "files":
+            folder = Path(settings.webhook_cert_path or ".")
+            cert, key = folder / settings.webhook_cert_name, folder / settings.webhook_cert_key
+            return Certificates(CertificateFiles(cert, key, flag="--webhook-cert-path"))
+        shared = self._transport, self._webhooks, self._manager.program
+        if way == "local":
+            assert url is not None, "settings without it are refused"
+            folder = Path(settings.webhook_local_path)
+            return folder_certificates(
+                *shared, folder=folder, prefix=self._prefix, url=url, look_every=_LOOK_EVERY
+            )
+        # The same rule as for the Lease.
+        namespace = settings.leader_election_namespace or self._config.namespace or "default"
+        return secret_certificates(*shared, namespace=namespace, prefix=self._prefix, url=url)
 
-    async def run(self) -> None:
-        """Repeat the test until it has an answer, then serve."""
-        served = self._served
+    async def look_for_left_over(self) -> None:
+        """Look once for registrations that an earlier manager with a URL has left behind."""
+        left = LocalRegistration(self._transport, self._webhooks, self._manager.program, self._prefix)
+        await left.look_for_left_over(same_machine=is_loopback(self._config.server.host or ""))
+
+    async def run_once_called(self) -> None:
+        """Repeat the test of an API server that was too slow at the start until it answers, then serve."""
         while True:
             await asyncio.sleep(AGAIN_EVERY)
             try:
                 address, url = await reached_address(
-                    served.settings, served.transport, served.config, served.manager.program
+                    self._settings, self._transport, self._config, self._manager.program
                 )
             except NotCalled as reason:
                 if not reason.passing:
@@ -172,10 +216,10 @@ class _Later:
                 _log.debug("webhooks are still off", reason=str(reason))
             else:
                 _log.info("webhooks are on: the API server has called this process", url=url)
-                self._built.set_result(served.runnables("local", address, url))
+                self._built.set_result(self.runnables("local", address, url))
                 await self._run(leader_only=False)
 
-    async def lead(self) -> None:
+    async def lead_once_called(self) -> None:
         """Run the leader's tasks for webhooks."""
         await self._run(leader_only=True)
 
@@ -187,61 +231,7 @@ class _Later:
         await asyncio.Event().wait()
 
 
-def _looking_for_left_over(
-    manager: Manager, settings: Settings, webhooks: Webhooks, transport: Transport, config: ClusterConfig
-) -> Runnable:
-    """Look once, as the leader, for registrations that an earlier manager with a URL has left behind."""
-
-    async def look() -> None:
-        prefix = settings.webhook_name_prefix
-        left = LocalRegistration(
-            transport, webhooks, manager.program, manager.program.prefix if prefix is None else prefix
-        )
-        await left.look_for_left_over(same_machine=is_loopback(config.server.host or ""))
-
-    return Runnable("webhooks-left-over", look, leader_only=True)
-
-
-def _certificates_for(
-    way: Way,
-    url: str | None,
-    settings: Settings,
-    transport: Transport,
-    webhooks: Webhooks,
-    program: Program,
-    config: ClusterConfig,
-) -> Certificates:
-    """Return the source of the certificate, with the tasks that the manager has to run for it.
-
-    `way` and `url` come from the settings, or from resolving `auto`.
-    """
-    # A manager without webhooks does not pay for this import.
-    from manager.certificates.factory import Certificates, folder_certificates, secret_certificates  # noqa: PLC0415
-
-    if way == "files":
-        folder = Path(settings.webhook_cert_path or ".")
-        return Certificates(
-            CertificateFiles(
-                folder / settings.webhook_cert_name,
-                folder / settings.webhook_cert_key,
-                flag="--webhook-cert-path",
-            )
-        )
-    prefix = settings.webhook_name_prefix
-    if prefix is None:
-        prefix = program.prefix
-    if way == "local":
-        assert url is not None, "settings without it are refused"
-        path = Path(settings.webhook_local_path)
-        return folder_certificates(
-            transport, webhooks, program, folder=path, prefix=prefix, url=url, look_every=_LOOK_EVERY
-        )
-    # The same rule as for the Lease.
-    namespace = settings.leader_election_namespace or config.namespace or "default"
-    return secret_certificates(transport, webhooks, program, namespace=namespace, prefix=prefix, url=url)
-
-
-def _tell_who_reaches(settings: Settings, address: BindAddress, url: str | None) -> None:
+def _warn_of_unreachable(settings: Settings, address: BindAddress, url: str | None) -> None:
     """Warn of webhooks that are for an API server elsewhere, and by default for this machine alone."""
     if url is not None and not settings.is_given(Settings.webhook_bind_address):
         asked = urlsplit(url).port or _HTTPS
@@ -260,3 +250,118 @@ def _tell_who_reaches(settings: Settings, address: BindAddress, url: str | None)
         f"kind, give --webhook-bind-address=:{address.port}",
         address=str(address),
     )
+
+
+class NotCalled(Exception):
+    """Why the API server does not reach us. `passing` says that it may, once it has time to answer."""
+
+    def __init__(self, why: str, *, passing: bool = False) -> None:
+        super().__init__(why)
+        self.passing = passing
+
+
+async def reached_address(
+    settings: Settings, transport: Transport, config: ClusterConfig, program: Program
+) -> tuple[BindAddress, str]:
+    """Return an address to listen on, and its URL for the API server: from the settings, or a free port.
+
+    A server on this machine's loopback may still be in a container, with a loopback of its own. So this
+    function tries the address with such a server, and with no other. Raises `NotCalled`, whose text says why
+    the server cannot call.
+    """
+    if not is_loopback(config.server.host or ""):
+        raise NotCalled(f"the API server {config.server} is not on this machine")
+    async with _listener() as (port, called):
+        try:
+            if not await may(transport, "create", f"{_CONFIGURATIONS}/"):
+                raise NotCalled("these credentials may not register any")
+            refused = await _call(transport, f"{program.prefix}reach", port, called)
+        except KubeError as error:
+            passing = isinstance(error, TransportError | ServerError | TooManyRequests)
+            why = f"cannot test whether the API server calls webhooks: {error}"
+            raise NotCalled(why, passing=passing) from error
+    if refused:
+        raise NotCalled(
+            f"the API server {config.server} does not reach {_HOST}:{port}; it may run in a container"
+        )
+    if not called.is_set():
+        why = f"the API server {config.server} has called no webhook within {_PATIENCE:g} s"
+        raise NotCalled(why, passing=True)
+    given = settings.webhook_bind_address
+    if given is not None and given.port and settings.is_given(Settings.webhook_bind_address):
+        everywhere = given.host in {"", "0.0.0.0", "::"}  # noqa: S104 - compared, not bound
+        return given, f"https://{BindAddress(_HOST, given.port) if everywhere else given}"
+    address = BindAddress(_HOST, _PORT if _is_free(_PORT) else port)
+    return address, f"https://{address}"
+
+
+@contextlib.asynccontextmanager
+async def _listener() -> AsyncIterator[tuple[int, asyncio.Event]]:
+    """Listen; yield the port, and an event that is set when a client begins a TLS connection.
+
+    It avoids the usual port: another API server may be calling that, for a manager that ran before.
+    """
+    called = asyncio.Event()
+
+    async def look(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            if await reader.read(1) == _HANDSHAKE:
+                called.set()
+        writer.close()
+
+    server = await asyncio.start_server(look, _HOST, 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1], called
+
+
+def _is_free(port: int) -> bool:
+    """Return whether a server can listen on the address."""
+    try:
+        socket.create_server((_HOST, port)).close()
+    except OSError:
+        return False
+    return True
+
+
+async def _call(transport: Transport, name: str, port: int, called: asyncio.Event) -> bool:
+    """Make the API server call a webhook at `port`; return whether it finds the port closed.
+
+    The webhook is for one ConfigMap alone, which is only created as a dry run. It is removed at the end.
+    """
+    token = secrets.token_hex(8)
+    label = {name: token}
+    name = f"{name}-{token}"
+    webhook = {
+        "name": "reach.operator-manager.local",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"url": f"https://{_HOST}:{port}/reach"},
+        "failurePolicy": "Fail",
+        "objectSelector": {"matchLabels": label},
+        "rules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+        ],
+        "sideEffects": "None",
+        "timeoutSeconds": 1,
+    }
+    configuration = orjson.dumps({"metadata": {"name": name}, "webhooks": [webhook]})
+    asked = orjson.dumps({"metadata": {"name": name, "labels": label}})
+    try:
+        await transport.request("POST", _CONFIGURATIONS, body=configuration)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                while not called.is_set():
+                    try:
+                        await transport.request(
+                            "POST",
+                            "/api/v1/namespaces/default/configmaps",
+                            query={"dryRun": "All"},
+                            body=asked,
+                        )
+                    except KubeError as error:  # which it is, once the webhook is called
+                        if _NOBODY in str(error) and not called.is_set():
+                            return True
+                    await asyncio.sleep(_EVERY)
+        return False
+    finally:
+        with contextlib.suppress(KubeError):
+            await transport.request("DELETE", f"{_CONFIGURATIONS}/{name}")

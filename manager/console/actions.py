@@ -76,7 +76,7 @@ class Actions:
                 self._resume(controller, queue, key)
             about = {"action": action, "controller": controller.name, "object": str(key), "by": by}
             sharer = "" if user is None else user.sharer
-            self._lines(sharer).tell(_log.info, "asked for in the console", **about)
+            self._lines(sharer).log(_log.info, "asked for in the console", **about)
             text = f"{by} {did} in the console of {controller.name}"
             self._manager.events.event(self._reference(controller, resource, key), "Normal", reason, text)
         return answer(_SEE_OTHER, {"Location": "/" if key is None else object_address(key, resource)})

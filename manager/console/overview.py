@@ -167,7 +167,7 @@ def overview(
         "problems": problems,
         "leads": manager.leadership.deadline > now,
         "leader": manager.leader,
-        "shards": manager.ranges,
+        "shards": manager.owned_shards,
         "identity": manager.identity,
         "certificates": [
             {"name": name, "age": (clock.now() - since).total_seconds(), "left": (until - clock.now()).days}

@@ -21,14 +21,13 @@ from manager.console.changes import Changes
 from manager.console.debug import debug_pages
 from manager.console.overview import Rates, ReadinessCount, overview
 from manager.console.search import STATES, Wanted, kinds, search
-from manager.console.serialize import cached_record, controller_report
+from manager.console.serialize import cached_record, controller_report, to_yaml
 from manager.console.shard_holders import ShardHolders
 from manager.console.templates import Templates
 from manager.console.web import Asks, Page, Request, Response
 from manager.controller import Controller
 from manager.diagnose.collect import Collector, bad_leaves, kinds_of, resource_name
-from manager.diagnose.render import explain
-from manager.diagnose.report import ManagerReport, ShardOwner, to_objects
+from manager.diagnose.explanation import ManagerReport, ShardOwner, explain, to_objects
 from manager.kube.errors import KubeError, NotFound
 from manager.kube.transport import Transport
 from manager.process.manager import Manager
@@ -160,8 +159,6 @@ class Console:
         return web.plain(orjson.dumps(to_objects(report)).decode(), content_type="application/json")
 
     async def _yaml(self, request: Request) -> Response:
-        from manager.diagnose.differences import to_yaml  # noqa: PLC0415 - PyYAML is for this page alone
-
         key, gvk = _key(request), await self._kind(request)
         if key is None or gvk is None:
             return web.plain("no controller works on this kind\n", _NOT_FOUND)
@@ -210,7 +207,7 @@ class Console:
             "rows": rows,
             "more": more,
             "withheld": [each for each in known if each not in permitted],
-            "shards": self._manager.ranges,
+            "shards": self._manager.owned_shards,
         }
 
     async def _object(self, request: Request) -> dict[str, Any]:

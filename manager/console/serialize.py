@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import asyncio
 
+import orjson
+
 from manager.api import GroupVersionKind, ObjectKey
+from manager.api.confidential import masked
 from manager.cache import Record
 from manager.controller import Controller
-from manager.diagnose.report import ControllerReport, NextReconcile
+from manager.diagnose.explanation import ControllerReport, NextReconcile
 from manager.process.manager import Manager
+from manager.telemetry.logs import on_one_line
 from manager.telemetry.runs import Trigger
 from manager.util import clock
+
+_LARGEST = 256 * 1024
+"""Bytes of JSON of the largest object that is written as YAML."""
 
 
 def controller_report(manager: Manager, controller: Controller, key: ObjectKey) -> ControllerReport:
@@ -47,3 +54,17 @@ def cached_record(manager: Manager, gvk: GroupVersionKind | None, key: ObjectKey
 def unix_offset() -> float:
     """Return Unix time minus the running loop's time."""
     return clock.now().timestamp() - asyncio.get_running_loop().time()
+
+
+def to_yaml(raw: bytes, gvk: GroupVersionKind) -> str:
+    """Write an object as YAML, without confidential values, control characters and `managedFields`."""
+    from manager.util.yaml_text import yaml_lines  # noqa: PLC0415 - 13 ms, for this page alone
+
+    if len(raw) > _LARGEST:
+        return "it is too large to be shown\n"
+    try:
+        obj = masked({"apiVersion": gvk.api_version, "kind": gvk.kind, **orjson.loads(raw)})
+        obj["metadata"] = {name: each for name, each in obj["metadata"].items() if name != "managedFields"}
+        return "".join(f"{on_one_line(line)}\n" for line in yaml_lines(obj))
+    except (ValueError, TypeError, RecursionError):
+        return "it is nested too deeply to be shown\n"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from manager.api import ObjectKey
-from manager.diagnose.render import ago, next_run, owner_text, reason_of
+from manager.diagnose.explanation import ago, next_run, owner_text, reason_of
 from manager.telemetry.logs import on_one_line, shortened
 from manager.util.duration import format_duration
 
@@ -57,7 +57,7 @@ class Templates:
 
 def read_templates() -> tuple[dict[str, bytes], Environment]:
     """Read the static files and the templates."""
-    # Imported only for the first browser: it costs 3 MB.
+    # Imported only for the first browser: 24 ms, 2 MB.
     from jinja2 import DictLoader, Environment, StrictUndefined  # noqa: PLC0415
 
     files = {path.name: path.read_bytes() for path in (_HERE / "static").iterdir() if path.suffix in _TYPES}

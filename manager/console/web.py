@@ -10,6 +10,7 @@ from aiohttp.web import Request, Response, StreamResponse
 from manager.server.access import Access, Place
 from manager.server.server import guarded, path_itself, who_asks
 from manager.util.address import is_loopback, split_address
+from manager.util.program import Program
 
 __all__ = ["Page", "Request", "Response", "StreamResponse", "path_itself", "who_asks"]
 
@@ -29,6 +30,11 @@ _POLICY = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+
+
+def audience_of(program: Program) -> str:
+    """Return the audience of tokens that are valid for the program's console alone."""
+    return f"{program.name}-console"
 
 
 def plain(text: str, status: int = 200, content_type: str = "text/plain") -> Response:

@@ -9,11 +9,10 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from types import TracebackType
 from typing import Self
 
 from manager.api import GroupVersionKind, ObjectKey
-from manager.api.rights import Undeclared, line_of
+from manager.api.rights import Undeclared
 from manager.client import ApplyConflict, Undecodable
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import Priority, Request, TerminalError
@@ -34,6 +33,7 @@ from manager.kube.errors import (
     Unauthorized,
 )
 from manager.telemetry.runs import Trigger
+from manager.util.author_code import line_in
 from manager.util.backoff import Backoff
 from manager.util.rate_limit import Repeats, TokenBucket
 
@@ -255,28 +255,12 @@ def _text_of(error: BaseException) -> str:
 def _note_lines(error: BaseException, around: str = "") -> None:
     """Note where in the author's code a request came from that another task has sent."""
     if isinstance(error, BaseExceptionGroup):
-        found = _line_in(error.__traceback__) or around
+        found = line_in(error.__traceback__) or around
         for each in error.exceptions:
             _note_lines(each, found)
     elif isinstance(error, Forbidden) and not error.asked_at and error.missing_right is not None:
-        error.asked_at = _line_in(error.__traceback__) or around
+        error.asked_at = line_in(error.__traceback__) or around
 
-
-def _line_in(place: TracebackType | None) -> str:
-    """Return the innermost line of a traceback that is outside of the library.
-
-    An error that several tasks raise has a long one.
-    """
-    found = ""
-    for _ in range(_MOST_FRAMES):
-        if place is None:
-            break
-        found = line_of(place.tb_frame, place.tb_lineno) or found
-        place = place.tb_next
-    return found
-
-
-_MOST_FRAMES = 100
 
 _MOST = 64
 """So many causes are told apart; of what comes on top of them, only the type of the error counts."""

@@ -31,6 +31,7 @@ from manager.telemetry.runs import (
     leave_record,
 )
 from manager.telemetry.tracing import ReconcileTrace, current_tracer
+from manager.util.author_code import line_in
 from manager.util.loop import Deadlines, ended, threads_from_here
 from manager.util.rate_limit import Repeats, TokenBucket
 
@@ -374,6 +375,8 @@ class Workers:
         run.failure, run.timed_out = failure.name.lower(), timed_out
         retries = self._queue.retries(item.key)
         fields: dict[str, object] = {"error": text, "error_type": run.error_type}
+        if at := line_in(error.__traceback__):
+            fields["at"] = at
         if failure is not Failure.TERMINAL:
             retry_in = run.next_in = self._queue.add_rate_limited(item.key, priority=item.priority)
             fields.update(retries=retries, retry_in=round(retry_in, 3))

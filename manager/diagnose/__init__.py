@@ -1,1 +1,1 @@
-"""Diagnosis: why an object is not ready (`collect`, `render`), and what a reconcile would do (`plan`)."""
+"""Diagnosis of an object: its state, its readiness, and why it is not ready."""

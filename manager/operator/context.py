@@ -41,8 +41,7 @@ from manager.operator.children import CONDITION, MOST_LOOPS, REASONS, changed_fi
 from manager.operator.conditions import status_of
 from manager.operator.pod_events import ASK_AGAIN_AFTER
 from manager.operator.rollouts import is_rolled_out, is_workload
-from manager.telemetry.logs import reconcile_log, shortened
-from manager.telemetry.logs.loggers import LONGEST
+from manager.telemetry.logs import LONGEST, reconcile_log, shortened
 from manager.telemetry.runs import LONGEST_TEXT, current_record
 from manager.util import clock
 from manager.util.loop import Portions

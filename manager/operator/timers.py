@@ -13,7 +13,7 @@ from manager.api import ObjectKey
 from manager.cache import Informer
 from manager.controller import TickerSource
 from manager.controller.failure import Failure, explain
-from manager.process.runnables import Runnable
+from manager.process.manager import Runnable
 from manager.settings import Setting
 from manager.telemetry.logs import get_logger
 from manager.util.rate_limit import Repeats

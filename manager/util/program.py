@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-__all__ = ["Program"]
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ["Program", "origin_of"]
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST = 40
@@ -57,3 +61,8 @@ class Program:
     def labels(self) -> dict[str, str]:
         """Return the labels of the program's objects."""
         return {"app.kubernetes.io/name": self.name}
+
+
+def origin_of(entry: EntryPoint) -> str:
+    """Return the name and version of the package that has the entry point."""
+    return "an unknown package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"

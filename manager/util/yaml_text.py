@@ -1,4 +1,4 @@
-"""YAML input from users (settings, kubeconfigs, CRDs), and readable manifests as output."""
+"""YAML: input from users (settings, kubeconfigs, manifests), and readable manifests as output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 
 from manager.util.nesting import MOST_LEVELS, TOO_DEEP
 
-__all__ = ["NotYaml", "load", "load_all", "yaml_document", "yaml_documents", "yaml_stream"]
+__all__ = ["NotYaml", "load", "load_all", "yaml_document", "yaml_documents", "yaml_lines", "yaml_stream"]
 
 # The C loader takes a tenth of the time, but its errors are less exact. A PyYAML built without libyaml
 # lacks it.
@@ -34,7 +34,7 @@ _START = " that cannot start any token"
 
 
 class NotYaml(ValueError):
-    """Where a text is not valid YAML, and why, without a quote of a value: it may hold credentials."""
+    """Invalid YAML; the message has the place and the reason, and no value, as that may be a credential."""
 
 
 class _Refusal(yaml.MarkedYAMLError):
@@ -48,20 +48,20 @@ def load(text: bytes, *, unique_keys: bool = False) -> Any:
     parsing when mappings are merged. `NotYaml` is raised for these, for recursive or too deeply nested
     values, for numbers that cannot be printed, and for anything that is not YAML.
     """
-    with _told():
+    with _plain_errors():
         _check(text, yaml.SafeLoader)
         return yaml.load(text, Loader=_UniqueLoader if unique_keys else _Loader)  # noqa: S506 - they are safe
 
 
 def load_all(text: bytes | str) -> list[Any]:
     """Parse the documents of a stream, which may be long; raises as `load` does."""
-    with _told():
+    with _plain_errors():
         _check(text, _FAST)
         return list(yaml.load_all(text, Loader=_FastLoader))
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _plain_errors() -> Iterator[None]:
     try:
         yield
     except yaml.MarkedYAMLError as error:
@@ -188,6 +188,12 @@ def yaml_document(manifest: dict[str, Any]) -> str:
         explicit_start=True,
     )
     return text
+
+
+def yaml_lines(obj: dict[str, Any]) -> list[str]:
+    """Return the lines of an object, fields in the order of their names, each text on one line."""
+    text: str = yaml.dump(obj, Dumper=_Dumper, sort_keys=True, width=1 << 20, allow_unicode=True)
+    return text.split("\n")[:-1]
 
 
 def yaml_stream(manifests: Iterable[dict[str, Any]]) -> str:

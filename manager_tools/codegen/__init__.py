@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from manager_tools.codegen.config_files import config_files
+from manager_tools.codegen.config_files import GeneratedTree, config_files
 from manager_tools.codegen.definition import DefinitionError, Served, definitions_in, served_by_openapi
 from manager_tools.codegen.manifest import custom_resource_definitions
 from manager_tools.codegen.model_schema import ModelError
 from manager_tools.codegen.model_source import ModelSource, model_source
-from manager_tools.codegen.tree import GeneratedTree
 
 __all__ = [
     "DefinitionError",

@@ -9,7 +9,7 @@ from typing import Any
 from manager.api import Resource, crd_options
 from manager.api.rights import RbacRule
 from manager.webhook.configurations import MUTATING, SECRET, VALIDATING
-from manager_tools.migration.permission import migration_rights
+from manager_tools.migration.definitions import migration_rights
 
 _Values = tuple[str, ...]
 

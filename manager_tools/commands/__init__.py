@@ -1,4 +1,4 @@
-"""The commands that a running manager has no need of; `operator-manager` finds them by an entry point."""
+"""The commands that a running manager does not need; `operator-manager` finds them by an entry point."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ __all__ = ["COMMANDS"]
 _HERE = "manager_tools.commands"
 
 COMMANDS = (
+    LazyCommand("explain", "tell why an object is not ready", f"{_HERE}.explain:explain"),
+    LazyCommand("plan", "tell what the operators would do to existing objects", f"{_HERE}.plan:plan"),
+    LazyCommand("console", "open the console of a manager in a browser", f"{_HERE}.console:console"),
     LazyCommand(
         "crds",
         "print the custom resource definitions, ready for kubectl apply --server-side",

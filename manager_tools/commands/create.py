@@ -8,8 +8,7 @@ import click
 
 from manager.cli.commands import Invocation, pass_invocation
 from manager_tools.scaffold import Answers, Names, ScaffoldError, Written, create_api, create_webhook
-from manager_tools.scaffold.names import plural_of
-from manager_tools.scaffold.writing import beginnings, domain_of
+from manager_tools.scaffold.writing import beginnings, domain_of, plural_of
 
 _BACK = """
 

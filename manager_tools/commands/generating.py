@@ -16,7 +16,7 @@ from manager.webhook import RegistrationError
 from manager.webhook.configurations import SERVICE, ClientConfig, by_service
 from manager.webhook.methods import webhooks_of
 from manager_tools.codegen import GeneratedTree, ModelError, config_files, custom_resource_definitions
-from manager_tools.codegen.tree import HEADER
+from manager_tools.codegen.config_files import HEADER
 
 _max_description = click.option(
     "--max-description",

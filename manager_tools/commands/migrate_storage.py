@@ -12,11 +12,9 @@ from typing import Any
 import click
 
 from manager.api import Resource
-from manager.cli.arguments import cluster_flags
 from manager.cli.commands import Invocation, pass_invocation
-from manager.cli.failure import connected, in_one_line, is_expected
-from manager.cli.operators import UnknownKind, kind_named
-from manager.cli.signals import StopSignals
+from manager.cli.failure import in_one_line, is_expected
+from manager.cli.run import StopSignals
 from manager.kube.errors import KubeError, NotFound, Unauthorized
 from manager.kube.transport import Transport
 from manager.telemetry.logs import configured, get_logger
@@ -24,10 +22,10 @@ from manager.telemetry.watchdog import Watchdog
 from manager.util.duration import format_duration, parse_wait
 from manager.util.loop import loop_factory
 from manager.util.program import Program
-from manager_tools.migration.definitions import Definitions, MigrationFailed
+from manager_tools.commands.cluster import UnknownKind, cluster_flags, connected, kind_named
+from manager_tools.migration.definitions import Definitions, MigrationFailed, RetryingClient
 from manager_tools.migration.migration import Migration
 from manager_tools.migration.report import MigrationOptions, Outcome, Report, Screen
-from manager_tools.migration.retry import RetryingClient
 
 _STOP_WITHIN = 10.0
 """Seconds from a signal in which it ends."""

@@ -13,9 +13,7 @@ import click
 import msgspec
 
 from manager.api import GroupVersionKind
-from manager.cli.arguments import cluster_flags
 from manager.cli.commands import Invocation, pass_invocation
-from manager.cli.failure import connected, ended_in_one_line
 from manager.kube.decoding import Decoder, json_object
 from manager.kube.errors import ApiError
 from manager.kube.transport import Transport
@@ -23,6 +21,7 @@ from manager.telemetry.logs import configured, on_one_line
 from manager.util.program import Program
 from manager.util.small_file import read_small_file
 from manager_tools.codegen import DefinitionError, Served, definitions_in, model_source, served_by_openapi
+from manager_tools.commands.cluster import cluster_flags, connected, ended_in_one_line
 
 _COMMAND = "model"
 

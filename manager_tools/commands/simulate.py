@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from manager.cli.arguments import file_flag
 from manager.cli.commands import Invocation, pass_invocation
-from manager.shards.ranges import parse_count
+from manager.shards.shard_set import parse_count
 from manager_tools.codegen.manifest import UNPLACED
+from manager_tools.commands.cluster import file_flag
 from manager_tools.commands.generating import declared_definitions
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def simulate(invocation: Invocation, /, **flags: Any) -> int:
     """
     chosen = _chosen(invocation.operators(), flags["only"])
     declared_definitions(chosen, UNPLACED)  # a wrong model is one line
-    from manager_tools.simulation.campaign import run_campaign  # noqa: PLC0415 - 0.7 s, not for the help
+    from manager_tools.simulation.campaign import run_campaign  # noqa: PLC0415 - 0.2 s, not for the help
 
     given = {name: value for name, value in flags.items() if value is not None}
     return run_campaign(given, chosen, invocation.program)

@@ -38,7 +38,7 @@ def main(kubectl: str) -> int:
             return deleting.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             names = [_stored(each) for each in yaml.safe_load_all(manifests) if each]
-            _tell([left for name in names for left in _left_of(kubectl, name)])
+            _print_waiting([left for name in names for left in _left_of(kubectl, name)])
             return deleting.wait()
 
 
@@ -73,7 +73,7 @@ def _message(item: dict[str, Any]) -> str:
     return ""
 
 
-def _tell(waiting: list[tuple[str, str, str]]) -> None:
+def _print_waiting(waiting: list[tuple[str, str, str]]) -> None:
     """Say what is waited for, and how to go on."""
     if not waiting:
         return

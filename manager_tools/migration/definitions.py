@@ -1,21 +1,94 @@
-"""The storage versions of CustomResourceDefinitions: read, and trimmed when all objects are migrated."""
+"""CustomResourceDefinitions in a migration: their storage versions, the rights it needs, and its requests.
+
+`config/rbac/` has a ClusterRole with the rights for the operators' kinds, without a binding. A user who
+upgrades is usually an administrator, and a Job gets the role for its run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import msgspec
 import orjson
 
-from manager.api import GroupVersionKind, ObjectKey
+from manager.api import GroupVersionKind, ObjectKey, Resource, crd_options
+from manager.api.rights import RbacRule
 from manager.kube.decoding import Decoder, not_a
-from manager.kube.errors import Conflict, ProtocolError
+from manager.kube.errors import (
+    ApiError,
+    Conflict,
+    ProtocolError,
+    ServerError,
+    ServerTimeout,
+    ServiceUnavailable,
+    TooManyRequests,
+    TransportError,
+)
 from manager.kube.rest_mapping import RestMapping
+from manager.kube.transport import Transport
+from manager.util.backoff import Backoff
 from manager.util.program import Program
-from manager_tools.migration.retry import RetryingClient
+
+T = TypeVar("T")
+
+RETRY_FOR = 120.0
+"""Seconds for which a server may be down or overloaded, as in a restart or a change of etcd's leader."""
+
+ATTEMPTS = 4
+"""How often a request is sent that fails although the server answers: the reason is likely to stay."""
+
+_AWAY = TransportError, TooManyRequests, ServiceUnavailable, ServerTimeout
+
+_GROUP, _DEFINITIONS = "apiextensions.k8s.io", "customresourcedefinitions"
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+class RetryingClient:
+    """Client that sends requests, and retries each with back-off where that may help.
+
+    The requests of a migration may all be sent twice: they read, or write what is there already.
+    """
+
+    def __init__(self, transport: Transport, rng: random.Random, *, tell: Callable[[str], object]) -> None:
+        """`tell` gets the reason why the server is waited for."""
+        self.once = transport.request
+        self._rng = rng
+        self._tell = tell
+
+    async def request(self, method: str, path: str, **options: Any) -> bytes:
+        """Send a request with retries, as `Transport.request` does."""
+        return await self.retry(lambda: self.once(method, path, **options))
+
+    async def retry(self, send: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of `send`. Raises its last error when the time for retries is over."""
+        clock = asyncio.get_running_loop().time
+        backoff = Backoff(base=0.25, cap=10.0, jitter=0.5, rng=self._rng)
+        give_up_at = clock() + RETRY_FOR
+        failed = 0
+        while True:
+            try:
+                return await send()
+            except _AWAY as error:
+                pause = _pause(error, backoff)
+                if clock() + pause >= give_up_at:
+                    raise
+                self._tell(str(error))
+            except (ServerError, Conflict) as error:
+                failed += 1
+                if failed >= ATTEMPTS:
+                    raise
+                pause = _pause(error, backoff)
+            await asyncio.sleep(pause)
+
+
+def _pause(error: Exception, backoff: Backoff) -> float:
+    asked = error.retry_after if isinstance(error, ApiError) else None
+    return asked or backoff.next()
 
 
 class MigrationFailed(Exception):
@@ -149,7 +222,7 @@ def decode_definition(raw: bytes, *, position: str) -> StoredDefinition:
     )
 
 
-class _Kept(msgspec.Struct, rename={"storage": "storageVersion", "resume": "continue"}):
+class _SavedPosition(msgspec.Struct, rename={"storage": "storageVersion", "resume": "continue"}):
     uid: str
     generation: int
     storage: str
@@ -157,7 +230,7 @@ class _Kept(msgspec.Struct, rename={"storage": "storageVersion", "resume": "cont
     done: int
 
 
-_decode_position = Decoder(_Kept, "a position")
+_decode_position = Decoder(_SavedPosition, "a position")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +249,7 @@ class Position:
     done: int = 0
 
     @classmethod
-    def kept_at(cls, definition: StoredDefinition) -> Self | None:
+    def saved_in(cls, definition: StoredDefinition) -> Self | None:
         """Return the saved position of an earlier run; None if there is none or it is no longer valid."""
         if definition.position is None:
             return None
@@ -190,7 +263,7 @@ class Position:
     def text(self, definition: StoredDefinition) -> str:
         """Return the position as the annotation's value."""
         uid, generation, storage = _identity(definition)
-        kept = _Kept(uid, generation, storage, self.resume, self.done)
+        kept = _SavedPosition(uid, generation, storage, self.resume, self.done)
         return msgspec.json.encode(kept).decode()
 
 
@@ -278,3 +351,76 @@ class Definitions:
 
 def _path(name: str) -> str:
     return f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{quote(name, safe='')}"
+
+
+def migration_rights(kinds: Iterable[type[Resource]]) -> list[RbacRule]:
+    """Return the rules for `kinds`, which may include several versions of one kind.
+
+    CRDs: read them, keep the position of a migration in an annotation, and trim the stored versions, which
+    are in their status. Objects: list them, and patch the written part, which is the status where that is a
+    subresource.
+    """
+    rules: dict[RbacRule, None] = {}
+    names: dict[str, None] = {}
+    for kind in kinds:
+        group, plural = kind.gvk.group, kind.plural
+        names[f"{plural}.{group}"] = None
+        written = f"{plural}/status" if crd_options(kind).status else plural
+        rules[RbacRule((group,), (plural,), ("list",))] = None
+        rules[RbacRule((group,), (written,), ("patch",))] = None
+    named = tuple(names)
+    return [
+        RbacRule((_GROUP,), (_DEFINITIONS,), ("get", "patch"), named),
+        RbacRule((_GROUP,), (f"{_DEFINITIONS}/status",), ("patch",), named),
+        *rules,
+    ]
+
+
+class _ReviewStatus(msgspec.Struct):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _ReviewStatus
+
+
+_decode_review = Decoder(_Review, "a review")
+
+
+async def missing_rights(client: RetryingClient, definition: StoredDefinition, *, dry_run: bool) -> list[str]:
+    """Return the missing permissions in words, such as "patch pets.petstore.example.com".
+
+    The check keeps a migration of hours from failing at its last step. If the server cannot answer it, the
+    migration starts, and a forbidden request fails later.
+    """
+    missing = []
+    for attributes in _needed(definition, dry_run=dry_run):
+        try:
+            allowed = await _allowed(client, attributes)
+        except ServerError:
+            raise
+        except (ApiError, ProtocolError):
+            return []
+        if not allowed:
+            resource = "/".join(filter(None, (attributes["resource"], attributes["subresource"])))
+            missing.append(f"{attributes['verb']} {resource}.{attributes['group']}")
+    return missing
+
+
+async def _allowed(client: RetryingClient, attributes: dict[str, str]) -> bool:
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    return _decode_review(await client.request("POST", _REVIEWS, body=orjson.dumps(review))).status.allowed
+
+
+def _needed(definition: StoredDefinition, *, dry_run: bool) -> Iterator[dict[str, str]]:
+    kind = {"group": definition.group, "version": definition.version, "resource": definition.plural}
+    yield {**kind, "verb": "list", "subresource": ""}
+    yield {**kind, "verb": "patch", "subresource": definition.subresource}
+    if not dry_run:
+        named = {"group": _GROUP, "version": "v1", "resource": _DEFINITIONS, "name": definition.name}
+        yield {**named, "verb": "patch", "subresource": ""}
+        yield {**named, "verb": "patch", "subresource": "status"}

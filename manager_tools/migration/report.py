@@ -11,12 +11,16 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Literal
 
 from manager.api import ObjectKey
 from manager.telemetry.logs import on_one_line
 from manager.util.duration import format_duration
 from manager_tools.migration.definitions import StoredDefinition
-from manager_tools.migration.objects import Rewritten
+
+Rewritten = Literal["rewritten", "no_need", "gone"]
+"""What became of an object: written, by the server for us or by somebody else; stored in the right version
+before; or deleted meanwhile."""
 
 _REDRAW_EVERY = 0.1
 _LINE_EVERY = 10.0

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from manager_tools.scaffold.names import Names, ScaffoldError
 from manager_tools.scaffold.webhooks import Answers, create_webhook
-from manager_tools.scaffold.writing import Written, create_api, init
+from manager_tools.scaffold.writing import Names, ScaffoldError, Written, create_api, init
 
 __all__ = ["Answers", "Names", "ScaffoldError", "Written", "create_api", "create_webhook", "init"]

@@ -9,18 +9,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from manager_tools.scaffold.names import Names, ScaffoldError
-from manager_tools.scaffold.source import (
+from manager_tools.scaffold.writing import (
     Method,
+    Names,
+    ScaffoldError,
+    Written,
     declared_for,
+    domain_of,
     imported_names,
     methods,
+    ours,
     parsed,
     replaced,
+    template,
     with_import,
     with_members,
+    write,
 )
-from manager_tools.scaffold.writing import Written, domain_of, ours, template, write
 
 _OVERLAY = Path("config/default/kustomization.yaml")
 _COMMENTED = re.compile(r"^# \[WEBHOOK\].*\n(?:#(?:-|  ).*\n)+", re.MULTILINE)

@@ -6,7 +6,7 @@ assert_holds(GreetingOperator, seeds=range(50))
 
 from __future__ import annotations
 
-from manager_tools.simulation.control_plane import Change
+from devcluster.storage.records import Change
 from manager_tools.simulation.network import Sent
 from manager_tools.simulation.replica import Replica
 from manager_tools.simulation.seeds import assert_holds

@@ -1,4 +1,4 @@
-"""Many runs: their progress, the first that does not hold, and what is left of it in a file."""
+"""Many runs: their progress, the first that does not hold, and a page about all faults and operators."""
 # ruff: noqa: T201 - a program's output is printed
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from manager.util.program import Program
 from manager.util.small_file import read_small_file
 from manager.util.yaml_text import load_all
 from manager_tools.simulation.comparing import resource_of
-from manager_tools.simulation.faults import KINDS_OF_FAULT
+from manager_tools.simulation.faults import ALONE, KINDS_OF_FAULT
 from manager_tools.simulation.guards import NotRepeatable
-from manager_tools.simulation.matrix import matrix, plans_of_faults
 from manager_tools.simulation.seeds import (
     Outcome,
     Plan,
@@ -33,14 +32,35 @@ from manager_tools.simulation.seeds import (
     run_all,
     shrunk,
     specs_of,
-    told,
+    story_of,
 )
-
-__all__ = ["run_campaign"]
 
 _TOLD_EVERY = 5.0
 _ENOUGH = 10
 """Runs in which something of every kind should have been created; of one kind at least, in any."""
+
+_SHARDS = 4
+"""The number of shards, with faults that make no difference where one manager works."""
+
+_INTRODUCTION = """\
+# Faults
+
+How the operators come through faults, in [simulated runs](simulation.md). In each run people change
+objects for {minutes:g} minutes, and one kind of fault happens, one to nine times. With {shared},
+managers share the objects in {shards} shards; with the others, one of them leads.
+
+In the activated environment, this command repeats the runs, and writes this page:
+
+```text
+$ {command}
+```
+
+A cell says how many of the runs converge, and how long the slowest of these took after the last fault and
+change, in virtual seconds. That can be ten minutes: a Deployment whose pods do not become ready changes once
+more then. *Lost* and *there twice* count what is missing at the end of the row's runs, and what is there too
+much, compared with a fresh install.
+
+"""
 
 
 def run_campaign(given: Mapping[str, Any], operators: Sequence[AnyOperator], program: Program) -> int:
@@ -121,10 +141,10 @@ def _run(
                 progress.add(outcome)
             elif keeps_going:
                 failed += 1
-                kept = _kept(outcome.plan)
+                kept = _save_plan(outcome.plan)
                 print(f"seed {outcome.plan.seed}: {outcome.violations[0].what}; see {kept}", flush=True)
             else:
-                _tell(outcome, operators, samples, asked, only)
+                _print_failure(outcome, operators, samples, asked, only)
                 return 1
             if asked:
                 return progress.interrupted(asked[0])
@@ -152,7 +172,7 @@ def _matrix(
     failed = 0
     with _asked_to_stop() as asked:
         for operator in operators:
-            plans = plans_of_faults(operator, range(first, first + count), minutes=minutes)
+            plans = _plans_of_faults(operator, range(first, first + count), minutes=minutes)
             with closing(run_all(plans, (operator,), jobs=jobs, samples=samples)) as outcomes:
                 for outcome in outcomes:
                     found.append((operator.name, outcome))
@@ -166,7 +186,7 @@ def _matrix(
                         return progress.interrupted(asked[0])
     flags = "".join(f" --{name} {given[name]}" for name in ("seed", "seeds", "minutes") if name in given)
     command = f"{program.name} simulate --matrix {given['matrix']}{flags}"
-    page.write_text(matrix(found, command=command, minutes=minutes))
+    page.write_text(fault_page(found, command=command, minutes=minutes))
     print(progress.summary())
     return 1 if failed else 0
 
@@ -225,7 +245,7 @@ class _Progress:
         return self.done / max(time.monotonic() - self._began, 0.001) * 60
 
 
-def _tell(
+def _print_failure(
     outcome: Outcome,
     operators: Sequence[AnyOperator],
     samples: Samples,
@@ -237,15 +257,47 @@ def _tell(
     small = shrunk(outcome, operators, samples=samples, enough=lambda: asked)
     if asked:
         print("interrupted: it could be smaller")
-    print(told(small))
+    print(story_of(small))
     # Steps are drawn for these operators, and with others they are other steps.
     chosen = "".join(f" --operator {name}" for name in only)
-    print(f"\nto see this again: simulate{chosen} --replay {_kept(small.plan)}")
+    print(f"\nto see this again: simulate{chosen} --replay {_save_plan(small.plan)}")
 
 
-def _kept(plan: Plan) -> Path:
+def _save_plan(plan: Plan) -> Path:
     """Write a plan to a file, and return its path."""
     crash = "" if plan.crash_at is None else "-{}-{}".format(*plan.crash_at)
     path = Path(f"simulation-{plan.seed}{crash}.json")
     path.write_text(plan.to_json())
     return path
+
+
+def _plans_of_faults(operator: AnyOperator, seeds: Sequence[int], *, minutes: float) -> Iterator[Plan]:
+    """Yield a plan per seed for each kind of fault."""
+    for fault in KINDS_OF_FAULT:
+        shards = 0 if fault in ALONE else _SHARDS
+        yield from (plan_of(seed, (operator,), minutes=minutes, fault=fault, shards=shards) for seed in seeds)
+
+
+def fault_page(outcomes: Iterable[tuple[str, Outcome]], *, command: str, minutes: float) -> str:
+    """Return the page about the runs, which come with their operators' names."""
+    cells: dict[tuple[str, str], list[Outcome]] = {}
+    for name, outcome in outcomes:
+        cells.setdefault((outcome.plan.faults[0].what, name), []).append(outcome)
+    names = list(dict.fromkeys(name for _, name in cells))
+    head = ["fault", "what it is", *names, "lost", "there twice"]
+    rows = [head, ["---"] * len(head)]
+    for fault, (_, words) in KINDS_OF_FAULT.items():
+        row = [cells.get((fault, name), []) for name in names]
+        every = [outcome for cell in row for outcome in cell]
+        told = words.format(manager="a manager", seconds="a while", size="a part")
+        lost, doubled = sum(each.lost for each in every), sum(each.doubled for each in every)
+        rows.append([f"`{fault}`", told, *map(_cell, row), str(lost), str(doubled)])
+    shared = " and ".join(f"`{each}`" for each in KINDS_OF_FAULT if each not in ALONE)
+    page = _INTRODUCTION.format(command=command, minutes=minutes, shared=shared, shards=_SHARDS)
+    return page + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _cell(outcomes: Sequence[Outcome]) -> str:
+    held = [each for each in outcomes if not each.violations]
+    worst = max((each.settled for each in held), default=0.0)
+    return f"{len(held)} of {len(outcomes)}, {worst:,.0f} s" if outcomes else ""

@@ -7,31 +7,25 @@ their order, are the manager's own.
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 import manager.certificates.rotator  # noqa: F401 - else the first leader of a process waits for the import
+from devcluster.storage import Change, Key
 from manager.certificates.factory import Certificates, secret_certificates
 from manager.certificates.rotation import Lifetimes
 from manager.certificates.targets import bundle_of, hosts_of
-from manager.tls.certificate import certificates_in
+from manager.kube.transport import Transport
+from manager.tls.certificate import Chance, certificates_in
+from manager.util.program import Program
 from manager.webhook.configurations import SECRET
+from manager.webhook.registration import Webhooks
 from manager_tools.simulation.loop import EPOCH
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from devcluster.storage import Change, Key
-    from manager.kube.transport import Transport
-    from manager.tls.certificate import Chance
-    from manager.util.program import Program
-    from manager.webhook.registration import Webhooks
-    from manager_tools.simulation.network import Sent
-    from manager_tools.simulation.scene import Scene
-
-__all__ = ["CHECKED_EVERY", "READ_EVERY", "TRUSTED_WITHIN", "WebhookCertificates", "tells_a_key"]
+from manager_tools.simulation.network import Sent
+from manager_tools.simulation.scene import Scene
 
 Object = dict[str, Any]
 
@@ -88,7 +82,7 @@ class WebhookCertificates:
         """Return the names of the definitions whose objects a webhook converts."""
         return [f"{each.hub.plural}.{each.hub.gvk.group}" for each in self._webhooks.conversions]
 
-    def kept_by(self, transport: Transport, webhooks: Webhooks, chance: Chance) -> Certificates:
+    def certificates_for(self, transport: Transport, webhooks: Webhooks, chance: Chance) -> Certificates:
         """Return the runnables and the source for a replica's certificates."""
         return secret_certificates(
             transport,

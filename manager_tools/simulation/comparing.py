@@ -8,34 +8,15 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from manager.operator import NAME_TAKEN, Owns
-from manager.shards.ranges import label_key, label_of
+from devcluster import DevCluster
+from devcluster.storage import Key
+from manager.api import Resource
+from manager.operator import NAME_TAKEN, AnyOperator, Owns
+from manager.shards.shard_set import label_key, label_of
 from manager_tools.simulation.loop import EPOCH
 from manager_tools.simulation.workload import PROGRAM
-
-if TYPE_CHECKING:
-    from devcluster import DevCluster
-    from devcluster.storage import Key
-    from manager.api import Resource
-    from manager.operator import AnyOperator
-
-__all__ = [
-    "EVICT",
-    "Asked",
-    "Chance",
-    "State",
-    "asked_for",
-    "chance_in",
-    "controller_of",
-    "different_from_fresh",
-    "made_state",
-    "owned_resources",
-    "resource_of",
-    "state_of",
-    "without_history",
-]
 
 Object = dict[str, Any]
 

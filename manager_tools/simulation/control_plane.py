@@ -6,20 +6,15 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterator
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 from devcluster import DevCluster
+from devcluster.admission import WebhookClient
+from devcluster.api.local import LocalClient
 from devcluster.clock import Clock
 from devcluster.errors import StatusError
 from devcluster.storage.errors import JournalFailed
 from devcluster.storage.records import Change, Key, Stored
 from manager_tools.simulation.loop import VirtualLoop
-
-if TYPE_CHECKING:
-    from devcluster.admission import WebhookClient
-    from devcluster.api.local import LocalClient
-
-__all__ = ["Change", "ControlPlane", "Disk"]
 
 _BUMP = 1_000_000
 _SET_UP = {
@@ -31,7 +26,7 @@ _FLUSHED_WITHIN = 0.004
 
 
 _SHARDED = 0.5
-"""The part of clusters that serve lists and watches of some ranges."""
+"""The part of clusters that serve lists and watches of some shards."""
 
 
 class Disk:

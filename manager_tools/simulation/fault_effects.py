@@ -10,21 +10,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from devcluster.api.local import LocalClient
 from devcluster.errors import StatusError
 from devcluster.storage.errors import JournalFailed
 from manager_tools.simulation.comparing import resource_of, resource_of_manifest
-from manager_tools.simulation.replica import TIMING
+from manager_tools.simulation.faults import Fault
+from manager_tools.simulation.replica import TIMING, Replica
 from manager_tools.simulation.workload import PLANTED
-
-if TYPE_CHECKING:
-    from devcluster.api.local import LocalClient
-    from manager_tools.simulation.faults import Fault
-    from manager_tools.simulation.replica import Replica
-    from manager_tools.simulation.world import World
-
-__all__ = ["befall"]
+from manager_tools.simulation.world import World
 
 _BACKUP = 120.0
 """Seconds that a backup is old at most."""
@@ -60,7 +55,7 @@ async def _kill(_: World, __: Fault, here: Sequence[Replica]) -> None:
 
 async def _stop(_: World, __: Fault, here: Sequence[Replica]) -> None:
     for each in here:
-        each.tell_to_end()
+        each.terminate()
 
 
 async def _scale(world: World, fault: Fault, here: Sequence[Replica]) -> None:
@@ -207,7 +202,7 @@ async def _take_definition(world: World, fault: Fault, _: Sequence[Replica]) -> 
         await asyncio.sleep(1.0)
         if world.now > deadline - _GOES_WITHIN + _HELD_FOR:
             with suppress(StatusError, JournalFailed):
-                await world.people.let_go_of_all(name)
+                await world.people.release_all(name)
     await asyncio.sleep(fault.seconds)
     anew = {"metadata": {"name": name}, "spec": definition["spec"]}
     await world.plane.lasting(lambda client: client.create(_DEFINITIONS, "", copy.deepcopy(anew)))

@@ -11,8 +11,6 @@ from msgspec import Meta
 
 from manager_tools.simulation.workload import Seconds
 
-__all__ = ["ALONE", "KINDS_OF_FAULT", "NO_EXCUSE", "OF_CERTIFICATES", "Fault", "faults"]
-
 KINDS_OF_FAULT: dict[str, tuple[float, str]] = {
     "kill": (3, "{manager} is killed"),
     "stop": (2, "{manager} is told to end"),

@@ -27,8 +27,6 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
-__all__ = ["NotRepeatable", "guarded", "in_thread", "is_operators", "operators_line"]
-
 _CLOCK = "reads the machine's clock, and a simulation has its own: use manager.clock.now() or monotonic()"
 _WAIT = "waits in real time: use asyncio.sleep()"
 _CHANCE = "is not the same in each run: use self.manager.rng, or ctx.token() for what nobody may guess"

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import math
+import random
 import selectors
 import socket
 import threading
@@ -26,25 +27,11 @@ from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, TypeVarTuple
+from typing import Any, NoReturn, TypeVar, TypeVarTuple
 from weakref import ref
 
 from manager_tools.simulation.guards import in_thread, operators_line
 from manager_tools.simulation.services import Services
-
-if TYPE_CHECKING:
-    import random
-
-__all__ = [
-    "NotVirtual",
-    "ProcessClock",
-    "ThreadHold",
-    "VirtualLoop",
-    "freeze",
-    "process_clock",
-    "simulate",
-    "virtual_time",
-]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import random
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, unquote
 
 import orjson
@@ -20,18 +22,12 @@ import orjson
 from devcluster.api.reading import future_version
 from devcluster.errors import StatusError
 from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
-from manager.api.rights import line_that_asks
+from manager.kube.credentials import Credentials
 from manager.kube.errors import ConnectionLost, ProtocolError, Unreachable
 from manager.kube.wire import LONGEST, WireRequest
+from manager.util.author_code import line_that_asks
+from manager_tools.simulation.control_plane import ControlPlane
 from manager_tools.simulation.loop import VirtualLoop
-
-if TYPE_CHECKING:
-    import random
-
-    from manager.kube.credentials import Credentials
-    from manager_tools.simulation.control_plane import ControlPlane
-
-__all__ = ["Network", "Sent", "Weather"]
 
 _Arrived = deque[tuple[float, bytes] | None]
 """Pieces of a stream, with the time at which each is there; None after the last one."""
@@ -168,9 +164,24 @@ class Network:
         self._dead = False
         self._context = context
 
-    def exchange(self, request: WireRequest) -> _Exchanging:
+    @asynccontextmanager
+    async def exchange(self, request: WireRequest) -> AsyncIterator[_Answer]:
         """See `Wire`. Sent again once if the credentials were rejected and there are new ones."""
-        return _Exchanging(self, request)
+        header = (await self._credentials.current()).header
+        exchange = _Exchange(asyncio.get_running_loop(), request.path)
+        try:
+            answer = await self._send(exchange, request, header)
+            if answer.status == HTTPStatus.UNAUTHORIZED:
+                renewed = (await self._credentials.current(rejected=header)).header
+                if renewed != header:
+                    self._leave(exchange)
+                    exchange = _Exchange(asyncio.get_running_loop(), request.path)
+                    answer = await self._send(exchange, request, renewed)
+            if exchange.forbidden:
+                self._refused(self._process, exchange.forbidden, line_that_asks())
+            yield answer
+        finally:
+            self._leave(exchange)
 
     async def _send(self, exchange: _Exchange, request: WireRequest, header: str | None) -> _Answer:
         """Return the answer to a request; the caller must leave `exchange` in any case."""
@@ -497,46 +508,6 @@ def _without_bookmarks(piece: bytes) -> bytes:
         if b'"BOOKMARK"' not in line or b"initial-events-end" in line
     ]
     return b"".join(kept)
-
-
-class _Exchanging:
-    """Request until its caller has the whole response or gives up."""
-
-    def __init__(self, network: Network, request: WireRequest) -> None:
-        self._network = network
-        self._request = request
-        self._exchange: _Exchange | None = None
-
-    async def __aenter__(self) -> _Answer:
-        credentials = self._network._credentials
-        header = (await credentials.current()).header
-        try:
-            answer = await self._send(header)
-            if answer.status == HTTPStatus.UNAUTHORIZED:
-                renewed = (await credentials.current(rejected=header)).header
-                if renewed != header:
-                    self._leave()
-                    answer = await self._send(renewed)
-            assert self._exchange is not None
-            if self._exchange.forbidden:
-                network = self._network
-                network._refused(network._process, self._exchange.forbidden, line_that_asks())
-        except BaseException:
-            self._leave()
-            raise
-        return answer
-
-    async def __aexit__(self, *_: object) -> None:
-        self._leave()
-
-    def _send(self, header: str | None) -> Awaitable[_Answer]:
-        self._exchange = _Exchange(asyncio.get_running_loop(), self._request.path)
-        return self._network._send(self._exchange, self._request, header)
-
-    def _leave(self) -> None:
-        left, self._exchange = self._exchange, None
-        if left is not None:
-            self._network._leave(left)
 
 
 class _Exchange:

@@ -5,29 +5,23 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
+from devcluster import DevCluster
 from devcluster.access.authentication import ADMIN
+from devcluster.api.local import LocalClient
 from devcluster.controllers.images import ImageReference, InvalidImageName
 from devcluster.errors import StatusError
 from devcluster.exchange import ApiRequest
-from manager.operator import Owns
+from manager.operator import AnyOperator, Owns
 from manager_tools.simulation.comparing import EVICT, controller_of, owned_resources, resource_of
+from manager_tools.simulation.control_plane import ControlPlane
 from manager_tools.simulation.workload import NAMES, NAMESPACES, Step, changed, drawn
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-
-    from devcluster import DevCluster
-    from devcluster.api.local import LocalClient
-    from manager.operator import AnyOperator
-    from manager_tools.simulation.control_plane import ControlPlane
-
-__all__ = ["People", "marks_of_others"]
 
 Object = dict[str, Any]
 
@@ -115,7 +109,7 @@ class People:
             "annotate": self._annotate,
             "empty status": self._empty_status,
             "hold": self._hold,
-            "let go": self._let_go,
+            "let go": self._release_any,
             "apply": self._apply,
             "take name": self._take_name,
             "free name": self._free_name,
@@ -262,7 +256,7 @@ class People:
             more = f"{more}, and delete it"
         return more
 
-    async def _let_go(self, _: int, *where: Any) -> str | None:
+    async def _release_any(self, _: int, *where: Any) -> str | None:
         held = self._held("", self._resources)
         return await self._release(where[-1].choice(held)) if held else None
 
@@ -289,7 +283,7 @@ class People:
             if _HELD in (each["metadata"].get("finalizers") or ()) and namespace in {"", where[1]}
         ]
 
-    async def let_go_of_all(self, *resources: str, namespace: str = "") -> None:
+    async def release_all(self, *resources: str, namespace: str = "") -> None:
         """Let go of what they hold: of these resources or of all, in a namespace or everywhere."""
         while held := self._held(namespace, resources or self._resources):
             for each in held:
@@ -302,7 +296,7 @@ class People:
         A fresh install would not come as far as the operators had: the pods from before an update to an image
         that cannot start keep running.
         """
-        await self.let_go_of_all()
+        await self.release_all()
         for each in self._taken("away"):
             await self._client.delete(*each)
         for where, obj in list(self._placed(self._own)):
@@ -347,7 +341,7 @@ class People:
         namespace = NAMESPACES[-1]
         await self._client.delete("namespaces", "", namespace)
         await asyncio.sleep(15)
-        await self.let_go_of_all(namespace=namespace)
+        await self.release_all(namespace=namespace)
         await asyncio.sleep(15)
         await self._plane.lasting(
             lambda client: client.create("namespaces", "", {"metadata": {"name": namespace}})

@@ -7,7 +7,7 @@ import base64
 import contextvars
 import random
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from manager.election.config import ElectionConfig, LeaseTiming
 from manager.election.coordinator import Coordinator
@@ -15,29 +15,22 @@ from manager.election.elector import LeaderElector
 from manager.election.guard import LeadershipLost
 from manager.kube.credentials import Credentials, Obtained, TokenFile
 from manager.kube.transport import Transport
-from manager.operator import add_controller
-from manager.process.manager import STOP_MARGIN, Manager
-from manager.process.runnables import Runnable
+from manager.operator import AnyOperator, add_controller
+from manager.process.manager import STOP_MARGIN, Manager, Runnable
 from manager.settings import SettingValues
 from manager.shards.coordinator import ShardCoordinator
 from manager.shards.owned import OwnedShards
 from manager.telemetry.metrics import Metrics
 from manager.tls.served import ServedCertificate
+from manager.webhook.endpoint import Endpoint
 from manager.webhook.endpoints import endpoints_of
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
-from manager_tools.simulation.certificates import READ_EVERY
+from manager_tools.simulation.certificates import READ_EVERY, WebhookCertificates
 from manager_tools.simulation.loop import ProcessClock, VirtualLoop, process_clock
 from manager_tools.simulation.network import Network, Sent
 from manager_tools.simulation.scene import FROZEN, Scene, current_process
 from manager_tools.simulation.workload import LEASE_NAMESPACE, PLANTED, PROGRAM
-
-if TYPE_CHECKING:
-    from manager.operator import AnyOperator
-    from manager.webhook.endpoint import Endpoint
-    from manager_tools.simulation.certificates import WebhookCertificates
-
-__all__ = ["TIMING", "Replica"]
 
 TIMING = LeaseTiming(lease_duration=40.0, renew_deadline=25.0, retry_period=12.0)
 """Seconds. Longer than by default, since much of what a run costs is renewals while all is calm."""
@@ -189,12 +182,12 @@ class Replica:
         webhooks = Webhooks([each for operator in made for each in registrations(operator)])
         self.endpoints = {each.path: each for each in endpoints_of(webhooks, self.metrics)}
         if self._certificates is not None:
-            kept = self._certificates.kept_by(transport, webhooks, self._unguessable)
+            kept = self._certificates.certificates_for(transport, webhooks, self._unguessable)
             self._served = ServedCertificate(kept.source, look_every=READ_EVERY)
             for runnable in (*kept.runnables, Runnable("webhooks", self._serve)):
                 self.manager.add(runnable)
             # A second keeper, which may run beside the leader's.
-            *_, keeper = self._certificates.kept_by(transport, webhooks, self._unguessable).runnables
+            *_, keeper = self._certificates.certificates_for(transport, webhooks, self._unguessable).runnables
             self._keep = keeper.run
 
     async def _serve(self) -> None:
@@ -254,7 +247,7 @@ class Replica:
             if left:
                 self.world.violated(f"{self.name} has left {what} behind: {sorted(left)}")
 
-    def tell_to_end(self) -> None:
+    def terminate(self) -> None:
         """Stop the process like SIGTERM."""
         if self.alive and not self.stop.is_set():
             self.stop.set()

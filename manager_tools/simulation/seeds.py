@@ -17,11 +17,13 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from manager.api import Resource
+from manager.operator import AnyOperator
 from manager.util.garbage import tune_garbage_collector
 from manager.util.nesting import TOO_DEEP, is_too_deep
 from manager_tools.simulation.comparing import different_from_fresh, missing, resource_of, without_history
@@ -32,17 +34,10 @@ from manager_tools.simulation.loop import simulate
 from manager_tools.simulation.scene import Violation
 from manager_tools.simulation.services import Handler
 from manager_tools.simulation.workload import Step, steps
-from manager_tools.simulation.world import STAYS_CALM, World
-
-if TYPE_CHECKING:
-    from manager.api import Resource
-    from manager.operator import AnyOperator
-    from manager_tools.simulation.world import Outside
+from manager_tools.simulation.world import STAYS_CALM, Outside, World
 
 Samples = Mapping[str, Sequence[dict[str, Any]]]
 """Specs, by kind and group."""
-
-__all__ = ["Outcome", "Plan", "assert_holds", "crash_points", "plan_of", "run", "run_all", "shrunk"]
 
 _MINUTES = 5.0
 _MOST_STEPS = 40
@@ -434,7 +429,7 @@ def assert_holds(
         accepted.update(outcome.accepted)
         if outcome.violations:
             small = shrunk(outcome, operators, samples=specs, services=services, may_differ=may_differ)
-            raise AssertionError(told(small))
+            raise AssertionError(story_of(small))
     if missing := never_accepted(accepted, operators):
         raise AssertionError(f"{missing}: give `samples`")
 
@@ -454,7 +449,7 @@ def never_accepted(accepted: Mapping[str, int], operators: Sequence[AnyOperator]
     return f"the API server took none of the objects made up for {', '.join(kinds)}" if kinds else ""
 
 
-def told(outcome: Outcome) -> str:
+def story_of(outcome: Outcome) -> str:
     """Return the story of a failure for a reader."""
     plan = outcome.plan
     lines = [f"seed {plan.seed}, {plan.replicas} replicas"]

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from msgspec import Meta
 
 from manager.util.program import Program
-
-if TYPE_CHECKING:
-    import random
-
-__all__ = [
-    "ACTS",
-    "LEASE_NAMESPACE",
-    "NAMES",
-    "NAMESPACES",
-    "PLANTED",
-    "PROGRAM",
-    "Step",
-    "changed",
-    "drawn",
-    "edges",
-    "steps",
-]
 
 Object = dict[str, Any]
 

@@ -12,18 +12,20 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from prometheus_client import generate_latest
 
 from devcluster.admission import WebhookClient, WebhookFailed
 from devcluster.errors import StatusError
+from devcluster.storage import Change, Key
 from manager.certificates.targets import bundle_of, hosts_of
+from manager.controller.queue import WorkQueue
 from manager.election.shard_count import lease_of_shard
 from manager.operator import AnyOperator, rights_of
 from manager.shards.cache_filter import ShardFilter
-from manager.shards.ranges import Ranges
+from manager.shards.shard_set import ShardSet
 from manager.telemetry.logs import captured
 from manager.webhook.configurations import SERVICE, by_service, by_url, webhook_configurations
 from manager.webhook.methods import registrations
@@ -55,12 +57,6 @@ from manager_tools.simulation.replica import Replica
 from manager_tools.simulation.scene import Scene, current_process
 from manager_tools.simulation.services import Handler, Services
 from manager_tools.simulation.workload import LEASE_NAMESPACE, NAMESPACES, PLANTED, PROGRAM, Step
-
-if TYPE_CHECKING:
-    from devcluster.storage import Change, Key
-    from manager.controller.queue import WorkQueue
-
-__all__ = ["Outside", "World"]
 
 Object = dict[str, Any]
 
@@ -349,7 +345,7 @@ class World(Scene):
         if self.shards:
             number = self._range_of(change) if change is not None else 0 if sent.method == "CALL" else None
             if number is not None and (holder := self.holder(number)) not in {sent.process, ""}:
-                self.violated(f"{sent} came while {holder} had range {number}")
+                self.violated(f"{sent} came while {holder} had shard {number}")
         elif self.replicas > 1 and (holder := self.holder()) not in {sent.process, ""}:
             self.violated(f"{sent} came while {holder} had the lease")
 
@@ -365,7 +361,7 @@ class World(Scene):
         operator = self._own.get(resource)
         if operator is None:
             return None
-        return Ranges.of(self.shards, ()).number_of(uid) if operator.shared_out else 0
+        return ShardSet.of(self.shards, ()).number_of(uid) if operator.shared_out else 0
 
     def holder(self, number: int = 0) -> str:
         """Return the holder of the leader's lease, or of a shard's lease."""
@@ -398,7 +394,7 @@ class World(Scene):
         loop.services = Services(handlers, self.refused)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(loop.services.aclose)
-            stack.enter_context(captured(_told_by_logs(self)))
+            stack.enter_context(captured(_log_observer(self)))
             self.plane = ControlPlane(
                 self.seed,
                 webhooks=_Webhooks(self),
@@ -580,7 +576,7 @@ class World(Scene):
             or self._unowned()
         ):
             if self.now > deadline + (_CLOCK_WATCHED if self.clock_use.has_written else 0.0):
-                why = f"nobody has ranges {left}" if (left := self._unowned()) else "nobody leads"
+                why = f"shards {left} have no owner" if (left := self._unowned()) else "nobody leads"
                 self.violated(f"it never becomes calm: {why}, or something is written all the time")
                 return False
             await asyncio.sleep(_LOOK_EVERY)
@@ -620,7 +616,7 @@ class World(Scene):
     def _check_shares(self) -> None:
         shares = [sum(map(each.has, range(self.shards))) for each in self.running]
         if sum(shares) != self.shards or max(shares) - min(shares) > 1:
-            self.violated(f"ranges are shared out unevenly in the end: {shares}")
+            self.violated(f"shards are shared out unevenly in the end: {shares}")
 
     async def _check(self) -> None:
         leader = self.leader
@@ -703,7 +699,7 @@ class World(Scene):
 
     def _check_caches(self, replica: Replica) -> None:
         """Check that the caches match the store, or its part in the replica's shards."""
-        ranges = Ranges.of(self.shards or 1, filter(replica.has, range(self.shards)))
+        shards = ShardSet.of(self.shards or 1, filter(replica.has, range(self.shards)))
         for shared in replica.manager.cache._shared.values():
             informer = shared.informer
             if informer.spec.label_selector or informer.spec.field_selector:
@@ -712,19 +708,19 @@ class World(Scene):
                 (each.key.namespace, each.key.name): each.version
                 for each in self.cluster.store.select(informer.spec.gvk.group, informer.spec.plural)
                 if not isinstance(informer.filter, ShardFilter)
-                or informer.filter.division.takes(informer._decoder.look(each.data).meta, ranges)
+                or informer.filter._assignment.takes(informer._decoder.look(each.data).meta, shards)
             }
             cached = {tuple(each.key): each.version for each in informer._store}
             if stored != cached:
                 differ = sorted(set(stored.items()) ^ set(cached.items()))[:6]
                 self.violated(f"{replica.name} has other {informer.spec.resource} than the server: {differ}")
             watches = informer.filter.watches if isinstance(informer.filter, ShardFilter) else ()
-            if any(each.asked != ranges for each in watches):
-                self.violated(f"{replica.name} asks for {informer.spec.resource} of others' ranges")
+            if any(each.asked != shards for each in watches):
+                self.violated(f"{replica.name} asks for {informer.spec.resource} of others' shards")
 
     async def _end(self) -> None:
         for replica in self.running:
-            replica.tell_to_end()
+            replica.terminate()
             self.check_told(f"/metrics of {replica.name}", generate_latest(replica.metrics.registry))
         if tasks := [each.task for each in self.running if each.alive]:
             _, late = await asyncio.wait(tasks, timeout=_STOPS_WITHIN)
@@ -761,8 +757,8 @@ def _declared(operators: tuple[AnyOperator, ...], in_pods: bool) -> Sequence[tup
     ]
 
 
-def _told_by_logs(world: World) -> Callable[[str, dict[str, Any]], None]:
-    def tell(level: str, fields: dict[str, Any]) -> None:
+def _log_observer(world: World) -> Callable[[str, dict[str, Any]], None]:
+    def observe(level: str, fields: dict[str, Any]) -> None:
         name, event = fields.pop("logger_name", ""), fields.pop("event", "")
         if fields.pop("exc_info", None) and not event.endswith("timed out"):
             world.violated(
@@ -772,4 +768,4 @@ def _told_by_logs(world: World) -> Callable[[str, dict[str, Any]], None]:
         world.check_told(f"a log line of {current_process.get()}", f"{event}{rest}".encode())
         world.note(current_process.get(), f"log {level} {name}: {event}{rest}")
 
-    return tell
+    return observe

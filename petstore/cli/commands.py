@@ -19,7 +19,6 @@ from click.shell_completion import shell_complete
 from manager.util.duration import parse_wait
 from manager.util.quantity import parse_quantity
 from petstore.address import BindAddress, parse_address
-from petstore.capacity import MAX_CALLS, MAX_MESSAGE_BYTES, Capacity
 from petstore.pet import PetType
 
 __all__ = ["commands", "main"]
@@ -28,7 +27,6 @@ _INTERRUPTED: Final = 130
 _MOST: Final = 2**31 - 1
 """The largest number that gRPC takes."""
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
-_CAPACITY: Final = Capacity()
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -100,10 +98,6 @@ def _file(*flags: str, default: str | None = None, text: str) -> Callable[[Any],
     )
 
 
-def _limit(flag: str, default: int, text: str, *, least: int = 1) -> Callable[[Any], Any]:
-    return click.option(flag, type=_number(least), default=str(default), metavar="N", help=text)
-
-
 @commands.command()
 @click.option(
     "--bind-address",
@@ -134,15 +128,16 @@ def _limit(flag: str, default: int, text: str, *, least: int = 1) -> Callable[[A
     is_flag=True,
     help="let every client change, by ChangeSampler, the share of calls that is logged",
 )
-@_limit("--max-calls", MAX_CALLS, "calls at once; more are refused")
-@_limit("--max-message-size", MAX_MESSAGE_BYTES, "bytes of a request; longer ones are refused", least=4096)
-@_limit(
-    "--max-waiting-pets",
-    _CAPACITY.waiting_pets,
-    "pets in calls that wait for the disk; more are refused",
+@click.option(
+    "--max-calls", type=_number(1), default="2048", metavar="N", help="calls at once; more are refused"
 )
-@_limit("--max-pets", _CAPACITY.pets, "pets in the store; more are refused")
-@_limit("--max-data-size", _CAPACITY.data_bytes, "bytes of pets and indexes in the file; more are refused")
+@click.option(
+    "--max-message-size",
+    type=_number(4096),
+    default="262144",
+    metavar="N",
+    help="bytes of a request; longer ones are refused",
+)
 @click.option(
     "--graceful-shutdown-timeout",
     type=parse_wait,

@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from petstore.capacity import Capacity
 from petstore.errors import visible
 from petstore.server import CannotListen, PetStoreServer, ServerOptions
 from petstore.storage import DataUnusable
@@ -41,11 +40,6 @@ def serve(options: Mapping[str, Any]) -> int:
         ignore_idempotency_keys=options["ignore_idempotency_keys"],
         allow_change_sampler=options["allow_change_sampler"],
         tls=tls,
-        capacity=Capacity(
-            pets=options["max_pets"],
-            data_bytes=options["max_data_size"],
-            waiting_pets=options["max_waiting_pets"],
-        ),
         calls=options["max_calls"],
         message_bytes=options["max_message_size"],
         grace=options["graceful_shutdown_timeout"],

@@ -11,7 +11,7 @@ A file holds one conversation for each YAML document:
       body: {...}                 # JSON; or `text:` for a body as it is
       type: application/yaml      # Content-Type, if not application/json
       accept: application/json    # Accept, if another
-      as: somebody                # a user without rights of its own; default: the administrator
+      as: USER                    # a user without rights of its own; default: the administrator
       save: {rv: metadata.resourceVersion}   # for {rv} in later steps
       until: {status.phase: Active}          # ask again until this holds (or `until_status: 404`,
                                              # `until_not: {metadata.resourceVersion: "{rv}"}`,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pty
 import re
@@ -17,7 +16,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from demo.programs import STOP_WITHIN
 from demo.recording import CELL_WIDTH, MARGIN, PICTURE
 from tests.support import ROOT
 
@@ -48,23 +46,6 @@ def test_demo_ends_by_itself_when_everything_is_ready(tmp_path: Path):
 
 
 @pytest.mark.whole
-def test_demo_says_why_it_failed_when_the_manager_ends(tmp_path: Path):
-    environ = {**os.environ, "OPERATOR_MANAGER_LOG_LEVEL": "loud"}
-    done = subprocess.run(
-        command(tmp_path, "--once"),
-        cwd=ROOT,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=WITHIN,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "make demo: failed: operator-manager ended with 2" in done.stdout
-    assert "OPERATOR_MANAGER_LOG_LEVEL" in done.stdout
-
-
-@pytest.mark.whole
 def test_demo_runs_until_ctrl_c_and_refuses_a_second_demo(tmp_path: Path):
     process = subprocess.Popen(command(tmp_path), cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
@@ -84,51 +65,6 @@ def test_demo_runs_until_ctrl_c_and_refuses_a_second_demo(tmp_path: Path):
         assert rest.rstrip().endswith("make demo: stopped.")
     finally:
         process.kill()
-
-
-@pytest.mark.whole
-def test_demo_shows_no_traceback_when_ctrl_c_comes_while_it_loads(tmp_path: Path):
-    loading = [sys.executable, "-X", "importtime", *command(tmp_path)[1:]]
-    process = subprocess.Popen(loading, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stderr is not None
-        read_until(process.stderr, "argparse")
-        process.send_signal(signal.SIGINT)
-        told, rest = process.communicate(timeout=WITHIN)
-        assert process.returncode == -signal.SIGINT
-        assert told == ""
-        assert "Traceback" not in rest
-    finally:
-        process.kill()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="finds the programs in /proc")
-@pytest.mark.whole
-def test_demo_stops_when_the_terminal_closes_and_at_once_on_a_second_signal(tmp_path: Path):
-    process = subprocess.Popen(command(tmp_path), cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    programs: list[int] = []
-    try:
-        assert process.stdout is not None
-        read_until(process.stdout, "operator-manager: started")
-        programs = [
-            int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        ]
-        assert len(programs) == 2
-        for pid in programs:  # so that the demo has to wait for them
-            os.kill(pid, signal.SIGSTOP)
-        process.send_signal(signal.SIGHUP)
-        read_until(process.stdout, "stopping the manager")
-        process.send_signal(signal.SIGINT)
-        # A single one would have kept it for longer.
-        rest, _ = process.communicate(timeout=STOP_WITHIN)
-        assert process.returncode == 0
-        assert rest.rstrip().endswith("make demo: stopped.")
-        assert not [pid for pid in programs if Path(f"/proc/{pid}").exists()]
-    finally:
-        process.kill()
-        for pid in programs:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.skipif(not hasattr(pty, "openpty"), reason="no terminals here")

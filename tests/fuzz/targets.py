@@ -36,8 +36,7 @@ from manager.client.write import merge_diff
 from manager.console.changes import Change, _fields
 from manager.console.templates import read_templates
 from manager.diagnose.collect import Collected, Collector, Node, bad_leaves
-from manager.diagnose.render import explain, to_text
-from manager.diagnose.report import decode_report, to_objects
+from manager.diagnose.explanation import explain, to_objects
 from manager.election.lease import Lease
 from manager.kube.config import _find
 from manager.kube.connection import Connection
@@ -58,6 +57,7 @@ from manager.webhook.conversion import ConversionEndpoint
 from manager.webhook.endpoint import BadReview
 from manager.webhook.json_patch import json_patch
 from manager.webhook.registration import Admission, Conversion
+from manager_tools.commands.explain import decode_report, to_text
 from petstore.proto import petstore_pb2 as pb
 from tests.fuzz import inputs
 from tests.support.admission import webhooks_of

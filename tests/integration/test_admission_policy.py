@@ -22,7 +22,7 @@ from tests.support.crds import wait_served
 from tests.support.envtest import BARE
 from tests.support.eventually import eventually
 from tests.support.manifests import SYSTEM, manifests
-from tests.unit.controllers.wordpress.world import World, in_process_cluster
+from tests.unit.controllers.example.world import World, in_process_cluster
 
 pytestmark = pytest.mark.contract
 

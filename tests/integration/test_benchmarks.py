@@ -6,7 +6,6 @@ import io
 
 import pytest
 
-from benchmarks import beside
 from benchmarks.budget import Budget
 from benchmarks.parts import Sizes
 from benchmarks.peers.bare import PEERS as BARE
@@ -17,7 +16,6 @@ from benchmarks.results import Results
 from benchmarks.shards.__main__ import FEWEST
 from benchmarks.shards.__main__ import run as run_shards
 from benchmarks.suite import Suite, Taking
-from tests.support import ROOT
 from tests.support.benchmark_results import made_run
 from tests.support.envtest import why_not
 
@@ -84,28 +82,6 @@ def test_benchmark_suite_measures_startup_memory_cold_and_latency():
 
 
 @pytest.mark.integration
-@pytest.mark.whole
-def test_benchmark_suite_measures_others_done_and_backlog():
-    results = run_suite("others", "done", "backlog")
-    (beside,) = results.samples["others"]
-    for group in ("memcached", "deployments-metadata", "deployments"):
-        assert 0 < beside.figures[f"{group}.mb"] <= beside.figures[f"{group}.peak_mb"]
-    (done,) = results.samples["done"]
-    assert done.figures["writes"] == 0
-    assert 0 < done.figures["ready_s"] < done.figures["quiet_s"]
-    (backlog,) = results.samples["backlog"]
-    for group in ("start", "relist", "rollout"):
-        assert 0 < backlog.figures[f"{group}.first_ms"] <= backlog.figures[f"{group}.worst_ms"]
-        assert backlog.figures[f"{group}.errors"] == 0
-    table = table_of(results, "backlog")
-    assert [row[0] for row in table.rows] == [
-        "start",
-        "lists anew after 410",
-        "a new version changes all",
-    ]
-
-
-@pytest.mark.integration
 def test_benchmark_suite_measures_steady_change_and_ten_controllers():
     results = run_suite("steady", "change", "ten")
     (steady,) = results.samples["steady"]
@@ -118,15 +94,6 @@ def test_benchmark_suite_measures_steady_change_and_ten_controllers():
         assert change.figures[f"{group}.requests"] >= 2
     (ten,) = results.samples["ten"]
     assert ten.figures["watches"] == 1
-
-
-@pytest.mark.integration
-@pytest.mark.whole
-@pytest.mark.last
-def test_takeover_is_faster_after_sigterm_than_after_sigkill():
-    (takeover,) = run_suite("takeover").samples["takeover"]
-    # A lease that was given back is free at once; one that was not has to expire.
-    assert takeover.figures["sigterm.seconds"] < takeover.figures["sigkill.seconds"]
 
 
 @pytest.mark.integration
@@ -146,16 +113,3 @@ def test_replicas_that_share_the_objects_each_have_a_part_and_only_that_moves_wh
     for each in figures.changes:
         assert each.moved == each.expected > 0
         assert bool(each.unowned_s) == (each.what != "one comes")
-
-
-@pytest.mark.integration
-@pytest.mark.whole
-def test_checkouts_at_work_side_by_side_each_use_their_own_cpu(capsys: pytest.CaptureFixture[str]):
-    found = beside.measure({"this": ROOT, "same": ROOT}, objects=20, rounds=1)
-    assert list(found) == ["this", "same"]
-    assert all(each > 0 for (each,) in found.values())
-    beside.report(found)
-    header, first, second = capsys.readouterr().out.splitlines()
-    assert header.split() == ["CPU", "ms", "each", "of", "the", "first"]
-    assert first.split() == ["this", f"{found['this'][0]:.2f}", "1.000", "(1.000-1.000)"]
-    assert second.split()[0] == "same"

@@ -135,17 +135,6 @@ def test_chart_takes_over_make_install_upgrades_with_all_values_and_uninstalls(
     assert "memcacheds.cache.example.com" in {each["metadata"]["name"] for each in definitions}
 
 
-@pytest.mark.long
-@pytest.mark.timeout(600)
-def test_chart_takes_over_objects_applied_by_make_deploy(plane: ControlPlane, chart: Path):
-    assert make(plane, "deploy").returncode == 0
-    done(helm(plane, "install", RELEASE, chart, f"--namespace={SYSTEM}", "--take-ownership"))
-    eventually(lambda: is_there(plane, MANAGER, 1))
-    done(helm(plane, "uninstall", RELEASE, f"--namespace={SYSTEM}"))
-    roles = plane.api.get("/apis/rbac.authorization.k8s.io/v1/clusterroles")["items"]
-    assert not [name for each in roles if (name := each["metadata"]["name"]).startswith(RELEASE)]
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -166,12 +155,6 @@ def test_make_deploy_applies_nothing_when_a_namespace_or_kind_is_missing(
     assert SYSTEM not in {
         each["metadata"]["name"] for each in untouched.api.get("/api/v1/namespaces")["items"]
     }
-
-
-def test_helm_installs_nothing_in_a_namespace_that_is_not_there(untouched: ControlPlane, chart: Path):
-    refused = helm(untouched, "install", RELEASE, chart, f"--namespace={SYSTEM}")
-    assert f'namespaces "{SYSTEM}" not found' in refused.stderr
-    assert not untouched.api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
 
 
 @pytest.mark.long

@@ -176,9 +176,9 @@ def test_console_shows_owned_objects_down_to_pods_with_overlay_rights(
     scope = f"--namespace={namespace}"
     crds.kubectl(scope, "create", "rolebinding", "view", "--clusterrole=cluster-admin", who)
 
-    def is_told() -> None:
+    def is_shown() -> None:
         answer = console.ask(page, token)
         assert '<span class="quiet">Pod</span>' in answer.text
         assert "Not known" not in answer.text
 
-    eventually(is_told, every=0.5)
+    eventually(is_shown, every=0.5)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from manager.util.version import VERSION
 from tests.integration.container_engine import ContainerEngine
 from tests.support.devcluster_plane import DevclusterControlPlane
 from tests.support.manager_process import ManagerProcess
@@ -74,38 +73,6 @@ def test_petstore_serves_in_a_container(engine: ContainerEngine, tmp_path: Path)
     ):
         assert_keeps_a_pet(store)
         assert store.stop() == 0
-
-
-@pytest.mark.timeout(2400)
-def test_images_say_what_they_are_and_who_runs_them(engine: ContainerEngine):
-    for name in BUILT:
-        settings = engine.settings(engine.image(name))
-        assert settings["User"] == "65532:65532"
-        assert settings["Entrypoint"] == [name]
-        labels = {
-            key.removeprefix("org.opencontainers.image."): text for key, text in settings["Labels"].items()
-        }
-        assert (labels["title"], labels["version"], labels["revision"]) == (name, VERSION, REVISION)
-
-
-@pytest.mark.timeout(2400)
-def test_images_hold_their_program_and_no_pip(engine: ContainerEngine):
-    for name, told, answer in zip(BUILT, ("version", "--help"), (VERSION, "petstore"), strict=True):
-        with engine.container(engine.image(name)) as (_, program):
-            done = run(*program, told)
-            assert done.returncode == 0, done.stderr
-            assert answer in done.stdout
-        image = program.pop()
-        for module in ("pip", "ensurepip"):
-            tried = run(*program, "--entrypoint=python", image, "-m", module)
-            assert f"No module named {module}" in tried.stderr
-
-
-@pytest.mark.timeout(2400)
-def test_dev_image_runs_the_given_program(engine: ContainerEngine):
-    with engine.container(engine.build("dev")) as (_, program):
-        version = run(*program, "operator-manager", "version")
-        assert VERSION in version.stdout, version.stderr
 
 
 @pytest.mark.timeout(2400)

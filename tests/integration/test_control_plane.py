@@ -5,35 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import StartControlPlane
-from tests.support.api_access import ApiFailure
 from tests.support.control_plane import ControlPlane, Feature
-from tests.support.control_plane_kinds import OLDEST, ControlPlaneKind
 from tests.support.daemon import DaemonDied
 from tests.support.envtest import BARE
 
 pytestmark = pytest.mark.contract
-
-
-@pytest.mark.oldest
-def test_control_plane_has_the_version_of_its_kind(
-    control_plane: ControlPlane, control_plane_kind: ControlPlaneKind
-):
-    version = control_plane.api.get("/version")
-    assert f"{version['major']}.{version['minor']}" == control_plane_kind.version
-
-
-@pytest.mark.oldest
-def test_control_plane_streams_lists_except_in_the_oldest_version(
-    control_plane: ControlPlane, control_plane_kind: ControlPlaneKind
-):
-    query = {"watch": "true", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-    query |= {"allowWatchBookmarks": "true", "timeoutSeconds": "1"}
-    path = "/api/v1/namespaces/default/configmaps"
-    if control_plane_kind.version == OLDEST:
-        with pytest.raises(ApiFailure, match="sendInitialEvents: Forbidden"):
-            control_plane.api.request("GET", path, query=query)
-    else:
-        assert "k8s.io/initial-events-end" in control_plane.api.request("GET", path, query=query)
 
 
 @pytest.fixture(scope="module")

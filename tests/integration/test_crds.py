@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import yaml
 
-from apis.cache.v1.memcached import Memcached
 from manager.api import ObjectMeta
 from manager.util.yaml_text import yaml_stream
 from manager_tools.codegen import custom_resource_definitions
@@ -70,30 +69,6 @@ def widget(**spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "memcacheds.cache.example.com",
-        "widgets.test.example.com",
-        "gadgets.test.example.com",
-        "ticks.demo.example.com",
-    ],
-)
-def test_definitions_are_established_and_their_names_accepted(plane: ControlPlane, name: str):
-    conditions = plane.api.get(f"{DEFINITIONS}/{name}")["status"]["conditions"]
-    assert {each["type"]: each["status"] for each in conditions} == {
-        "NamesAccepted": "True",
-        "Established": "True",
-    }
-
-
-def test_explain_says_what_the_docstrings_say(plane: ControlPlane, memcacheds: str):
-    text = " ".join(plane.kubectl("explain", "memcached.spec").stdout.split())
-    assert "The desired servers." in text
-    assert "size <integer> -required- The number of memcached servers, 0 for none." in text
-    assert "image <string> Container image of the servers." in text
-
-
-@pytest.mark.parametrize(
     ("image", "message"),
     [
         ("x" * 1025, "spec.image: Too long: may not be more than 1024 bytes"),
@@ -114,30 +89,6 @@ def test_memcached_schema_refuses_name_longer_than_a_label_value(plane: ControlP
     # The message begins with the field.
     assert "metadata.name: Invalid value: " in plane.api.refusal(memcacheds, named(64))
     assert "must be at most 63 characters" in plane.api.refusal(memcacheds, named(64))
-
-
-def test_memcached_model_survives_a_round_trip_through_the_api_server(plane: ControlPlane, memcacheds: str):
-    raw = plane.api.request("POST", memcacheds, body=memcached(size=3))
-    stored = Memcached.decode(raw.encode())
-    stored.spec.size = 0
-    stored.metadata.labels["a"] = "b"
-    answer = plane.api.request("PUT", f"{memcacheds}/sample", body=stored.to_wire())
-    again = Memcached.decode(answer.encode())
-    assert (again.spec, again.metadata.labels) == (stored.spec, {"a": "b"})
-    again.status.replicas = 0
-    answer = plane.api.request("PUT", f"{memcacheds}/sample/status", body=again.to_wire())
-    assert json.loads(answer)["status"] == {"nodes": [], "replicas": 0, "conditions": []}
-
-
-def test_defaults_are_filled_in(plane: ControlPlane, widgets: str):
-    assert plane.api.create(widgets, widget())["spec"] == {
-        "mode": "fast",
-        "unit": "metre",
-        "colour": "red",
-        "ratio": 0.5,
-        "limits": {"low": 1, "high": 5},
-        "path": [1, 2],
-    }
 
 
 def test_widget_spec_survives_a_round_trip_through_the_api_server(plane: ControlPlane, widgets: str):
@@ -169,12 +120,6 @@ def test_widget_spec_survives_a_round_trip_through_the_api_server(plane: Control
     created = plane.api.request("POST", widgets, body=widget(**spec))
     assert json.loads(created)["spec"] == spec
     assert Widget.decode(created.encode()).to_wire()["spec"] == spec
-
-
-def test_server_drops_unknown_fields_and_fills_in_defaults(plane: ControlPlane, widgets: str):
-    created = plane.api.create(widgets, widget(unknown=1, limits={"low": 1, "unknown": 1}))
-    assert "unknown" not in created["spec"]
-    assert created["spec"]["limits"] == {"low": 1, "high": 5}
 
 
 @pytest.mark.parametrize(

@@ -101,9 +101,3 @@ def series(found: Samples) -> set[tuple[Any, ...]]:
         )
         for sample in found.all
     }
-
-
-def test_addresses_in_the_log_are_links(manager: ManagerProcess):
-    links = {line["what"]: line["urls"] for line in manager.logs(msg="serving")}
-    assert links["metrics"] == [f"http://{manager.metrics_address}/metrics"]
-    assert links["health"] == [f"http://{manager.health_address}{path}" for path in ("/healthz", "/readyz")]

@@ -12,7 +12,6 @@ from tests.support.api_objects import (
     deployment_path,
     event_counts,
     manifest,
-    object_path,
 )
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.crds import DEFINITIONS
@@ -84,15 +83,6 @@ def owner(crds: ControlPlane, namespace: str) -> dict[str, Any]:
     return {"apiVersion": API, "kind": "Memcached", **names}
 
 
-def test_child_that_is_invalid_is_told_on_its_owner(
-    crds: ControlPlane, namespace: str, owner: dict[str, Any], run_manager: RunManager
-):
-    child = deployment("m")  # of another selector, which cannot change
-    child["metadata"]["ownerReferences"] = [owner]
-    refusal = Refusal([(deployment_path(namespace), child)], "Invalid", "spec.selector: Invalid value")
-    refuses(crds, refusal, namespace, run_manager)
-
-
 @pytest.mark.usefixtures("owner")
 def test_webhook_that_does_not_answer_is_told_on_the_owner(
     crds: ControlPlane, namespace: str, run_manager: RunManager
@@ -159,17 +149,6 @@ def test_refusal_by_an_admission_policy_is_told_on_the_owner(
     finally:
         crds.api.delete(f"{paths[1]}/{namespace}")
         crds.api.delete(f"{paths[0]}/{namespace}")
-
-
-@pytest.mark.usefixtures("owner")
-def test_quota_is_told_on_the_owner(crds: ControlPlane, namespace: str, run_manager: RunManager):
-    crds.require(Feature.QUOTAS)
-    quota = manifest("v1", "ResourceQuota", "none", hard={"count/deployments.apps": "0"})
-    path = object_path("v1", namespace, "resourcequotas")
-    crds.api.create(path, quota)
-    eventually(lambda: crds.api.get(f"{path}/none")["status"]["hard"])
-    crds.api.delete(f"{path}/none")
-    refuses(crds, Refusal([(path, quota)], "Forbidden", "exceeded quota: none"), namespace, run_manager)
 
 
 def test_object_that_cannot_be_decoded_says_so(own_control_plane: StartControlPlane, run_manager: RunManager):

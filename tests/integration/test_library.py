@@ -11,7 +11,6 @@ import subprocess
 import sys
 import sysconfig
 import venv
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -97,36 +96,6 @@ def python(project: Path) -> Path:
     return project / ".venv" / "bin" / "python"
 
 
-def test_wheel_contains_only_the_packages_of_the_library(wheel: Path):
-    with zipfile.ZipFile(wheel) as opened:
-        names = opened.namelist()
-        tops = {name.partition("/")[0] for name in names}
-        [metadata] = [name for name in names if name.endswith(".dist-info/METADATA")]
-        needed = opened.read(metadata).decode()
-    assert {top for top in tops if not top.endswith(".dist-info")} == {
-        "devcluster",
-        "manager",
-        "manager_kinds",
-        "manager_tools",
-    }
-    assert {
-        "manager/py.typed",
-        "manager_kinds/core_v1.json",
-        "manager_kinds/core_v1.pyi",
-        "manager_kinds/py.typed",
-        "manager_tools/py.typed",
-        "devcluster/py.typed",
-        "devcluster/types/builtin.json",
-    } <= set(names)
-    template = (
-        *("Makefile", "gitignore", "pyproject.in.toml", "config/manager/manager.yaml"),
-        "tests/test_greeting.py",
-    )
-    assert {f"manager_tools/scaffold/project/{name}" for name in template} <= set(names)
-    assert "grpc" not in needed
-    assert "protobuf" not in needed
-
-
 def test_external_operator_runs_on_the_wheel_alone(
     project: Path, control_plane: ControlPlane, namespace: str, run_manager: RunManager
 ):
@@ -164,9 +133,9 @@ def test_testing_extra_runs_tests_of_other_projects_with_devcluster(project: Pat
 def test_init_and_create_api_work_with_the_wheel_alone(project: Path, tmp_path: Path):
     done(python(project), "-m", "manager", "init", "shop", "--domain=acme.test", cwd=tmp_path)
     create = ("create", "api", "--group=store", "--version=v1", "--kind=Order", "--owns=Deployment")
-    told = done(python(project), "-m", "controllers.main", *create, cwd=tmp_path / "shop")
-    assert "changed controllers/main.py\n" in told
-    # tests/unit/manager_tools/commands/test_scaffold.py runs the simulation of an added kind.
+    advice_lines = done(python(project), "-m", "controllers.main", *create, cwd=tmp_path / "shop")
+    assert "changed controllers/main.py\n" in advice_lines
+    # tests/unit/manager_tools/commands/test_create.py runs the simulation of an added kind.
     tests = ("tests/test_greeting.py", "tests/test_order.py", "--deselect=tests/test_order.py::test_it_holds")
     assert "3 passed" in done(python(project), "-m", "pytest", "-q", *tests, cwd=tmp_path / "shop")
 
@@ -223,11 +192,11 @@ def test_make_targets_of_new_project_work_on_a_cluster(
     uninstalling.start()
     try:
 
-        def told() -> list[str]:
+        def advice_lines() -> list[str]:
             uninstalling.check()
             return [each for each in uninstalling.output().splitlines() if "kubectl patch" in each]
 
-        [advice] = eventually(lambda: told() or False)
+        [advice] = eventually(lambda: advice_lines() or False)
         plane.kubectl(*shlex.split(advice)[1:])
         assert uninstalling.wait(60) == 0
     finally:

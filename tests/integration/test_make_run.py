@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import fcntl
-import os
-import shlex
 import shutil
 import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -129,7 +126,7 @@ def test_manager_start_removes_webhooks_that_a_killed_manager_registered(plane: 
         manager.wait_ready()
         eventually(lambda: taken_away(plane, before))
         # The line follows the request.
-        eventually(lambda: told_of_what_was_left(manager))
+        eventually(lambda: check_removal_is_logged(manager))
 
 
 def all_registered(plane: ControlPlane, before: object) -> None:
@@ -142,40 +139,6 @@ def taken_away(plane: ControlPlane, before: object) -> None:
     assert plane.api.get(DEFINITION)["spec"]["conversion"] == before
 
 
-def told_of_what_was_left(manager: ManagerProcess) -> None:
+def check_removal_is_logged(manager: ManagerProcess) -> None:
     told = manager.logs(msg="removed what a killed manager had left: nobody answers there")
     assert {each["object"] for each in told} == {*REGISTERED, "pets.petstore.example.com"}
-
-
-@pytest.mark.long
-def test_make_uninstall_prints_kubectl_patch_for_finalizers_without_a_manager(
-    plane: ControlPlane, tmp_path: Path
-):
-    cleaned = {"metadata": {"name": "thor", "finalizers": ["example.com/finalizer"]}}
-    plane.api.request("POST", PETS, body={**pet("thor"), **cleaned})
-    make = [
-        shutil.which("make") or "make",
-        "--silent",
-        f"VENV={VENV}",
-        f"--assume-old={VENV}/.current",
-        "-C",
-        str(ROOT),
-    ]
-    environ = {**os.environ, "KUBECONFIG": str(plane.kubeconfig)}
-    running = Daemon("make-uninstall", [*make, "uninstall"], log=tmp_path / "log", environ=environ)
-    with ExitStack() as stack:
-        running.start()
-        stack.callback(running.kill)
-
-        def told() -> list[str]:
-            running.check()
-            lines = running.output().splitlines()
-            assert "default/pets.v1beta1.petstore.example.com/thor" in "".join(lines)
-            return [line.strip() for line in lines if "kubectl patch" in line]
-
-        # Follow the advice of the message.
-        (advice,) = eventually(told)
-        plane.kubectl(*shlex.split(advice)[1:])
-        assert running.wait(30) == 0
-    # Nothing is left, which is no failure.
-    subprocess.run([*make, "uninstall"], env=environ, check=True, timeout=60)

@@ -20,7 +20,7 @@ import yaml
 
 from controllers.petstore.conversion import v1alpha1_to_v1beta1, v1beta1_to_v1alpha1
 from manager.api import ApiModel, Resource, crd
-from manager_tools.migration.permission import migration_rights
+from manager_tools.migration.definitions import migration_rights
 from tests.conftest import StartControlPlane
 from tests.support.api_access import ApiFailure
 from tests.support.control_plane import ControlPlane
@@ -446,15 +446,6 @@ def test_pets_of_the_old_version_are_migrated(plane: ControlPlane, webhook: Webh
     finally:
         plane.api.delete(path)
         eventually(lambda: plane.api.find(path) is None)
-
-
-def test_migrate_storage_skips_own_kinds_that_are_not_installed(plane: ControlPlane, tmp_path: Path):
-    done = run_once("migrate-storage", f"--kubeconfig={plane.kubeconfig}", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "memcacheds.cache.example.com: skipped: the definition is not installed" in done.stdout
-    named = run_once("migrate-storage", "Memcached", f"--kubeconfig={plane.kubeconfig}", folder=tmp_path)
-    assert named.returncode == 1
-    assert '"memcacheds.cache.example.com" not found' in named.stderr
 
 
 def _is_too_old(plane: ControlPlane, token: str) -> bool:

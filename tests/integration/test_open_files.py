@@ -50,7 +50,7 @@ def test_manager_keeps_descriptors_for_probes_during_a_connection_flood(
         assert manager.metrics().value("process_open_fds") < LEAST
     assert manager.stop() == 0
     assert "Too many open files" not in manager.process.output()
-    assert told(manager) == []
+    assert limit_lines(manager) == []
 
 
 @pytest.mark.long
@@ -75,7 +75,7 @@ def test_manager_keeps_descriptors_for_probes_during_unfinished_handshakes(
     assert most < LEAST * 7 // 8
     assert manager.stop() == 0
     assert "Too many open files" not in manager.process.output()
-    assert told(manager) == []
+    assert limit_lines(manager) == []
 
 
 def test_manager_logs_exhausted_descriptors_once_and_recovers(
@@ -88,15 +88,15 @@ def test_manager_logs_exhausted_descriptors_once_and_recovers(
     pid, limit = manager.process.pid, resource.RLIMIT_NOFILE
     before = resource.prlimit(pid, limit)
     resource.prlimit(pid, limit, (10, before[1]))
-    eventually(lambda: bool(told(manager)))
+    eventually(lambda: bool(limit_lines(manager)))
     resource.prlimit(pid, limit, before)
     eventually(manager.is_ready)
     assert manager.stop() == 0
-    [line] = told(manager)
+    [line] = limit_lines(manager)
     assert "all of 10 open files" in line
     assert "stacktrace" not in manager.process.output()
 
 
-def told(manager: ManagerProcess) -> list[str]:
+def limit_lines(manager: ManagerProcess) -> list[str]:
     """Return the log lines that name the limit."""
     return [line["msg"] for line in manager.logs(level="error") if "ulimit -n" in line.get("msg", "")]

@@ -52,13 +52,13 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EnvtestControlPl
 @pytest.fixture(scope="module")
 def ours(plane: EnvtestControlPlane) -> Story:
     """Return the story of this project's manager."""
-    return told_by(OURS.make().program, plane)
+    return story_of(OURS.make().program, plane)
 
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("peer", OTHERS, ids=lambda peer: peer.name)
 def test_benchmark_peer_does_what_the_manager_does(peer: Peer, plane: EnvtestControlPlane, ours: Story):
-    assert told_by(built(peer), plane) == ours
+    assert story_of(built(peer), plane) == ours
 
 
 def built(peer: Peer) -> Program:
@@ -71,7 +71,7 @@ def built(peer: Peer) -> Program:
         pytest.skip(f"{peer.name} is left out: {error}")
 
 
-def told_by(program: Program, plane: EnvtestControlPlane) -> Story:
+def story_of(program: Program, plane: EnvtestControlPlane) -> Story:
     """Return the observations after each event in a Memcached's life while `program` runs."""
     with PortBlock(1) as ports:
         address = f"127.0.0.1:{ports[0]}"
@@ -79,7 +79,7 @@ def told_by(program: Program, plane: EnvtestControlPlane) -> Story:
         process.start()
         try:
             wait_until(process, lambda: is_ready(address), timeout=READY_WITHIN, what="readiness")
-            return Telling(plane).story()
+            return Recording(plane).story()
         finally:
             process.stop()
             print(process.output())  # noqa: T201 -- shown with a failed test
@@ -97,40 +97,40 @@ def is_ready(address: str) -> bool:
     return False
 
 
-class Telling:
+class Recording:
     """Recorder of one Memcached's life."""
 
     def __init__(self, plane: EnvtestControlPlane) -> None:
         self.api = plane.api
-        self.told: Story = []
+        self.recorded: Story = []
 
     def story(self) -> Story:
         """From its creation through the changes of pods, Deployment and spec."""
         self.api.create(memcached_path(NAMESPACE), memcached(NAME))
-        self.tell("created", lambda status: status["observedGeneration"] == 1)
+        self.record("created", lambda status: status["observedGeneration"] == 1)
 
         for name in ("pod-b", "pod-a"):
             self.api.create(pod_path(NAMESPACE), pod(name))
-        self.tell("pods came", lambda status: len(status["nodes"]) == 2)
+        self.record("pods came", lambda status: len(status["nodes"]) == 2)
 
         self.api.request("DELETE", pod_path(NAMESPACE, "pod-b"), query={"gracePeriodSeconds": "0"})
-        self.tell("a pod went", lambda status: len(status["nodes"]) == 1)
+        self.record("a pod went", lambda status: len(status["nodes"]) == 1)
 
         self.set_deployment_status({"replicas": 3, "readyReplicas": 1, "updatedReplicas": 3}, available=False)
-        self.tell("one is ready", lambda status: status["readyReplicas"] == 1)
+        self.record("one is ready", lambda status: status["readyReplicas"] == 1)
 
         self.set_deployment_status({"replicas": 3, "readyReplicas": 3, "updatedReplicas": 3}, available=True)
-        self.tell("all are ready", lambda status: status["readyReplicas"] == 3)
+        self.record("all are ready", lambda status: status["readyReplicas"] == 3)
 
         foreign = {"replicas": 7, "template": {"spec": {"containers": [container("elsewhere:1")]}}}
         self.patch(deployment_path(NAMESPACE, NAME), {"spec": foreign})
-        self.tell("a stranger changed the Deployment", self.is_corrected)
+        self.record("a stranger changed the Deployment", self.is_corrected)
 
         self.patch(memcached_path(NAMESPACE, NAME), {"spec": {"size": 5, "image": "memcached:2"}})
-        self.tell("another size and image", lambda status: status["observedGeneration"] == 2)
-        return self.told
+        self.record("another size and image", lambda status: status["observedGeneration"] == 2)
+        return self.recorded
 
-    def tell(self, what: str, condition: Any) -> None:
+    def record(self, what: str, condition: Any) -> None:
         """Once `condition` holds and nothing changes any more."""
 
         def seen() -> tuple[dict[str, Any], dict[str, Any]]:
@@ -144,7 +144,7 @@ class Telling:
         time.sleep(QUIET)
         assert self.look() == before, f"{what}: a write at rest"
         deployment, status = before
-        self.told.append((what, without_times(deployment), without_times(status)))
+        self.recorded.append((what, without_times(deployment), without_times(status)))
 
     def settled(self) -> tuple[dict[str, Any], dict[str, Any]]:
         before = self.look()

@@ -166,27 +166,3 @@ def test_plan_of_new_objects_calls_nothing_outside_the_cluster(cluster: Cluster)
     finally:
         for path, each in new:
             api.delete(path(namespace, each["metadata"]["name"]))
-
-
-@pytest.mark.contract
-def test_plan_fails_and_names_object_that_is_not_there(cluster: Cluster):
-    code, printed = cluster.plan(cluster.file(memcached("web"), memcached("nobody")))
-    assert code == 1
-    assert f"Memcached {cluster.namespace}/nobody is not there" in printed
-    assert "0 of 2 objects would change something; 1 failed" in printed
-
-
-@pytest.mark.contract
-def test_plan_uses_namespace_flag_for_manifest_without_namespace(cluster: Cluster):
-    path = cluster.folder / "anywhere.json"
-    path.write_text(json.dumps(memcached("web")))
-    code, printed = cluster.plan(f"--filename={path}", "-n", cluster.namespace)
-    assert (code, printed) == (0, "0 of 1 objects would change something\n")
-
-
-def test_plan_fails_when_its_timeout_expires(cluster: Cluster):
-    flags = (f"--namespaces={cluster.namespace}", f"--kubeconfig={cluster.plane.kubeconfig}")
-    done = run_once("plan", "--all", "--controllers=foo", "--timeout=1us", *flags, folder=cluster.folder)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("operator-manager: plan: not done after ")
-    assert "foos.tutorial.my.domain: waiting for the first list" in done.stderr

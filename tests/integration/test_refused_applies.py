@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from manager.api import Resource, Unstructured
 from manager.client import Client, Outcome
-from manager.kube.errors import Forbidden, Invalid
+from manager.kube.errors import Invalid
 from tests.integration.test_client import Bench, running
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import eventually_async
@@ -236,25 +236,6 @@ async def test_apply_that_a_policy_refuses_changes_nothing(
     finally:
         for path in (base, base.replace("policies", "policybindings")):
             api.delete(f"{path}/{bench.namespace}")
-
-
-async def test_apply_beyond_a_quota_changes_nothing(bench: Bench, control_plane: ControlPlane):
-    control_plane.require(Feature.QUOTAS)
-    path = f"/api/v1/namespaces/{bench.namespace}/resourcequotas"
-    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"services.nodeports": "0"}}}
-    control_plane.api.create(path, quota)
-
-    async def is_counted() -> bool:
-        return bool(control_plane.api.get(f"{path}/none").get("status", {}).get("used"))
-
-    await eventually_async(is_counted, within=20)
-    client = bench.client.named("child")
-    child = (await client.apply(named(bench, "Service"))).object
-    before = await state(client, child)
-    for _ in range(2):
-        with pytest.raises(Forbidden, match="exceeded quota"):
-            await client.apply(named(bench, "Service", at("spec.type", "NodePort")))
-        assert await state(client, child) == before
 
 
 async def test_apply_removes_only_the_items_of_others_that_are_in_its_way(bench: Bench, crds: ControlPlane):

@@ -39,16 +39,16 @@ def prometheus(crds: ControlPlane, namespace: str) -> ServiceAccount:
 
 
 @pytest.fixture
-def stranger(crds: ControlPlane, namespace: str) -> ServiceAccount:
+def unprivileged(crds: ControlPlane, namespace: str) -> ServiceAccount:
     """Create an account without that role."""
-    return ServiceAccount(crds, namespace, "stranger")
+    return ServiceAccount(crds, namespace, "unprivileged")
 
 
 @pytest.mark.contract
 def test_metrics_endpoint_serves_only_accounts_that_may_read_metrics(
     manager_kubeconfig: Path,
     prometheus: ServiceAccount,
-    stranger: ServiceAccount,
+    unprivileged: ServiceAccount,
     namespace: str,
     run_manager: RunManager,
     fault_proxy: Callable[[Path], FaultProxy],
@@ -63,8 +63,8 @@ def test_metrics_endpoint_serves_only_accounts_that_may_read_metrics(
     assert scrape(address) == (401, "Unauthorized\n")
     assert scrape(address, "not.a.token") == (401, "Unauthorized\n")
     assert scrape(address, token[:-6] + "forged") == (401, "Unauthorized\n")
-    denied = (403, f"Authorization denied for user {stranger.user}\n")
-    assert scrape(address, stranger.token()) == denied
+    denied = (403, f"Authorization denied for user {unprivileged.user}\n")
+    assert scrape(address, unprivileged.token()) == denied
 
     # Asked once, remembered for a while.
     asked = proxy.count(TOKEN_REVIEWS), proxy.count(ACCESS_REVIEWS)

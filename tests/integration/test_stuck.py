@@ -104,20 +104,22 @@ def wait_stuck(manager: ManagerProcess) -> None:
     eventually(lambda: manager.logs(msg=STUCK)[0])
 
 
-class Told(NamedTuple):
+class StuckManagers(NamedTuple):
     """Managers with work that ignores cancellation."""
 
     without_lease: list[Stuck]
     lock_held: Stuck
     asked_to_stop: list[Stuck]
     blocked: ManagerProcess
-    blocked_and_told_twice: ManagerProcess
+    signalled_twice: ManagerProcess
     outlived_it: bool
-    """Whether the one told once still ran when the other had gone."""
+    """Whether the one that was told once still ran when the other had gone."""
 
 
 @pytest.fixture(scope="module")
-def told(plane: ControlPlane, run: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+def stuck_managers(
+    plane: ControlPlane, run: Run, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StuckManagers]:
     """All at the same time: each takes a while to end."""
     with FaultProxy(plane.credentials, folder=tmp_path_factory.mktemp("proxy")) as proxy:
         without_lease = [Stuck(plane, proxy.kubeconfig, run, how) for how in WAYS]
@@ -137,34 +139,34 @@ def told(plane: ControlPlane, run: Run, tmp_path_factory: pytest.TempPathFactory
             manager.terminate()
         twice.interrupt()
         twice.wait()
-        yield Told(without_lease, lock_held, asked, blocked, twice, blocked.process.running)
+        yield StuckManagers(without_lease, lock_held, asked, blocked, twice, blocked.process.running)
 
 
-def test_watchdog_ends_process_without_lease_before_another_may_lead(told: Told):
-    for each in told.without_lease:
+def test_watchdog_ends_process_without_lease_before_another_may_lead(stuck_managers: StuckManagers):
+    for each in stuck_managers.without_lease:
         assert each.ended_by_force("the lease was lost") < LEASE - DEADLINE
 
 
-def test_process_whose_interpreter_lock_is_held_ends_when_the_lease_is_lost(told: Told):
-    assert told.lock_held.manager.wait() == 1
-    output = told.lock_held.manager.process.output()
+def test_process_whose_interpreter_lock_is_held_ends_when_the_lease_is_lost(stuck_managers: StuckManagers):
+    assert stuck_managers.lock_held.manager.wait() == 1
+    output = stuck_managers.lock_held.manager.process.output()
     assert "Timeout" in output
     assert "stubborn_operator.py" in output
-    assert told.lock_held.holder
+    assert stuck_managers.lock_held.holder
 
 
-def test_watchdog_ends_stopping_process_after_grace_and_margin(told: Told):
-    for each in told.asked_to_stop:
+def test_watchdog_ends_stopping_process_after_grace_and_margin(stuck_managers: StuckManagers):
+    for each in stuck_managers.asked_to_stop:
         assert each.ended_by_force("asked to stop") >= GRACE + STOP_MARGIN
 
 
-def test_process_with_blocked_loop_ends_on_signals(told: Told):
-    assert told.blocked_and_told_twice.wait() == 1
-    assert told.blocked_and_told_twice.logs()[-1]["msg"] == "exiting at once on a second signal"
-    assert told.outlived_it
-    assert told.blocked.wait() == 1
-    assert told.blocked.logs()[-1]["msg"].startswith("ended by force: asked to stop ")
-    assert "time.sleep(_LONG)" in told.blocked.logs()[-1]["stack"]
+def test_process_with_blocked_loop_ends_on_signals(stuck_managers: StuckManagers):
+    assert stuck_managers.signalled_twice.wait() == 1
+    assert stuck_managers.signalled_twice.logs()[-1]["msg"] == "exiting at once on a second signal"
+    assert stuck_managers.outlived_it
+    assert stuck_managers.blocked.wait() == 1
+    assert stuck_managers.blocked.logs()[-1]["msg"].startswith("ended by force: asked to stop ")
+    assert "time.sleep(_LONG)" in stuck_managers.blocked.logs()[-1]["stack"]
 
 
 def test_unawaited_task_writes_nothing_after_lease_release(plane: ControlPlane, run: Run):

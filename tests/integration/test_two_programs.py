@@ -135,11 +135,3 @@ def test_program_names_itself_in_events(world: World):
     events = world.listed(f"/api/v1/namespaces/{world.namespace}/events")
     said = {each["reportingComponent"] for each in events if each["reason"] == "Mirrored"}
     assert said == set(NAMES)
-
-
-def test_program_sends_its_name_as_user_agent(world: World):
-    assert world.agents == {f"{name}/1.2" for name in NAMES}
-
-
-def test_program_names_itself_in_its_build_metric(world: World):
-    assert world.builds == [{"program": name, "version": "1.2"} for name in NAMES]

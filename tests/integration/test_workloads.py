@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import secrets
 import signal
 import sys
@@ -20,7 +19,6 @@ from tests.support.daemon import Daemon, wait_until
 from tests.support.eventually import eventually
 from tests.support.fault_proxy import FaultProxy
 
-NEVER_READY = "registry.local/never-ready:1"
 COMMAND = (sys.executable, "-m", "examples.workloads")
 SAYS_WITHIN = 90.0
 ENDS_WITHIN = 90.0
@@ -160,71 +158,3 @@ def test_workloads_runs_from_start_to_end(
         f"deleting namespace {own_namespace} ...",
         f"deleted namespace {own_namespace}",
     ]
-
-
-def test_workloads_timeout_names_pods_that_were_not_ready(
-    plane: ControlPlane, own_namespace: str, start: Start
-):
-    plane.require(Feature.FAILING_PODS)
-    error = ""
-    for image, why in (
-        (NEVER_READY, "pod .*: containers with unready status"),
-        ("registry.local/no-such-image:1", "ImagePullBackOff: Back-off pulling image"),
-    ):
-        # A busy control plane may take longer than the program wants to wait.
-        for seconds in (2, 4, 8, 16, 32):
-            program = start(f"--image={image}", f"--timeout={seconds}s")
-            assert program.wait() == 1
-            (error,) = [line for line in program.output().splitlines() if line.startswith("error: ")]
-            told = f"error: deployment hello-world: 0 of 2 replicas are ready after {seconds}s: "
-            assert error.startswith(told)
-            if re.search(why, error):
-                break
-        else:
-            pytest.fail(error)
-        assert has_gone(plane, own_namespace)
-
-
-def test_workloads_deletes_namespace_left_over_from_earlier_run(
-    plane: ControlPlane, own_namespace: str, start: Start
-):
-    plane.require(Feature.POD_LOGS)
-    first = start(f"--image={NEVER_READY}")
-    first.wait_says("0/2 ready")
-    first.kill()
-
-    second = start(f"--image={NEVER_READY}")
-    second.wait_says(f"namespace {own_namespace} is left over from an earlier run: deleting it first")
-    second.wait_says("0/2 ready")
-    # The namespace cannot go while this is in it.
-    held = {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
-    plane.api.create(object_path("v1", own_namespace, "configmaps"), held)
-
-    def is_terminating() -> bool:
-        found = plane.api.get(f"/api/v1/namespaces/{own_namespace}")
-        return "deletionTimestamp" in found["metadata"]
-
-    second.interrupt()
-    eventually(is_terminating)
-    second.interrupt()
-    assert second.wait() == 1
-    ending = second.output().splitlines()[-1]
-    assert ending.startswith("SIGINT again: ending at once; left behind: ")
-    assert f"kubectl delete namespace {own_namespace}" in ending
-
-    third = start(f"--image={NEVER_READY}")
-    third.wait_says(f"namespace {own_namespace} of an earlier run is still being deleted")
-    held_path = object_path("v1", own_namespace, "configmaps", "held")
-    plane.api.patch(held_path, {"metadata": {"finalizers": None}})
-    third.wait_says("0/2 ready")
-    third.process.signal(signal.SIGTERM)
-    assert third.wait() == 0
-    assert has_gone(plane, own_namespace)
-    third.output()
-
-
-def test_workloads_reports_missing_rights_in_one_line(plane: ControlPlane, start: Start):
-    program = start(kubeconfig=plane.user_kubeconfig("stranger"))
-    assert program.wait() == 1
-    said = program.output().rstrip("\n")
-    assert re.fullmatch(r'error: namespaces ".+" is forbidden: User "stranger" cannot get .+', said)

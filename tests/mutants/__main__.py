@@ -82,7 +82,7 @@ def try_all(mutants: list[Mutant], options: argparse.Namespace) -> int:
     tiers = [options.tests] if options.tests else TIERS
     told = Counter[str]()
 
-    def tell(mutant: Mutant, verdict: Verdict) -> None:
+    def report(mutant: Mutant, verdict: Verdict) -> None:
         told[verdict.outcome] += 1
         print(f"{sum(told.values())}/{len(mutants)} {verdict.outcome} {mutant.key} {verdict.by}", flush=True)
         keep()
@@ -92,7 +92,7 @@ def try_all(mutants: list[Mutant], options: argparse.Namespace) -> int:
             entries = [{"mutant": each.key, **vars(trials.verdicts.get(each, Verdict()))} for each in mutants]
             options.out.write_text(json.dumps(entries, indent=1) + "\n")
 
-    trials = Trials(options.code, mutants, tiers, options.workers, options.at_most, tell)
+    trials = Trials(options.code, mutants, tiers, options.workers, options.at_most, report)
     pytest.main([*dict.fromkeys(path for tier in tiers for path in tier), *FLAGS], plugins=[trials])
     keep()
     outcomes = Counter(verdict.outcome for verdict in trials.verdicts.values())

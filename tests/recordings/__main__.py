@@ -60,7 +60,9 @@ def _record(wanted: list[Part], *, only: bool) -> int:
         raise Refused("there has to be another kubectl on the PATH than the assets': both are recorded")
     now = {"kubernetes": _kubernetes(), "kubectl": found}
     if only and now != versions():
-        raise Refused(f"the answers are of {_told(versions())}, this is {_told(now)}: record everything")
+        raise Refused(
+            f"the answers are of {_version_text(versions())}, this is {_version_text(now)}: record everything"
+        )
     total = sum(part.answers for part in wanted)
     print(f"make record: {total} answers, in {len(wanted)} parts; all of them take some minutes", flush=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -88,7 +90,7 @@ def keep(now: dict[str, Any], outcomes: Iterable[tuple[Part, dict[str, Any] | As
     of = f"{asked} answers of Kubernetes {now['kubernetes']}, {changed or 'none'} changed"
     print(f"make record: {of}" + (f"; {failed} parts not recorded" if failed else ""))
     if failed and now != versions():
-        print(f"make record: nothing is written: the answers stay those of {_told(versions())}")
+        print(f"make record: nothing is written: the answers stay those of {_version_text(versions())}")
         return 1
     for name, each in answers.items():
         write_answers(name, each)
@@ -103,7 +105,7 @@ def _kubernetes() -> str:
     return done.stdout.split()[-1]
 
 
-def _told(which: dict[str, Any]) -> str:
+def _version_text(which: dict[str, Any]) -> str:
     if not which:
         return "no version"
     return f"{which['kubernetes']} with kubectl {', '.join(which['kubectl'])}"

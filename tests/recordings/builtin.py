@@ -70,7 +70,7 @@ def record_objects(server: Server) -> Json:
         dry = {"dryRun": "All"}
         if "change" not in case:
             answer = server.ask("POST", base, sent, query=dry)
-            found[name] = _told(sent, fixed(answer.value, answer.at, asked=sent))
+            found[name] = _recorded(sent, fixed(answer.value, answer.at, asked=sent))
             continue
         one = f"{base}/{sent['metadata']['name']}"
         server.must("POST", base, sent)
@@ -81,7 +81,7 @@ def record_objects(server: Server) -> Json:
         old = _stripped(pair["old"])
         found[name] = {
             "old": change(sent, old),
-            **_told(_with_change(_with_identity(old), case["change"]), pair["answer"]),
+            **_recorded(_with_change(_with_identity(old), case["change"]), pair["answer"]),
         }
         _delete(server, one)
     return found
@@ -137,7 +137,7 @@ def _delete(server: Server, one: str) -> None:
     assert server.ask("GET", one).status == http.HTTPStatus.NOT_FOUND, f"{one} is still there"
 
 
-def _told(sent: Json, answer: Json) -> Json:
+def _recorded(sent: Json, answer: Json) -> Json:
     if answer["kind"] == "Status":
         if len(answer.get("details", {}).get("causes", ())) <= FEW:
             return {"refused": change(REFUSAL, answer)}

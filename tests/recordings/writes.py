@@ -62,7 +62,7 @@ def record_step(server: Server, case: Json, before: Any, number: int) -> tuple[J
     answer = server.ask(method, target, case["body"], media=MEDIA[case.get("as")], query=query).value
     if answer["kind"] == "Status":
         return {"refused": _refusal(answer)}, before
-    after = _told(answer, number)
+    after = _recorded(answer, number)
     return _change(before, after), after
 
 
@@ -114,7 +114,7 @@ def _apart(obj: Any) -> tuple[Any, Any]:
     return {**obj, "metadata": metadata}, entries
 
 
-def _told(answer: Json, number: int) -> Json:
+def _recorded(answer: Json, number: int) -> Json:
     """Remove the values that the server alone decides; replace a write's time by its number."""
     obj = copy.deepcopy(answer)
     entries = obj["metadata"].get("managedFields")
@@ -149,7 +149,7 @@ def _bring_about(server: Server, path: str, one: str, wanted: Any) -> None:
         put(f"{one}/status")
     put(one, managedFields=[{}])  # entries that differ in their times alone would be left as they are
     put(one, managedFields=entries or [{}])
-    got, managers = _apart(_told(server.must("GET", one), 0))
+    got, managers = _apart(_recorded(server.must("GET", one), 0))
     assert (got, managers) == (obj, entries), f"{one} cannot be had as {wanted}: {got}, {managers}"
 
 

@@ -121,11 +121,6 @@ class Daemon:
         pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
-    def peak_bytes(self) -> int:
-        """Return the peak resident memory so far, in bytes (Linux)."""
-        lines = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8", errors="replace").splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
-
     def _started(self) -> Forked:
         assert self._process is not None, f"{self.name} was never started"
         return self._process

@@ -73,7 +73,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     f"{_DOCUMENTATION}::test_page_commands_print_what_the_page_shows_without_a_cluster": (
         ".venv/bin/devcluster up",
     ),
-    "tests/unit/cli/test_process.py::test_program_offers_commands_flags_and_their_values_to_bash": (
+    "tests/unit/cli/test_commands.py::test_program_offers_commands_flags_and_their_values_to_bash": (
         "source <(.venv/bin/operator-manager completion bash)",
     ),
     "tests/integration/test_client.py::test_apply_removes_the_fields_of_a_former_manager": (
@@ -101,13 +101,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     ),
     ".ci/run": ("make venv", "make tools", "make test", ".ci/run"),
     "tests/unit/benchmarks/test_cli.py": (".venv/bin/python -m benchmarks --help",),
-    "tests/unit/benchmarks/micro/test_command.py": (
-        "make bench-micro",
-        ".venv/bin/python -m benchmarks.micro queue 'store.list-*'",
-        ".venv/bin/python -m benchmarks.micro --list",
-        ".venv/bin/python -m benchmarks.micro --save before.json",
-        ".venv/bin/python -m benchmarks.micro --against before.json",
-    ),
+    "tests/unit/benchmarks/test_live.py": ("make bench-live",),
     "tests/demo/test_demo.py::test_demo_ends_by_itself_when_everything_is_ready": ("make demo",),
     "tests/unit/config/test_makefile.py::test_help_lists_every_target_of_the_field": ("make",),
     ("tests/unit/config/test_makefile.py::test_a_check_runs_quick_unit_tests_and_each_operator_once"): (
@@ -116,8 +110,8 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     "tests/unit/config/test_makefile.py::test_make_runs_tests_marked_whole_in_test_all_only": (
         "make test-all",
     ),
-    "tests/unit/manager_tools/commands/test_generate.py": ("make generate",),
-    "tests/unit/manager_tools/commands/test_scaffold.py": (
+    "tests/unit/manager_tools/commands/test_generating.py": ("make generate",),
+    "tests/unit/manager_tools/commands/test_create.py": (
         ".venv/bin/operator-manager init ../shop --domain example.com",
     ),
     "tests/unit/manager_tools/commands/test_model.py": (
@@ -126,7 +120,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     "tests/integration/test_crds.py::test_model_command_generates_model_from_a_served_kind": (
         ".venv/bin/operator-manager model --from Certificate.cert-manager.io -o apis/acme/certificate.py",
     ),
-    "tests/unit/release/test_bundle.py::test_the_example_of_the_page_loads": (
+    "tests/unit/release/test_configuration.py::test_the_example_of_the_page_loads": (
         ".venv/bin/operator-manager run --config manager.yaml --log-level=debug",
     ),
     "tests/integration/test_explain.py::test_explain_blames_image_that_cannot_be_pulled": (
@@ -224,10 +218,10 @@ NOT_RUN: Mapping[str, Sequence[str]] = {
             "operator_manager_queue_age_seconds"
         ),
     ),
-    "valgrind takes minutes; tests/unit/benchmarks/micro/test_command.py has the work done without it": (
+    "valgrind takes minutes; tests/unit/benchmarks/test_live.py has the work done without it": (
         (
-            "PYTHONHASHSEED=0 valgrind --tool=callgrind .venv/bin/python -m benchmarks.micro --calls=2 "
-            "live.new-object"
+            "PYTHONHASHSEED=0 valgrind --tool=callgrind .venv/bin/python -m benchmarks.live --calls=2 "
+            "--only=new-object"
         ),
     ),
     "it needs nodes that run containers; a workflow runs it on kind": (

@@ -6,11 +6,11 @@ import asyncio
 import functools
 import gc
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Effort", "shortest_unit", "turns_of_others"]
+__all__ = ["Effort", "check_effort", "shortest_unit", "turns_of_others"]
 
 
 class Effort:
@@ -37,6 +37,17 @@ class Effort:
         spent = time.thread_time() - self._began
         self.unit = max(self._before, _unit())
         self.units = spent / self.unit
+
+
+async def check_effort(measure: Callable[[], Awaitable[float]], *, below: float, attempts: int = 5) -> None:
+    """Assert that the units that `measure` returns are below a bound, at the best of several attempts.
+
+    An interrupt in the middle of so short a measurement takes longer than what is measured.
+    """
+    found = list[float]()
+    while not found or (min(found) >= below and len(found) < attempts):
+        found.append(await measure())
+    assert min(found) < below, found
 
 
 @functools.cache

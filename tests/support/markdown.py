@@ -34,7 +34,7 @@ class Block:
 
 
 class Page:
-    """One Markdown file."""
+    """A Markdown file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

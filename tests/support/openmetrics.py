@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sample:
-    """One line: a name, its labels and its value."""
+    """A line: a name, its labels and its value."""
 
     name: str
     labels: dict[str, str]

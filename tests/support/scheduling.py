@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import collections
-import contextlib
-import importlib
 import json
-import os
-from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +21,7 @@ SECONDS = Path(__file__).with_name("seconds.json")
 WORTH_A_START = 20.0
 WORTH_KEEPING = 0.8
 # Of these files each test goes to a worker of its own: it takes seconds, and needs nothing of the others.
-APART = frozenset({"tests/unit/manager_tools/simulation/test_operators.py"})
+APART = frozenset({"tests/unit/manager_tools/simulation/test_seeds_operators.py"})
 
 
 def kind_of(item: pytest.Item) -> ControlPlaneKind | None:
@@ -89,54 +86,6 @@ def unit_of(nodeid: str) -> str:
 def plane_of(unit: str) -> str:
     """Return the name of the unit's kind of control plane; empty if it needs none."""
     return unit.partition(" ")[2]
-
-
-def import_in_turn(config: pytest.Config) -> None:
-    """Import the tests before their collection, each worker in a different order.
-
-    So one worker compiles each file that has no bytecode yet, instead of all workers at once.
-    """
-    worker: dict[str, Any] | None = getattr(config, "workerinput", None)
-    if worker is None:
-        return
-    named = [config.invocation_params.dir / argument.partition("::")[0] for argument in config.args]
-    files = sorted(
-        {file for path in named for file in (path.rglob("test_*.py") if path.is_dir() else [path])}
-    )
-    ahead = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
-    for file in [*files[ahead:], *files[:ahead]]:
-        name = ".".join(file.relative_to(config.rootpath).with_suffix("").parts)
-        # The collection reports files whose import fails.
-        with contextlib.suppress(Exception, pytest.skip.Exception):
-            importlib.import_module(name)
-
-
-class Bounded:
-    """Time limit: skips the rest of a file after `seconds`, unless the file is known to be slow.
-
-    `seconds.json` names the slow files; they run in full because the user has selected them.
-    """
-
-    def __init__(self, seconds: float, now: Callable[[], float] = lambda: sum(os.times()[:4])) -> None:
-        """Create a limit; `now` is the CPU time of this process and of its ended children."""
-        self._seconds = seconds
-        self._now = now
-        self._known = {_file_of(unit) for unit in json.loads(SECONDS.read_text())}
-        self._spent: collections.Counter[str] = collections.Counter()
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        began = self._now()
-        try:
-            return (yield)
-        finally:
-            self._spent[item.nodeid.partition("::")[0]] += self._now() - began
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        file = item.nodeid.partition("::")[0]
-        if file not in self._known and self._spent[file] > self._seconds:
-            pytest.skip(f"{file} takes long, which tests/support/seconds.json does not say; see make test")
 
 
 class EndsWithItsTests:
@@ -220,17 +169,22 @@ class LongestFirst(LoadScopeScheduling):
         super()._assign_work_unit(node)
 
 
-def write_seconds(measured: Mapping[str, float]) -> None:
-    """Keep what was measured, and of units that were not run what is known."""
-    known = {
-        unit: known
-        for unit, known in json.loads(SECONDS.read_text()).items()
-        if Path(_file_of(unit)).exists()
-    }
-    long = {unit: round(seconds, 1) for unit, seconds in measured.items() if seconds >= WORTH_KEEPING}
-    kept = {unit: seconds for unit, seconds in known.items() if unit not in measured} | long
-    lines = json.dumps(dict(sorted(kept.items(), key=lambda each: -each[1])), indent=1)
-    SECONDS.write_text(f"{lines}\n")
+class Seconds:
+    """Measures units for `seconds.json`; a unit that did not run keeps its entry."""
+
+    def __init__(self) -> None:
+        self._measured: collections.Counter[str] = collections.Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if not report.skipped:
+            self._measured[unit_of(report.nodeid)] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        known = json.loads(SECONDS.read_text())
+        kept = {unit: known[unit] for unit in known if Path(_file_of(unit)).exists()} | self._measured
+        long = {unit: round(kept[unit], 1) for unit in kept if kept[unit] >= WORTH_KEEPING}
+        lines = json.dumps(dict(sorted(long.items(), key=lambda each: -each[1])), indent=1)
+        SECONDS.write_text(f"{lines}\n")
 
 
 def _file_of(unit: str) -> str:

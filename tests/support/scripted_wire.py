@@ -348,7 +348,7 @@ class _Line:
         """Break the connection: waiting tasks fail now, later reads fail too."""
         self.broken = True
         for task in self._waiting:
-            asyncio.get_running_loop().call_soon(self._tell, task)
+            asyncio.get_running_loop().call_soon(self._notify, task)
 
     async def unless_broken(self, work: Awaitable[_Result]) -> _Result:
         """Return the result of `work`, or raise `ConnectionLost` as soon as the line breaks.
@@ -360,7 +360,7 @@ class _Line:
         others = task.cancelling()
         self._waiting.add(task)
         if self.broken:
-            asyncio.get_running_loop().call_soon(self._tell, task)
+            asyncio.get_running_loop().call_soon(self._notify, task)
         try:
             answer = await work
         except asyncio.CancelledError:
@@ -375,7 +375,7 @@ class _Line:
             raise ConnectionLost("connections were aborted")
         return answer
 
-    def _tell(self, task: asyncio.Task[Any]) -> None:
+    def _notify(self, task: asyncio.Task[Any]) -> None:
         """Run in a later turn of the loop: a step that breaks its own line continues until it awaits."""
         if task in self._waiting:
             self._waiting.discard(task)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from controllers.main import PROGRAM
 from manager.cli.commands import Invocation
-from manager.cli.flags import SettingsCommand
+from manager.cli.run import SettingsCommand
 from manager.cli.settings import OWN, Settings
 from manager.operator import AnyOperator
 from manager.settings import Setting, SettingValues, Sources

@@ -10,7 +10,7 @@ from tests.support.manager_process import ManagerProcess
 
 
 class Walk:
-    """One namespace, seen through kubectl, with a manager that watches it."""
+    """A namespace, seen through kubectl, with a manager that watches it."""
 
     def __init__(self, plane: ControlPlane, namespace: str, manager: ManagerProcess) -> None:
         self.plane = plane

@@ -10,27 +10,62 @@ against, and no example of how to write an operator.
 from __future__ import annotations
 
 import argparse
+import asyncio
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bare import JSON, MERGE_PATCH, BareLoop, run
+import aiohttp
+import orjson
+import uvloop
+
+from benchmarks.api_load import JSON, MERGE
+from tests.support.kubeconfig import Credentials
 
 ANSWERS = {"tcpSocket": {"port": "memcached"}, "timeoutSeconds": 3}
 CONDITIONS = {"Available": "False", "Progressing": "True", "Degraded": "False"}
 
 
-class BareMemcacheds(BareLoop):
-    """A Deployment and a status each."""
+async def run(kubeconfig: Path, concurrency: int) -> None:
+    """Do one pass, then wait to be ended, so that the process's memory and CPU can be read."""
+    credentials = Credentials.read(kubeconfig)
+    with tempfile.TemporaryDirectory() as scratch:
+        context = credentials.ssl_context(Path(scratch))
+    connector = aiohttp.TCPConnector(ssl=context, limit=concurrency)
+    headers = {
+        "Authorization": f"Bearer {credentials.token}",
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",
+    }
+    async with aiohttp.ClientSession(credentials.server, connector=connector, headers=headers) as session:
+        async with session.get("/apis/cache.example.com/v1/memcacheds") as answer:
+            answer.raise_for_status()
+            pending = iter(orjson.loads(await answer.read())["items"])
+        async with asyncio.TaskGroup() as group:
+            for _ in range(concurrency):
+                group.create_task(work(session, pending))
+        await asyncio.Event().wait()
 
-    PATH = "/apis/cache.example.com/v1/memcacheds"
 
-    async def work(self, obj: dict[str, Any]) -> None:
-        """Create the Deployment, then write the status."""
-        namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
+async def work(session: aiohttp.ClientSession, pending: Iterator[dict[str, Any]]) -> None:
+    """Create the Deployment of each Memcached, then write the status."""
+    for each in pending:
+        namespace, name = each["metadata"]["namespace"], each["metadata"]["name"]
         deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
-        await self.send("POST", deployments, deployment(obj), JSON)
+        await send(session, "POST", deployments, deployment(each), JSON)
         status = f"/apis/cache.example.com/v1/namespaces/{namespace}/memcacheds/{name}/status"
-        await self.send("PATCH", status, {"status": observed(obj)}, MERGE_PATCH)
+        await send(session, "PATCH", status, {"status": observed(each)}, MERGE)
+
+
+async def send(
+    session: aiohttp.ClientSession, method: str, path: str, body: dict[str, Any], content_type: str
+) -> None:
+    """Send a write."""
+    headers = {"Content-Type": content_type}
+    async with session.request(method, path, data=orjson.dumps(body), headers=headers) as answer:
+        answer.raise_for_status()
+        await answer.read()
 
 
 def deployment(memcached: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +153,7 @@ def main() -> None:
         "--concurrency", type=int, default=8, help="objects worked on at a time (%(default)s)"
     )
     options = parser.parse_args()
-    run(BareMemcacheds, options.kubeconfig, options.concurrency)
+    uvloop.run(run(options.kubeconfig, options.concurrency))
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ class DeploymentsMetadataOperator(Operator[Deployment]):
         self.manager.cache.informer(Deployment, metadata_only=True)
 
 
-class Looking(Operator[Memcached]):
+class Reading(Operator[Memcached]):
     """A controller, one of ten of a kind, that reads its object and does nothing."""
 
     async def reconcile_key(self, key: ObjectKey) -> Result | None:
@@ -70,7 +70,7 @@ OPERATORS: dict[str, tuple[AnyOperator, ...]] = {
     "pods": (PodsOperator,),
     "deployments": (DeploymentsOperator,),
     "deployments-metadata": (DeploymentsMetadataOperator,),
-    "ten": tuple(type(f"Looking{index}", (Looking,), {"name": f"c{index}"}) for index in range(COUNT)),
+    "ten": tuple(type(f"Reading{index}", (Reading,), {"name": f"c{index}"}) for index in range(COUNT)),
 }
 
 

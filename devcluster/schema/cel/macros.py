@@ -64,7 +64,7 @@ def _has(compiler: Compiler, node: syntax.Call) -> Typed:
     operand = compiler.visit(field.operand)
     kind = operand.type
     chained = kind.name == "optional_type"
-    key, _ = compiler.field_of(kind.params[0] if chained else kind, field.field, field.at)
+    key, _ = compiler.field_of(kind.params[0] if chained else kind, field.field, node.at)
     get = operand.run
 
     def run(env: Env) -> bool:

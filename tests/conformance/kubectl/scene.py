@@ -22,7 +22,7 @@
     - delete crd gizmos.{id}.example.com
 
 The context's namespace belongs to the scene alone; its name, `{id}`, is unique. Besides `files` the folder
-has `somebody.kubeconfig`, for a user without rights, and `stranger.kubeconfig`, with a wrong authority.
+has two other kubeconfigs: for a user without rights, and `stranger.kubeconfig`, with a wrong authority.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["Command", "Scene", "load", "load_all"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One run of kubectl."""
+    """A run of kubectl."""
 
     run: str
     input: str | None = None

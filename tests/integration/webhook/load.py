@@ -42,7 +42,7 @@ class Load:
         for thread in self._threads:
             thread.join()
 
-    def goes_on(self) -> None:
+    def wait_for_progress(self) -> None:
         """Return when each user may have created one more."""
         enough = self.calls + 2 * self._callers
 

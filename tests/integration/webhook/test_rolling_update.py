@@ -110,10 +110,10 @@ def test_rolling_update_under_load_loses_no_review(
                 new = pod(port)
                 eventually(lambda port=port: service.leads_to(port - 1, port))
                 assert old.stop() == 0
-                load.goes_on()
+                load.wait_for_progress()
                 old = new
             eventually(lambda: service.leads_to(ports[2]))
-            load.goes_on()
+            load.wait_for_progress()
     assert load.failures == {}
     assert service.connections.keys() == {ports[0], ports[1], ports[2]}
     assert old.stop() == 0

@@ -17,10 +17,8 @@ from tests.support.fault_proxy import FaultProxy
 from tests.support.wordpresses import (
     CHILDREN,
     COLLECTED,
-    RETAINED,
     WordpressWalk,
     owners,
-    requested,
     wordpress,
     wordpress_path,
 )
@@ -135,43 +133,3 @@ def test_wordpress_reconcile_of_settled_site_sends_no_requests(
     assert sorted((each.method, each.path) for each in restarted) == [
         ("GET", object_path("v1", namespace, "secrets", f"{name}-mysql")) for name in names
     ]
-
-
-CLAIMS = ("site-mysql-pv-claim", "site-wp-pv-claim")
-
-
-def retained_uids(walk: WordpressWalk) -> list[str]:
-    return [child["metadata"]["uid"] for child in list(walk.children("site"))[: len(RETAINED)]]
-
-
-def test_wordpress_adopts_retained_children_of_deleted_site_of_same_name(walk: WordpressWalk):
-    walk.plane.require(Feature.WORKLOADS, Feature.READY_PODS)
-    walk.create("site")
-    eventually(lambda: walk.is_available("site"))
-    uids, passwords = retained_uids(walk), walk.passwords("site")
-    walk.delete("site")
-    eventually(lambda: walk.missing("site") == walk.missing("site", COLLECTED) != [])
-    # The garbage collector may hear of a new kind only after half a minute.
-    eventually(lambda: len(walk.missing("site")) == len(COLLECTED), every=0.5)
-
-    walk.create("site", storageSize="20Gi")
-    eventually(lambda: walk.is_available("site"))
-    assert retained_uids(walk) == uids
-    assert walk.passwords("site") == passwords
-    assert walk.condition("site", "Degraded")["status"] == "False"
-    eventually(lambda: [requested(walk.claim(name)) for name in CLAIMS] == ["20Gi", "20Gi"])
-    walk.delete("site")
-    eventually(lambda: len(walk.missing("site")) == len(COLLECTED), every=0.5)
-
-    # Another root password does not fit the database that is there: that stays as it is, and works.
-    walk.create("site", sqlrootpassword="another-password", storageSize="1Gi", storageClassName="fixed-size")
-    eventually(lambda: walk.is_available("site"))
-    assert walk.passwords("site") == passwords
-    assert retained_uids(walk) == uids
-    # A volume neither shrinks nor changes its class.
-    assert [requested(walk.claim(name)) for name in CLAIMS] == ["20Gi", "20Gi"]
-    degraded = walk.condition("site", "Degraded")
-    assert degraded["status"] == "True"
-    assert "another root password" in degraded["message"]
-    assert "storage class standard, not fixed-size" in degraded["message"]
-    eventually(lambda: walk.events("site")["RootPasswordDiffers"] == 1)

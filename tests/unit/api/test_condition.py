@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from manager.api import Condition, ConditionStatus, find_condition, is_true, set_condition
+from manager.api import Condition, ConditionStatus, is_true, set_condition
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 T1 = T0 + timedelta(minutes=1)
@@ -58,12 +58,6 @@ def test_set_condition_keeps_the_time_when_the_status_stays(change: dict[str, An
     assert conditions[0].last_transition_time == T0
 
 
-def test_set_condition_keeps_the_place_of_a_condition():
-    conditions = [ready("True"), Condition(type="Other", status="True", reason="R")]
-    set_ready(conditions, "False", now=T0)
-    assert [each.type for each in conditions] == ["Ready", "Other"]
-
-
 def test_set_condition_writes_whole_seconds():
     conditions: list[Condition] = []
     set_ready(conditions, "True", now=T0.replace(microsecond=123456))
@@ -76,20 +70,10 @@ def test_set_condition_adds_a_missing_time():
     assert conditions[0].last_transition_time == T0
 
 
-def test_conditions_are_found_by_type():
-    conditions = [ready("False")]
-    assert find_condition(conditions, "Ready") is conditions[0]
-    assert find_condition(conditions, "Other") is None
-
-
 @pytest.mark.parametrize(("status", "holds"), [("True", True), ("False", False), ("Unknown", False)])
 def test_is_true_needs_a_condition_with_status_true(status: ConditionStatus, holds: bool):
     assert is_true([ready(status)], "Ready") is holds
     assert not is_true([], "Ready")
-
-
-def test_condition_writes_an_empty_message():
-    assert ready("True").to_wire()["message"] == ""
 
 
 @pytest.mark.parametrize(

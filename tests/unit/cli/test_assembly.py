@@ -349,14 +349,14 @@ async def test_console_port_in_use_fails_the_start_before_operators_open_connect
         opened.append("a connection")
         yield
 
-    class Keeps(Plain):
+    class Opener(Plain):
         def setup(self) -> None:
             self.manager.add(Lifespan(connection))
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         settings = load_settings({"console_bind_address": f"127.0.0.1:{port}"})
-        async with assembled(PROGRAM, settings, [Keeps], SettingValues()) as manager:
+        async with assembled(PROGRAM, settings, [Opener], SettingValues()) as manager:
             with pytest.raises(CannotStart, match="cannot serve console"):
                 await manager.run(asyncio.Event())
     assert not opened

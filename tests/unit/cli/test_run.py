@@ -1,4 +1,4 @@
-"""Operators that installed packages bring along, as entry points."""
+"""The command `run`: its flags, its ends, and its stop by signals."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ import asyncio
 import json
 import os
 import signal
-import sys
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+import structlog
 
+from controllers.main import PROGRAM
+from manager.cli.run import StopSignals
+from manager.cli.settings import OWN
 from manager.election.guard import LeadershipLost
 from manager.kube.errors import ConfigError, Unreachable
 from manager.process.manager import CannotStart
 from manager.server.server import CannotListen
-from manager.settings import SettingsError
-from tests.unit.cli.conftest import Assemble, Command, Install
+from manager.settings import Setting, SettingsError, UndeclaredSetting
+from manager.telemetry.watchdog import Watchdog
+from tests.support.settings import parse_flags
+from tests.unit.cli.conftest import Assemble, Command, operator
+from tests.unit.cli.test_operators import GREETING, INTERVAL, LABEL, setting
+from tests.unit.cli.test_operators import OPERATORS as DECLARING
 
 
 def failing(error: Exception) -> Callable[[asyncio.Event], Any]:
@@ -155,14 +163,6 @@ def test_run_refuses_wrong_flags_in_one_line_before_it_starts(
     assert command("run", *argv).refusal().startswith(f"run: {expected}")
 
 
-def test_run_names_the_environment_variable_of_a_wrong_value(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("OPERATOR_MANAGER_CONTROLLERS", "nope")
-    told = command("run").refusal()
-    assert "the environment variable OPERATOR_MANAGER_CONTROLLERS: unknown controller 'nope'" in told
-
-
 def test_run_warns_of_a_mistyped_environment_variable(
     command: Command, monkeypatch: pytest.MonkeyPatch, assemble: Assemble
 ):
@@ -174,111 +174,281 @@ def test_run_warns_of_a_mistyped_environment_variable(
     assert (told["level"], told["variable"]) == ("warn", "OPERATOR_MANAGER_LOGLEVEL")
 
 
-GREETER = """
-from apis.tutorial.v1.foo import Foo
-from manager import Context, Operator, Setting
+def test_run_help_lists_settings_under_their_operator(command: Command):
+    text = command("run", "--help", operators=DECLARING).out
+    shown = text[text.index("\nOperator store:") :]
+    assert " ".join(shown.split()) == (
+        "Operator store: "
+        "--store-label TEXT What it is called (default main; environment STORE_LABEL) "
+        "--store-interval DURATION How often (default 10m; environment STORE_INTERVAL) "
+        "Operator greeter: "
+        "--greeting VALUE What to say (default none; environment GREETING)"
+    )
 
 
-class Greeter(Operator[Foo]):
-    name = "greeter"
-    words = Setting("greeter-words", default="hello", description="What to say")
-
-    async def reconcile(self, foo: Foo, ctx: Context) -> None:
-        ...
-
-
-class Second(Greeter):
-    name = "foo"
-
-
-class Many(Operator):
-    name = "many"
-"""
-MODULE = "hello_from_outside"
-
-
-@pytest.fixture
-def install(install_package: Install) -> Install:
-    """Return a function that installs a package with the operators above, given an entry point's line."""
-
-    def put(value: str, package: str = "hello-operators", group: str = "operator_manager.operators") -> None:
-        install_package(MODULE, GREETER, value, group=group, package=package)
-
-    return put
-
-
-def test_run_starts_installed_operators_beside_built_in_ones(
-    command: Command, install: Install, assemble: Assemble
+def test_run_passes_settings_from_flags_and_environment_to_operators(
+    command: Command, assemble: Assemble, monkeypatch: pytest.MonkeyPatch
 ):
     asked = assemble()
-    install(f"hi = {MODULE}:Greeter")
-    assert command("run", "--greeter-words=bye").code == 0
-    assert command("run", "--controllers=greeter").code == 0
-    assert command("run", "--controllers=*,-greeter").code == 0
-    assert [operators for _, operators, _ in asked] == [
-        ["memcached", "foo", "pet", "greeter"],
-        ["greeter"],
-        ["memcached", "foo", "pet"],
-    ]
+    monkeypatch.setenv("GREETING", "hello")
+    assert command("run", "--store-interval=1m", operators=DECLARING).code == 0
+    [(_, _, values)] = asked
+    assert (values[LABEL], values[INTERVAL], values[GREETING]) == ("main", 60.0, "hello")
 
 
-def test_run_help_names_the_package_of_an_installed_operator(command: Command, install: Install):
-    install(f"hi = {MODULE}:Greeter")
-    help_ = command("run", "--help").out
-    assert "The controllers are: memcached, foo, pet, greeter.\n" in help_
-    assert "greeter comes from the installed package hello-operators 1.2.\n" in help_
-    assert "\nOperator greeter:\n  --greeter-words VALUE\n" in help_
-
-
-def test_run_ignores_entry_points_of_another_program(command: Command, install: Install):
-    install(f"hi = {MODULE}:Greeter", group="greenhouse.operators")
-    assert "greeter" not in command("run", "--help").out
+def test_settings_of_an_operator_that_does_not_run_are_accepted_and_left_unread(
+    command: Command, assemble: Assemble
+):
+    asked = assemble()
+    outcome = command("run", "--controllers=greeter", "--store-interval=nonsense", operators=DECLARING)
+    assert (outcome.code, outcome.err) == (0, "")
+    [(_, _, values)] = asked
+    assert values[GREETING] is None
+    with pytest.raises(UndeclaredSetting):
+        values[INTERVAL]
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("argv", "expected"),
     [
-        ("no_such_module:X", "no_such_module:X, cannot be loaded: ModuleNotFoundError: No module named"),
-        (f"{MODULE}:None_", f"{MODULE}:None_, cannot be loaded: AttributeError: "),
-        (f"{MODULE}:GREETING", "cannot be loaded: AttributeError"),
-        (f"{MODULE}:Setting", f"{MODULE}:Setting, is not an operator class with a kind"),
-        (f"{MODULE}:Foo", "is not an operator class with a kind"),
-        (f"{MODULE}:Many", "is not an operator class with a kind"),
-        (MODULE, "is not an operator class with a kind"),
+        ([], {}),
+        (["--log-level=debug"], {"log-level": "debug"}),
+        (["--log-level", "debug"], {"log-level": "debug"}),
+        (["--log-level=debug", "--log-level=warn"], {"log-level": "warn"}),
+        (["--leader-elect"], {"leader-elect": "true"}),
+        (["--leader-elect=true"], {"leader-elect": "true"}),
+        (["--leader-elect=false"], {"leader-elect": "false"}),
+        (["--leader-elect", "false"], {"leader-elect": "false"}),
+        (["--leader-elect", "--context=a"], {"leader-elect": "true", "context": "a"}),
+        (["--controllers=*,-foo"], {"controllers": "*,-foo"}),
+        (["--controllers=-foo"], {"controllers": "-foo"}),
+        (["--controllers", "-foo"], {"controllers": "-foo"}),
+        (["--concurrency=a=1", "--concurrency", "b=2,c=3"], {"concurrency": "a=1,b=2,c=3"}),
+        (["--namespaces=a", "--namespaces=b"], {"namespaces": "a,b"}),
+        (["--kubeconfig="], {"kubeconfig": ""}),
+        (["--metrics-bind-address=[::]:8080"], {"metrics-bind-address": "[::]:8080"}),
+        # The operators' flags parse alike.
+        (["--store-label=a", "--log-level=debug"], {"store-label": "a", "log-level": "debug"}),
+        (["--store-label", "a", "--store-label=b,c"], {"store-label": "b,c"}),
+        (["--greeting="], {"greeting": ""}),
     ],
 )
-@pytest.mark.parametrize("argv", [("run",), ("crds",), ("run", "--help")], ids=" ".join)
-def test_run_names_a_broken_installed_operator_in_one_line(
-    command: Command, install: Install, value: str, said: str, argv: tuple[str, ...]
-):
-    install(f"hi = {value}")
-    told = command(*argv).refusal(1)
-    assert told.startswith(f"{argv[0]}: the operator hi of hello-operators 1.2, ")
-    assert said in told
+def test_parse_flags_reads_flags_as_go_programs_do(argv: list[str], expected: dict[str, str]):
+    assert parse_flags(argv, DECLARING) == expected
 
 
-def test_run_refuses_an_installed_operator_with_the_name_of_a_built_in_one(
-    command: Command, install: Install
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["--leader-elekt"], "No such option '--leader-elekt'. (Did you mean one of: '--leader-elect', "),
+        (
+            ["--leader-elekt=true"],
+            "No such option '--leader-elekt'. (Did you mean one of: '--leader-elect', ",
+        ),
+        (["--store-lable=a"], "No such option '--store-lable'. (Did you mean one of: '--store-inter"),
+        (["--store-label"], "Option '--store-label' requires an argument."),
+        (["--zzz", "value"], "No such option '--zzz'."),
+        (["--kube=x"], "No such option '--kube'."),
+        (["--log-lev=debug"], "No such option '--log-lev'."),
+        (["-v"], "No such option '-v'."),
+        (["now"], "Got unexpected extra argument (now)"),
+        (["--kubeconfig"], "Option '--kubeconfig' requires an argument."),
+    ],
+)
+def test_parse_flags_reports_a_wrong_flag_in_one_line(argv: list[str], expected: str):
+    with pytest.raises(click.UsageError) as error:
+        parse_flags(argv, DECLARING)
+    assert error.value.format_message().startswith(expected)
+    assert "\n" not in error.value.format_message()
+
+
+@pytest.mark.parametrize("setting", OWN, ids=lambda setting: setting.name)
+def test_run_help_shows_every_setting_with_its_flag_and_variables(command: Command, setting: Setting[Any]):
+    text = command("run", "--help").out
+    assert f"\n  {setting.flag} " in text
+    assert all(name in text for name in setting.variables(PROGRAM))
+    # And what holds without it.
+    said = " ".join(text.split()).partition(f" {setting.flag} ")[2].partition(" environment ")[0]
+    assert "(default " in said
+
+
+@pytest.mark.parametrize(
+    "default", ["15s", "30s", "127.0.0.1:8080", "127.0.0.1:8081", "info", "auto", "false", "*"]
+)
+def test_run_help_shows_defaults_as_a_user_would_write_them(command: Command, default: str):
+    assert f"(default {default};" in " ".join(command("run", "--help").out.split())
+
+
+def test_run_help_is_the_same_inside_and_outside_a_pod(command: Command, monkeypatch: pytest.MonkeyPatch):
+    outside = command("run", "--help").out
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    assert command("run", "--help").out == outside
+
+
+def test_run_help_lists_the_controllers(command: Command):
+    assert "The controllers are: memcached, foo, pet." in command("run", "--help").out
+
+
+@pytest.mark.parametrize("columns", ["20", "80", "400"])
+def test_run_help_lines_have_at_most_120_characters(
+    command: Command, monkeypatch: pytest.MonkeyPatch, columns: str
 ):
-    install(f"hi = {MODULE}:Second")
-    assert command("run").refusal(1) == (
-        "run: Named and Second of hello-operators 1.2 are both called foo: give one of them another `name`"
+    monkeypatch.setenv("COLUMNS", columns)
+    assert max(map(len, command("run", "--help").out.splitlines())) <= 120
+
+
+def test_plan_flag_comes_before_the_setting_of_that_name(command: Command):
+    same = operator("same", setting("timeout"))
+    assert command("plan", "--all", "--timeout=soon", operators=[same]).refusal() == (
+        'plan: Invalid value for \'--timeout\': a duration such as "15s", "1m30s" or "500ms" is expected'
     )
 
 
-def test_run_refuses_two_installed_operators_of_one_name(command: Command, install: Install):
-    (Path(sys.path[0]) / f"{MODULE}_again.py").write_text(GREETER)
-    install(f"a = {MODULE}:Greeter")
-    install(f"b = {MODULE}_again:Greeter", package="other-operators")
-    assert command("run").refusal(1) == (
-        "run: Greeter of hello-operators 1.2 and Greeter of other-operators 1.2 are both called greeter: "
-        "give one of them another `name`"
-    )
+@pytest.fixture
+def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    return codes
 
 
-@pytest.mark.parametrize("argv", ["version", "--version", "--help"])
-def test_version_and_help_work_beside_a_broken_operator_package(
-    command: Command, install: Install, argv: str
+@pytest.fixture
+def lines() -> Iterator[list[structlog.typing.EventDict]]:
+    with structlog.testing.capture_logs() as captured:
+        yield captured
+
+
+def send(number: signal.Signals) -> None:
+    os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_first_signal_sets_the_stop_event(
+    exits: list[int], lines: list[structlog.typing.EventDict], number: signal.Signals
 ):
-    install("hi = no_such_module:X")
-    assert command(argv).code == 0
+    with Watchdog(stop_within=3600) as watchdog, StopSignals(watchdog) as signals:
+        assert not signals.stop.is_set()
+        send(number)
+        await asyncio.wait_for(signals.stop.wait(), 10)
+    assert [line["signal"] for line in lines] == [number.name]
+    assert exits == []
+
+
+@pytest.mark.each_loop
+@pytest.mark.parametrize("taken", ["by nobody else", "by a handler of the loop"])
+async def test_stop_signals_work_when_the_wakeup_fd_was_changed(exits: list[int], taken: str):
+    flushed = threading.Event()
+    loop = asyncio.get_running_loop()
+    with (
+        Watchdog(stop_within=3600, before_exit=lambda _: flushed.set()) as watchdog,
+        StopSignals(watchdog) as signals,
+    ):
+        if taken == "by nobody else":
+            signal.set_wakeup_fd(-1)
+        else:
+            loop.add_signal_handler(signal.SIGUSR1, print)
+        send(signal.SIGTERM)
+        await asyncio.wait_for(signals.stop.wait(), 10)
+        send(signal.SIGTERM)
+        assert flushed.wait(10)  # at once again, whatever the loop does
+        loop.remove_signal_handler(signal.SIGUSR1)
+    assert exits == [1]
+
+
+async def test_second_signal_exits_at_once_after_the_log_is_flushed(
+    exits: list[int], lines: list[structlog.typing.EventDict]
+):
+    flushed = threading.Event()
+    with (
+        Watchdog(stop_within=3600, before_exit=lambda _: flushed.set()) as watchdog,
+        StopSignals(watchdog) as signals,
+    ):
+        send(signal.SIGTERM)
+        await asyncio.wait_for(signals.stop.wait(), 10)
+        assert watchdog.due() is not None
+        assert not flushed.is_set()
+        send(signal.SIGINT)
+        assert await asyncio.to_thread(flushed.wait, 10)
+    assert exits == [1]
+    assert [line["log_level"] for line in lines[:2]] == ["info", "error"]
+
+
+async def test_second_signal_exits_the_process_when_the_loop_is_blocked(
+    exits: list[int], lines: list[structlog.typing.EventDict]
+):
+    flushed = threading.Event()
+    with (
+        Watchdog(stop_within=3600, before_exit=lambda _: flushed.set()) as watchdog,
+        StopSignals(watchdog) as signals,
+    ):
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert flushed.wait(10)
+        assert not signals.stop.is_set()  # the loop has not had a turn
+    assert exits == [1]
+    assert lines[-1]["event"] == "exiting at once on a second signal"
+
+
+async def test_work_that_ends_before_the_stop_gives_its_result():
+    async def work() -> str:
+        await asyncio.sleep(0)
+        return "done"
+
+    with Watchdog() as watchdog, StopSignals(watchdog) as signals:
+        assert await signals.unless_stopped(work()) == "done"
+
+
+async def test_work_that_fails_raises_its_error():
+    async def work() -> None:
+        raise ValueError("wrong")
+
+    with Watchdog() as watchdog, StopSignals(watchdog) as signals, pytest.raises(ValueError, match="wrong"):
+        await signals.unless_stopped(work())
+
+
+async def test_unless_stopped_cancels_the_work_when_stop_is_set():
+    cancelled = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    with Watchdog() as watchdog, StopSignals(watchdog) as signals:
+        signals.stop.set()
+        assert await signals.unless_stopped(work()) is None
+    assert cancelled.is_set()
+
+
+async def test_unless_stopped_cancels_the_work_when_it_is_cancelled():
+    started, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    with Watchdog() as watchdog, StopSignals(watchdog) as signals:
+        task = asyncio.create_task(signals.unless_stopped(work()))
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert cancelled.is_set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_stop_signals_restore_the_earlier_handler_on_exit(number: signal.Signals):
+    def earlier(*_: object) -> None:
+        pass
+
+    original = signal.signal(number, earlier)
+    try:
+        with Watchdog() as watchdog, StopSignals(watchdog):
+            assert signal.getsignal(number) is not earlier
+        assert signal.getsignal(number) is earlier
+    finally:
+        signal.signal(number, original)

@@ -15,8 +15,7 @@ from controllers.main import PROGRAM
 from manager import webhook
 from manager.cli import webhooks
 from manager.cli.assembly import assembled
-from manager.cli.reach import AGAIN_EVERY, NotCalled
-from manager.cli.webhooks import certificate_way
+from manager.cli.webhooks import AGAIN_EVERY, NotCalled, certificate_way
 from manager.kube.config import IN_CLUSTER
 from manager.operator import AnyOperator
 from manager.settings import SettingsError, SettingValues

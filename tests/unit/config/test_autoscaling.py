@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
-from devcluster.types import table
 from manager.telemetry.metrics import Metrics
 from tests.support import ROOT
 from tests.support.manifests import MANAGER, SYSTEM, flags_of, manifests, the
@@ -101,73 +98,4 @@ def test_prometheus_understands_the_query_that_the_adapter_makes_of_the_rule(tmp
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-REFERENCE = re.compile(r"#/components/schemas/")
-REFERRED = re.compile(rf'{REFERENCE.pattern}([^"]+)')
-
-
-def schemas(folder: Path, found: list[dict[str, Any]]) -> None:
-    """Write Kubernetes' published schemas of these kinds for kubeconform, without unknown fields."""
-    definitions = {
-        name: closed(entry["schema"]) for name, entry in table.entries().items() if "schema" in entry
-    }
-    for each in found:
-        group, _, version = each["apiVersion"].rpartition("/")
-        name = table.name_of(group, version, each["kind"])
-        assert name is not None, each
-        named, left = {name}, [name]
-        while left:
-            more = set(REFERRED.findall(json.dumps(definitions[left.pop()]))) - named
-            named |= more
-            left += more
-        needed = {each: definitions[each] for each in sorted(named)}
-        schema = {"$ref": f"#/definitions/{name}", "definitions": needed}
-        text = REFERENCE.sub("#/definitions/", json.dumps(schema))
-        (folder / f"{each['kind'].lower()}-{version}.json").write_text(text)
-
-
-def closed(schema: Any) -> Any:
-    if isinstance(schema, list):
-        return [closed(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    made = {name: closed(each) for name, each in schema.items()}
-    if isinstance(made.get("properties"), dict) and made.get("type") == "object":
-        made.setdefault("additionalProperties", False)
-    return made
-
-
-def conforms(folder: Path, found: list[dict[str, Any]]) -> subprocess.CompletedProcess[str]:
-    schemas(folder, found)
-    location = f"{folder}/{{{{.ResourceKind}}}}-{{{{.ResourceAPIVersion}}}}.json"
-    command = [tool("kubeconform"), "-strict", "-summary", f"-schema-location={location}", "-"]
-    text = yaml.safe_dump_all(found)
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-
-
-OWN = {"CustomResourceDefinition"}
 """Kinds whose schema describes schemas, which have no end."""
-
-
-def test_autoscaling_overlay_conforms_to_the_schemas_of_kubernetes(tmp_path: Path):
-    found = [each for each in manifests(OVERLAY) if each["kind"] not in OWN]
-    done = conforms(tmp_path, found)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"Valid: {len(found)}, Invalid: 0, Errors: 0, Skipped: 0" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("wrong", "named"),
-    [
-        (lambda spec: spec.update(maxReplica=5), "maxReplica"),
-        (lambda spec: spec.pop("maxReplicas"), "maxReplicas"),
-        (lambda spec: spec["metrics"][0]["external"]["target"].update(value=["30"]), "value"),
-        (lambda spec: spec["behavior"]["scaleUp"]["policies"][0].pop("periodSeconds"), "periodSeconds"),
-    ],
-    ids=["misspelt", "missing", "type", "deep"],
-)
-def test_schema_check_finds_errors_in_the_autoscaler(wrong: Any, named: str, tmp_path: Path):
-    broken = autoscaler()
-    wrong(broken["spec"])
-    done = conforms(tmp_path, [broken])
-    assert done.returncode == 1
-    assert named in done.stdout

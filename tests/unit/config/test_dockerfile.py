@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import fnmatch
 import re
-import shutil
 import subprocess
-import sys
-import sysconfig
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.support import ROOT
 from tests.support.dockerfile import Dockerfile, Stage
-from tests.support.wheels import PROJECTS
 
 DOCKERFILE = Dockerfile.read()
 TARGETS = ("manager", "petstore", "dev")
@@ -28,10 +22,6 @@ def sources(stage: Stage) -> list[str]:
 
 
 COPIED = sorted({name for stage in DOCKERFILE.stages.values() for name in sources(stage)})
-
-
-def test_manager_is_the_default_stage():
-    assert list(DOCKERFILE.stages)[-1] == "manager"
 
 
 def test_base_image_has_a_digest_or_the_reason_why_not_and_names_no_host():
@@ -83,17 +73,6 @@ def test_dockerfile_installs_only_wheels_with_known_hashes():
     assert all("--only-binary :all: --no-deps --require-hashes" in line for line in installs)
 
 
-def test_dockerfile_has_no_add_instruction():
-    assert not [each for stage in DOCKERFILE.stages.values() for each in stage.of("ADD")]
-
-
-@pytest.mark.parametrize("target", ["manager", "petstore"])
-def test_images_have_the_standard_labels(target: str):
-    (label,) = DOCKERFILE.stages[target].of("LABEL")
-    names = {name.removeprefix("org.opencontainers.image.") for name in label.pairs}
-    assert names == {"title", "description", "licenses", "version", "revision"}
-
-
 @pytest.mark.parametrize("name", COPIED)
 def test_copied_path_is_tracked_by_git_and_not_ignored(name: str):
     tracked = subprocess.run(
@@ -111,44 +90,6 @@ def test_dockerignore_allows_only_paths_that_are_copied():
     # The bundle's image is built here too.
     allowed = sorted(line[1:] for line in ignore_lines() if line.startswith("!"))
     assert allowed == sorted([*COPIED, "bundle"])
-
-
-@pytest.mark.parametrize("project", PROJECTS.values(), ids=PROJECTS.keys())
-def test_every_package_of_the_wheels_is_copied(project: dict[str, Any]):
-    packages = project["tool"]["setuptools"]["packages"]["find"]["include"]
-    assert {name.removesuffix("*") for name in packages} <= set(sources(DOCKERFILE.stages["build"]))
-
-
-@pytest.mark.parametrize(
-    ("program", "argument", "shown"),
-    [
-        ("controllers.main", "crds", "kind: CustomResourceDefinition"),
-        ("petstore.cli", "--help", "Usage: petstore"),
-    ],
-)
-def test_copied_sources_suffice_for_a_program_to_start(
-    program: str, argument: str, shown: str, tmp_path: Path
-):
-    for name in sources(DOCKERFILE.stages["build"]):
-        if (ROOT / name).is_dir():
-            # Copy bytecode too, except files that another process is just writing.
-            shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("*.pyc.*"))
-    # Without what leads from the environment to the sources of the checkout.
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", f"import sys, {program}; sys.exit({program}.main())", argument],
-        cwd=tmp_path,
-        env={"PYTHONPATH": f"{tmp_path}:{sysconfig.get_path('purelib')}", "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert shown in done.stdout
-
-
-def test_the_makefile_builds_targets_that_exist():
-    makefile = (ROOT / "Makefile").read_text()
-    assert set(re.findall(r"--target (\w+)", makefile)) == {"manager", "petstore"}
 
 
 def ignore_lines() -> list[str]:

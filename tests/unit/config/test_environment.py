@@ -119,37 +119,6 @@ def test_fill_venv_installs_an_end_of_the_allowed_versions(what: str, resolution
     ]
 
 
-def test_fill_venv_fails_when_an_end_of_the_allowed_versions_cannot_be_installed(checkout: Checkout):
-    checkout.uv.unlink()
-    done = checkout.fill("lowest")
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == (
-        "make venv: uv could not install the lowest versions that pyproject.toml allows"
-    )
-
-
-def test_the_project_and_its_operators_are_installed_as_they_are_there(checkout: Checkout):
-    *_, last = checkout.calls()
-    assert last["editable"] == [f"--editable={checkout.folder}", f"--editable={checkout.folder}/controllers"]
-
-
-def test_every_heading_of_the_pins_is_a_part():
-    headings = [
-        line for line in (ROOT / "constraints.txt").read_text().splitlines() if line.startswith("# Packages")
-    ]
-    assert headings == [f"# {part}." for part in PARTS]
-
-
-@pytest.mark.parametrize(("there", "asked"), [("1", ["uv", "uv"]), ("2", ["pip", "uv", "uv"])])
-def test_pip_has_nothing_to_do_when_uv_is_there_as_it_is_pinned(
-    there: str, asked: list[str], checkout: Checkout
-):
-    metadata = checkout.packages / f"one_of_1-{there}.dist-info" / "METADATA"
-    metadata.parent.mkdir()
-    metadata.write_text(f"Metadata-Version: 2.1\nName: one-of-1\nVersion: {there}\n")
-    assert [call["program"] for call in checkout.calls()] == asked
-
-
 def test_uv_looks_where_pip_looks_and_trusts_whom_pip_trusts(checkout: Checkout, tmp_path: Path):
     checkout.pip_is_configured(
         "global.index-url='https://mirror.test/simple'\n"
@@ -176,41 +145,3 @@ def test_uv_looks_where_pip_looks_and_trusts_whom_pip_trusts(checkout: Checkout,
             "--no-index",
             "--index-strategy=unsafe-best-match",
         ]
-
-
-def test_pip_installs_what_uv_could_not(checkout: Checkout):
-    checkout.fails("uv", "one-of-2")
-    assert [(call["program"], call["names"]) for call in checkout.calls()][1:] == [
-        ("uv", ["one-of-0", "one-of-1", "one-of-2"]),
-        ("pip", ["one-of-0", "one-of-1", "one-of-2"]),
-        ("uv", []),
-    ]
-
-
-def test_pip_installs_everything_when_uv_is_missing(checkout: Checkout):
-    checkout.uv.unlink()
-    assert [call["program"] for call in checkout.calls()] == ["pip", "pip", "pip"]
-
-
-@pytest.mark.parametrize(
-    ("failing", "said"),
-    [
-        (["pip one-of-1"], ["error: no such hash"]),
-        (
-            ["uv one-of-2", "pip one-of-2"],
-            ["error: no such hash", "make venv: uv could not, so pip tries", "error: no such hash"],
-        ),
-    ],
-)
-def test_fill_venv_shows_errors_and_reinstalls_everything_the_next_time(
-    failing: list[str], said: list[str], checkout: Checkout
-):
-    for each in failing:
-        checkout.fails(*each.split())
-    done = checkout.fill("demo")
-    assert done.returncode == 1
-    assert done.stderr.splitlines() == [*said, "make venv: pip could not install what constraints.txt pins"]
-    checkout.mend()
-    again = [each for call in checkout.calls() for each in call["arguments"] if "reinstall" in each]
-    assert again == ["--force-reinstall", "--reinstall", "--reinstall"]
-    assert not [each for call in checkout.calls() for each in call["arguments"] if "reinstall" in each]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import runpy
 import shutil
 import subprocess
@@ -50,19 +49,6 @@ def test_environment_depends_on_the_interpreter_and_the_versions(arguments: str,
     assert f"\n{folder}/bin/pytest -n " in done.stdout
 
 
-def test_benchmarks_run_on_the_python_of_the_images(tmp_path: Path):
-    version = subprocess.run(
-        [ROOT / "scripts/find-python", "--version", "image"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    program(tmp_path, f"python{version}", f"echo {version}")
-    environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = make("--dry-run", "--always-make", "bench", environ=environ, venv=None)
-    assert f"scripts/make-venv .venv-python{version} tools\n" in done.stdout
-    assert f"\n.venv-python{version}/bin/python -m benchmarks" in done.stdout
-    other = make("--dry-run", "--always-make", "bench", "PYTHON=python3.99", environ=environ, venv=None)
-    assert "\n.venv-python3.99/bin/python -m benchmarks" in other.stdout
-
-
 @pytest.fixture
 def bare(tmp_path: Path) -> dict[str, Any]:
     """Return options for `make`: a PATH with basic programs, and without those that targets need."""
@@ -96,50 +82,6 @@ def program(folder: Path, name: str, *lines: str) -> None:
     (folder / name).chmod(0o755)
 
 
-@pytest.mark.parametrize(
-    "target", ["docker-build", "docker-push", "docker-buildx", "bundle-build", "bundle-push", "catalog-build"]
-)
-def test_a_client_whose_engine_does_not_answer_is_told_of_in_one_line(
-    target: str, bare: dict[str, Any], tmp_path: Path
-):
-    program(tmp_path, "opm")
-    program(tmp_path, "docker", 'echo "Client: 28" && echo "a hint" >&2', 'echo "no daemon" >&2; exit 1')
-    # The bundle itself is made by other programs.
-    done = make("--silent", f"--assume-old={VENV}/.current", "--assume-old=bundle", target, **bare)
-    assert done.returncode == 2
-    assert lines_of(done.stderr) == [f"make {target}: docker does not answer: no daemon"]
-    assert done.stdout == ""
-
-
-@pytest.mark.parametrize("target", ["install", "uninstall", "deploy", "undeploy"])
-def test_a_cluster_that_does_not_answer_is_told_of_in_one_line(
-    target: str, bare: dict[str, Any], tmp_path: Path
-):
-    program(
-        tmp_path,
-        "kubectl",
-        'if [ "$1" != version ]; then echo "and now this" >&2; exit 1; fi',
-        'echo "E1121 memcache.go:265 connection refused" >&2; echo "The server was refused" >&2; exit 1',
-    )
-    done = make("--silent", f"--assume-old={VENV}/.current", target, **bare)
-    assert done.returncode == 2
-    asked = {"undeploy": "undeploy-webhooks"}.get(target, target)
-    assert lines_of(done.stderr) == [f"make {asked}: kubectl reaches no cluster: The server was refused"]
-
-
-def lines_of(errors: str) -> list[str]:
-    """Return the lines on stderr except make's own last line."""
-    return [line for line in errors.splitlines() if not line.startswith("make: ***")]
-
-
-def test_docker_without_buildx_is_told_of_in_one_line(bare: dict[str, Any], tmp_path: Path):
-    program(tmp_path, "docker", '[ "$1" != buildx ] || { echo "unknown command" >&2; exit 1; }')
-    done = make("--silent", "docker-buildx", **bare)
-    assert done.returncode == 2
-    (line,) = lines_of(done.stderr)
-    assert line.startswith("make docker-buildx: docker has no buildx")
-
-
 def recorded(bare: dict[str, Any], folder: Path, tool: str, *arguments: str, fails: str = "-") -> list[str]:
     """Return make's calls of the tool, which fails if its words begin with `fails`."""
     calls = folder / "calls"
@@ -150,25 +92,6 @@ def recorded(bare: dict[str, Any], folder: Path, tool: str, *arguments: str, fai
 
 
 IMAGES = ("IMG=om:v2", "PETSTORE_IMG=store:v2")
-
-
-def test_buildx_has_a_builder_of_its_own_that_can_do_several_processors_and_goes_at_the_end(
-    bare: dict[str, Any], tmp_path: Path
-):
-    arguments = ("docker-buildx", *IMAGES, "REVISION=abc", "PLATFORMS=linux/arm64")
-    create, manager, store, remove = recorded(bare, tmp_path, "docker", *arguments)
-    assert create == "buildx create --name operator-manager"
-    assert remove == "buildx rm operator-manager"
-    for build, target, image in ((manager, "manager", "om:v2"), (store, "petstore", "store:v2")):
-        assert build == (
-            f"buildx build --builder operator-manager --platform linux/arm64 --push "
-            f"--build-arg VERSION={VERSION} --build-arg REVISION=abc --target {target} --tag {image} ."
-        )
-
-
-def test_buildx_builder_is_removed_when_a_build_fails(bare: dict[str, Any], tmp_path: Path):
-    calls = recorded(bare, tmp_path, "docker", "docker-buildx", "REVISION=abc", fails="buildx build")
-    assert [call.split()[1] for call in calls] == ["create", "build", "rm"]
 
 
 @pytest.mark.parametrize(("tool", "layers"), [("podman", ""), ("buildah", "--layers ")])
@@ -189,15 +112,6 @@ def test_docker_buildx_pushes_manifest_lists_when_the_tool_has_no_buildx(
 
 
 @pytest.mark.parametrize(
-    ("tool", "kept"), [("buildah", True), ("/usr/bin/buildah", True), ("podman", False), ("docker", False)]
-)
-def test_docker_build_keeps_the_layers_of_the_first_image_for_the_second(tool: str, kept: bool):
-    builds = make("--dry-run", "docker-build", f"CONTAINER_TOOL={tool}").stdout.splitlines()
-    builds = [line for line in builds if line.startswith(f"{tool} build ")]
-    assert [(" --layers " in line) for line in builds] == [kept, kept]
-
-
-@pytest.mark.parametrize(
     ("git", "variables", "told"),
     [
         (True, (), "REVISION=describe-of-this"),
@@ -215,27 +129,6 @@ def test_images_are_built_with_their_commit_and_the_base_that_is_wanted(
         assert f"--build-arg {told} " in call
 
 
-def test_make_ignores_the_flags_of_an_outer_make(bare: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("MAKELEVEL", "1")
-    monkeypatch.setenv("MAKEFLAGS", "n -- CONTAINER_TOOL=podman")
-    done = make("--silent", "docker-build", **bare)
-    first, second = done.stderr.splitlines()
-    assert first.startswith("make docker-build: docker is not on the PATH")
-    assert second.startswith("make: *** ")
-
-
-def test_make_uses_another_container_tool_when_container_tool_names_it(bare: dict[str, Any]):
-    done = make("--silent", "docker-build", "CONTAINER_TOOL=podman", **bare)
-    assert done.stderr.startswith("make docker-build: podman is not on the PATH")
-    assert "podman build" in make("--dry-run", "docker-build", "CONTAINER_TOOL=podman").stdout
-
-
-def test_images_are_named_by_img():
-    steps = make("--dry-run", "docker-build", "docker-push", *IMAGES).stdout
-    for step in ("--tag om:v2", "--tag store:v2", "push om:v2", "push store:v2"):
-        assert step in steps
-
-
 def test_make_runs_tests_marked_whole_in_test_all_only():
     # SEEDS is given each time: a make that runs these tests may have it.
     (quick,), (smoke,), (whole,) = (
@@ -246,33 +139,6 @@ def test_make_runs_tests_marked_whole_in_test_all_only():
     assert '-m "not whole" tests' in smoke
     assert "whole" not in whole
     assert "--all-on-envtest tests" in whole
-
-
-@pytest.mark.parametrize(
-    ("goal", "newest"), [("test", "the contract"), ("test-all", "everything")], ids=["test", "test-all"]
-)
-def test_make_names_the_control_planes_that_the_tests_passed_on(goal: str, newest: str):
-    def passed(**environ: str) -> str:
-        unset = dict.fromkeys(("KUBEBUILDER_ASSETS", "KUBEBUILDER_ASSETS_OLDEST"), "")
-        return make("--dry-run", goal, environ=unset | environ).stdout.splitlines()[-1]
-
-    embedded = f'echo "make {goal}: passed on $({VENV}/bin/python --version), on the embedded control plane'
-    real = f"{newest} also on that of KUBEBUILDER_ASSETS"
-    oldest = "a part of the contract also on that of KUBEBUILDER_ASSETS_OLDEST"
-    assert passed() == f'{embedded}."'
-    assert passed(KUBEBUILDER_ASSETS="/a") == f'{embedded}; {real}."'
-    both = passed(KUBEBUILDER_ASSETS="/a", KUBEBUILDER_ASSETS_OLDEST="/b")
-    assert both == f'{embedded}; {real}; {oldest}."'
-
-
-def test_quick_tests_of_programs_leave_out_those_of_the_repository():
-    command = [sys.executable, QUICK_TESTS, "--programs"]
-    files = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert not set(files) & json.loads(SECONDS.read_text()).keys()
-    folders = {Path(file).parts[2] for file in files if file.startswith("tests/unit/")}
-    assert len(files) == len([file for file in files if file.startswith("tests/unit/")])
-    assert {"cache", "kube", "util", "webhook"} <= folders
-    assert not {"config", "docs", "release"} & folders
 
 
 def test_a_check_runs_quick_unit_tests_and_each_operator_once():
@@ -292,23 +158,14 @@ def test_a_check_runs_quick_unit_tests_and_each_operator_once():
     ("changed", "tested"),
     [
         ("manager/cache/store.py", "tests/unit/cache"),
-        ("manager/util/backoff.py", "tests/unit/util"),
         ("manager_tools/testing.py", "tests/unit/manager_tools/test_testing.py"),
-        ("devcluster/storage/log.py", "tests/unit/devcluster/storage"),
         ("controllers/petstore/pet.py", "tests/unit/controllers/petstore"),
         ("tests/unit/util/test_garbage.py", "tests/unit/util/test_garbage.py"),
         ("config/rbac/role.yaml", "tests/unit/config"),
-        ("docs/decisions/README.md", "tests/unit/docs"),
         ("README.md", "tests/unit/docs"),
-        ("mkdocs.yml", "tests/unit/docs"),
         ("Makefile", "tests/unit/config"),
-        ("Makefile", "tests/unit/docs"),
-        ("Dockerfile", "tests/unit/config"),
         ("constraints.txt", "tests/unit/config"),
-        (".ci/run", "tests/unit/config"),
-        ("scripts/fill-venv", "tests/unit/config"),
         ("tests/support/daemon.py", "tests/unit/support"),
-        ("tests/mutants/trial.py", "tests/unit/support"),
     ],
 )
 def test_beside_finds_the_unit_tests_of_a_changed_file(changed: str, tested: str):

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from controllers.main import OPERATORS, PROGRAM
 from manager.cli.settings import Settings
 from manager.process.manager import EVENTS_FLUSH_TIMEOUT
 from manager.util.address import parse_bind_address
-from manager.util.version import VERSION
 from manager.util.yaml_text import yaml_documents
 from manager.webhook.configurations import MUTATING, SECRET, VALIDATING
 from manager.webhook.server import LIMITS
@@ -59,18 +56,6 @@ def test_every_folder_builds(overlay: str):
     assert manifests(overlay)
 
 
-def test_namespaced_objects_are_in_the_managers_namespace():
-    places = {each["metadata"].get("namespace") for each in manifests()} - {None}
-    assert places == {SYSTEM}
-
-
-def test_every_name_but_those_of_definitions_begins_with_the_prefix():
-    unprefixed = [
-        each["metadata"]["name"] for each in manifests() if each["kind"] != "CustomResourceDefinition"
-    ]
-    assert all(name.startswith("operator-manager-") for name in unprefixed)
-
-
 def test_the_namespace_asks_for_the_restricted_level():
     labels = the("Namespace", SYSTEM)["metadata"]["labels"]
     for mode in ("enforce", "warn"):
@@ -90,12 +75,6 @@ def test_pods_run_as_nobody_with_a_read_only_file_system(name: str):
     }
 
 
-@pytest.mark.parametrize("name", [MANAGER, PETSTORE])
-def test_images_are_those_of_this_version_and_name_no_host(name: str):
-    program = name.removeprefix("operator-manager-").replace("controller-manager", "operator-manager")
-    assert container_of(the("Deployment", name))["image"] == f"{program}:{VERSION}"
-
-
 def test_the_manager_understands_its_flags():
     deployment = the("Deployment", MANAGER)
     settings = settings_of(deployment)
@@ -110,12 +89,6 @@ def test_the_manager_understands_its_flags():
     assert settings.health_probe_bind_address == parse_bind_address(f":{ports['health']}")
     assert settings.metrics_bind_address == parse_bind_address(f":{ports['metrics']}")
     assert settings.webhook_bind_address == parse_bind_address(f":{ports['webhook-server']}")
-
-
-def test_manager_pod_is_ready_as_soon_as_it_answers_webhooks():
-    probe = container_of(the("Deployment", MANAGER))["readinessProbe"]
-    assert probe["httpGet"]["path"] == "/readyz/webhook"
-    assert "publishNotReadyAddresses" not in the("Service", WEBHOOK_SERVICE)["spec"]
 
 
 def test_the_manager_looks_for_configurations_and_secret_under_the_names_they_have():
@@ -284,28 +257,6 @@ def test_cert_managers_certificate_is_for_the_service_and_everything_that_calls_
     }
 
 
-def test_cert_managers_issuers_and_certificates_find_each_other():
-    made = {
-        (each["kind"], each["metadata"]["name"]): each
-        for each in manifests("cert-manager")
-        if each["apiVersion"] == "cert-manager.io/v1"
-    }
-    serving = made["Certificate", "operator-manager-serving-cert"]
-    issuer = made["Issuer", serving["spec"]["issuerRef"]["name"]]
-    (authority,) = [
-        each
-        for (kind, _), each in made.items()
-        if kind == "Certificate" and each["spec"]["secretName"] == issuer["spec"]["ca"]["secretName"]
-    ]
-    assert authority["spec"]["isCA"]
-    assert made["Issuer", authority["spec"]["issuerRef"]["name"]]["spec"] == {"selfSigned": {}}
-
-
-def test_cert_manager_overlay_has_no_rights_for_webhook_certificates():
-    roles = {each["metadata"]["name"] for each in manifests("cert-manager") if "Role" in each["kind"]}
-    assert not [name for name in roles if "webhook" in name]
-
-
 def test_api_servers_reach_the_port_of_the_webhooks_and_nothing_else():
     (policy,) = [
         each for each in manifests("network-policy") if each["metadata"]["name"] == "allow-webhook-traffic"
@@ -330,61 +281,8 @@ def test_the_store_understands_its_flags():
     assert str(given["data"].parent) == mount["mountPath"]
 
 
-def test_the_manager_looks_for_the_store_where_its_service_is():
-    (variable,) = [
-        each for each in container_of(the("Deployment", MANAGER))["env"] if each["name"] == "PETSTORE_ADDRESS"
-    ]
-    service = the("Service", PETSTORE)
-    host, _, port = variable["value"].partition(":")
-    assert host == service["metadata"]["name"]
-    assert int(port) == next(each["port"] for each in service["spec"]["ports"] if each["name"] == "grpc")
-
-
 def selected(selector: dict[str, str], labels: dict[str, str]) -> bool:
     return selector.items() <= labels.items()
-
-
-def test_services_select_the_pods_and_the_ports_they_are_for():
-    for service, deployment in (
-        ("operator-manager-controller-manager-metrics-service", MANAGER),
-        (WEBHOOK_SERVICE, MANAGER),
-        (PETSTORE, PETSTORE),
-    ):
-        spec = the("Service", service)["spec"]
-        assert selected(spec["selector"], labels_of(the("Deployment", deployment)))
-        named = {each["name"] for each in container_of(the("Deployment", deployment))["ports"]}
-        assert {each["targetPort"] for each in spec["ports"]} <= named
-
-
-def test_monitors_select_the_services_and_name_their_ports_and_jobs():
-    jobs = set()
-    for monitor in of_kind("ServiceMonitor", "prometheus"):
-        (service,) = [
-            each
-            for each in of_kind("Service")
-            if selected(monitor["spec"]["selector"]["matchLabels"], each["metadata"]["labels"])
-        ]
-        for endpoint in monitor["spec"]["endpoints"]:
-            assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
-        jobs.add(service["metadata"]["labels"][monitor["spec"]["jobLabel"]])
-    assert jobs == {"operator-manager", "petstore"}
-
-
-def test_network_policies_open_the_ports_that_pods_listen_on():
-    listening = {
-        deployment: {each["containerPort"] for each in container_of(the("Deployment", deployment))["ports"]}
-        for deployment in (MANAGER, PETSTORE)
-    }
-    for policy in manifests("network-policy"):
-        (matched,) = [
-            deployment
-            for deployment in (MANAGER, PETSTORE)
-            if selected(
-                policy["spec"]["podSelector"]["matchLabels"], labels_of(the("Deployment", deployment))
-            )
-        ]
-        opened = {port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]}
-        assert opened <= listening[matched]
 
 
 @pytest.mark.parametrize("overlay", ["default", "per-operator"])
@@ -455,22 +353,6 @@ def edited(tmp_path: Path) -> Path:
     return Path(shutil.copytree(ROOT / "config", tmp_path / "config"))
 
 
-def test_default_overlay_builds_with_its_commented_resources(edited: Path):
-    file = edited / "default" / "kustomization.yaml"
-    text, changes = re.subn(r"^#- ", "- ", file.read_text(), flags=re.MULTILINE)
-    file.write_text(text)
-    made = yaml_documents(build(edited / "default"))
-    # Whatever they are for, they are where the rest is and are called like it.
-    added = [each for each in made if each not in manifests()]
-    assert changes == 2
-    assert {each["kind"] for each in added} == {
-        *("ServiceMonitor", "PrometheusRule", "ClusterRole", "ClusterRoleBinding")
-    }
-    assert {each["metadata"].get("namespace") for each in added} == {SYSTEM, None}
-    assert all(each["metadata"]["name"].startswith("operator-manager-") for each in added)
-    assert len(made) == len(added) + len(manifests())
-
-
 def test_policy_names_the_account_when_namespace_and_prefix_change(edited: Path):
     file = edited / "default" / "kustomization.yaml"
     text = file.read_text().replace("namespace: operator-manager-system", "namespace: elsewhere")
@@ -485,35 +367,9 @@ def test_policy_names_the_account_when_namespace_and_prefix_change(edited: Path)
     assert "namespace" not in policy["metadata"].keys() | binding["metadata"].keys()
 
 
-def test_the_default_without_the_policy_is_all_the_rest(edited: Path):
-    file = edited / "default" / "kustomization.yaml"
-    file.write_text(file.read_text().replace("- ../admission-policy\n", ""))
-    made = yaml_documents(build(edited / "default"))
-    assert made == [each for each in manifests() if "AdmissionPolicy" not in each["kind"]]
-
-
-def test_default_overlay_can_leave_out_the_store(edited: Path):
-    file = edited / "default" / "kustomization.yaml"
-    overlay = yaml.safe_load(file.read_text())
-    overlay["resources"].remove("../petstore")
-    overlay["patches"] = [each for each in overlay["patches"] if "petstore" not in each["path"]]
-    del overlay["replacements"]
-    file.write_text(yaml.safe_dump(overlay))
-    made = yaml_documents(build(edited / "default"))
-    assert PETSTORE not in {each["metadata"]["name"] for each in made}
-    (deployment,) = [each for each in made if each["kind"] == "Deployment"]
-    assert "env" not in container_of(deployment)
-
-
 def identity(manifest: dict[str, Any]) -> tuple[str, str, str]:
     metadata = manifest["metadata"]
     return manifest["kind"], metadata.get("namespace", ""), metadata["name"]
-
-
-def test_replicas_of_the_manager_spread_over_nodes():
-    deployment = the("Deployment", MANAGER)
-    (constraint,) = pod_of(deployment)["topologySpreadConstraints"]
-    assert constraint["labelSelector"] == deployment["spec"]["selector"]
 
 
 def test_roles_are_bound_to_the_account_the_manager_runs_under():

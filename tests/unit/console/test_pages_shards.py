@@ -69,7 +69,7 @@ class Part:
     async def lease(self, number: int, holder: str) -> None:
         metadata: dict[str, Any] = {
             "name": f"test-{number}" if number else "test",
-            "labels": {"test/lease": "range"},
+            "labels": {"test/lease": "shard"},
             "annotations": {} if number else {"test/shards": f"{COUNT}"},
         }
         spec = {

@@ -328,6 +328,7 @@ async def test_failure_log_line_has_the_object_the_reconcile_id_and_the_error(lo
     assert line["retries"] == 0
     assert len(line["reconcile_id"]) == 16
     assert "exc_info" not in line
+    assert line["at"].startswith("tests/unit/controller/")
 
 
 async def test_failure_log_has_a_traceback_for_unexpected_exceptions_only(log_lines: LogLines):

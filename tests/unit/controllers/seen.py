@@ -66,7 +66,7 @@ class Seen:
         assert found is not None
         return found.get("status", {})
 
-    async def told(self, name: str) -> list[tuple[str, int]]:
+    async def events_of(self, name: str) -> list[tuple[str, int]]:
         """Return the reasons of an object's Events, with their counts."""
         await self.world.manager.events.flush(1.0)
         events = self.api.list("events", NAMESPACE)

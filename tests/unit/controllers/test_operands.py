@@ -15,7 +15,7 @@ from controllers.example.workloads import Workloads
 from manager.api import ObjectMeta, is_true
 from manager_kinds.apps_v1 import Deployment
 from manager_tools.testing import World, operated
-from tests.unit.controllers.wordpress.sites import site
+from tests.unit.controllers.example.sites import site
 
 pytestmark = pytest.mark.virtual_time
 

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 
-from demo.board import Board, Entry, Note
+from demo.board import Board, Entry
 from demo.columns import Columns
 
 
@@ -75,16 +74,6 @@ def test_board_names_the_samples_it_waits_for_and_why():
     assert shown.waiting_for() == []
 
 
-def test_board_returns_an_entry_only_for_a_sample_that_changed():
-    shown = board()
-    assert isinstance(shown.see("memcacheds", sample()), Entry)
-    assert shown.see("memcacheds", sample()) is None
-    assert shown.see("configmaps", sample(kind="ConfigMap")) is None
-    gone = seen(shown, "memcacheds", sample(), gone=True)
-    assert gone.state == "deleted"
-    assert not shown.ready
-
-
 @pytest.mark.parametrize(
     ("plural", "obj", "state", "ready"),
     [
@@ -111,62 +100,6 @@ def test_workloads_are_shown_in_a_word(plural: str, obj: dict[str, Any], state: 
     assert (entry.state, entry.ready) == (state, ready)
 
 
-def test_foo_state_is_its_happy_condition():
-    shown = board()
-    entry = seen(shown, "foos", sample(kind="Foo", status=status(Happy="False")))
-    assert (entry.state, entry.ready) == ("not happy", True)
-    entry = seen(shown, "foos", sample(kind="Foo", status=status(Happy="True")))
-    assert (entry.state, entry.ready) == ("happy", True)
-
-
-def test_a_custom_resource_has_the_columns_of_its_definition_but_those_that_repeat_a_condition():
-    printed = {"happy": False, "colour": "red", "ready": "True", "age": "2026-01-01T10:20:30Z"}
-    entry = seen(board(), "foos", sample(kind="Foo", status=printed))
-    assert entry.columns == [("Happy", "false"), ("Colour", "red")]
-
-
-def test_a_custom_resource_that_is_no_sample_is_shown_but_not_waited_for():
-    shown = board()
-    shown.see("memcacheds", sample(status=status(Available="True")))
-    other = sample(status=status(Available="False"))
-    other["metadata"]["name"] = "b"
-    assert isinstance(shown.see("memcacheds", other), Entry)
-    assert shown.ready
-
-
-def test_objects_of_one_name_in_two_namespaces_are_two():
-    shown = board()
-    shown.see("memcacheds", sample(status=status(Available="True")))
-    other = sample(status=status(Available="False"))
-    other["metadata"]["namespace"] = "x"
-    entry = seen(shown, "memcacheds", other)
-    assert entry.title == "memcached/a in x"
-    assert shown.ready
-
-
-def test_a_sample_that_waits_for_its_finalizer_is_terminating():
-    obj = sample(status=status(Ready="True"))
-    obj["metadata"]["deletionTimestamp"] = "2026-01-01T10:20:30Z"
-    entry = seen(board(), "memcacheds", obj)
-    assert (entry.state, entry.ready) == ("terminating", False)
-
-
-@pytest.mark.parametrize(
-    ("conditions", "because"),
-    [
-        ([("Available", "True"), ("Progressing", "False"), ("Degraded", "False")], "Available"),
-        ([("DatabaseReady", "False"), ("Available", "False"), ("Progressing", "True")], "Progressing"),
-        ([("Available", "False"), ("Progressing", "True"), ("Degraded", "True")], "Degraded"),
-        ([("StoreReachable", "True"), ("Ready", "False")], "Ready"),
-        ([("DatabaseReady", "True"), ("Available", "True")], "Available"),
-        ([("Happy", "False")], "Happy"),
-    ],
-)
-def test_because_is_the_reason_of_the_most_telling_condition(conditions: list[tuple[str, str]], because: str):
-    entry = Entry("p", "K", "default", "a", "s", True, [(name, value, name) for name, value in conditions])
-    assert entry.because == because
-
-
 def event(count: int = 1) -> dict[str, Any]:
     return {
         "kind": "Event",
@@ -186,27 +119,6 @@ def ours(reason: str, message: str = "") -> dict[str, Any]:
     return {**event(), **about, "type": "Normal", "reason": reason, "message": message}
 
 
-def test_an_event_is_told_each_time_it_happened():
-    shown = board()
-    note = shown.see("events", event())
-    assert isinstance(note, Note)
-    assert (note.warning, note.about, note.reason, note.message) == (True, "pod/p", "Failed", "it broke")
-    assert shown.see("events", event()) is None
-    assert isinstance(shown.see("events", event(2)), Note)
-
-
-def test_an_event_has_the_time_of_the_clock_on_the_wall(monkeypatch: pytest.MonkeyPatch):
-    try:
-        monkeypatch.setenv("TZ", "Asia/Kathmandu")
-        time.tzset()
-        note = board().see("events", event())
-    finally:
-        monkeypatch.undo()
-        time.tzset()
-    assert isinstance(note, Note)
-    assert note.time == "16:05:30"
-
-
 def test_board_keeps_events_of_custom_resources_however_many_pods_have_some():
     shown = board()
     for number in range(600):
@@ -220,10 +132,3 @@ def test_board_keeps_events_of_custom_resources_however_many_pods_have_some():
         if number == 0:
             shown.see("events", ours("Grew"))
     assert [(note.about, note.reason) for note in shown.notes] == [("foo/f", "Grew"), ("pod/p599", "Failed")]
-
-
-def test_board_keeps_the_last_event_of_each_reason():
-    shown = board()
-    for reason, message in (("Made", "1"), ("Grew", "2"), ("Made", "3")):
-        shown.see("events", ours(reason, message))
-    assert [(note.reason, note.message) for note in shown.notes] == [("Grew", "2"), ("Made", "3")]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from demo.board import Answer, Board, Entry, Note
+from demo.board import Board, Entry, Note
 from demo.columns import Columns
 from demo.screen import View
 from demo.view import render
@@ -52,28 +52,6 @@ def test_a_tall_terminal_shows_everything():
     assert FOOTER in text
 
 
-def test_events_are_those_of_custom_resources_and_warnings():
-    text = shown(board())
-    assert "BecameHappy" in text
-    assert "it broke" in text
-    assert "Scheduled" not in text
-
-
-def test_render_counts_ready_workloads_and_names_the_others_on_a_short_terminal():
-    text = shown(board(ready=False), height=20)
-    assert "19 of 20 ready" in text
-    assert "pod-00: Pending" in text
-    assert "pod-01" not in text.replace("pod/pod-01", "")
-    assert "BecameHappy" in text
-
-
-def test_a_wide_terminal_has_values_and_reasons_side_by_side():
-    assert "jack is there" not in shown(board(pods=0), width=100).split("Events")[0]
-    text = shown(board(pods=0), width=140).split("Events")[0]
-    assert "Friend jack" in text
-    assert "jack is there" in text
-
-
 @pytest.mark.parametrize("height", range(8, 50, 3))
 @pytest.mark.parametrize("width", [40, 100, 140])
 def test_render_fits_any_terminal_and_ends_with_the_footer(width: int, height: int):
@@ -81,39 +59,6 @@ def test_render_fits_any_terminal_and_ends_with_the_footer(width: int, height: i
         lines = shown(board(pods=pods), width=width, height=height).splitlines()
         assert len(lines) <= height
         assert lines[-1] == FOOTER
-
-
-def test_render_shows_workloads_in_one_line_and_every_sample_on_a_small_terminal():
-    what = board(ready=False)
-    for number in range(7):
-        key = ("Pet", "default", f"pet-{number}")
-        what.samples[key] = Entry("pets", "Pet", "default", key[2], "ready", True)
-    what.answers = [Answer(f"pet/{number}", "refused", "no") for number in range(2)]
-    text = shown(what, width=80, height=20)
-    assert all(f"pet/pet-{number} " in text for number in range(7))
-    assert "\nWorkloads  pods 19/20   pod-00: Pending\n" in text
-    assert "it broke" in text
-    assert "BecameHappy" in text
-
-
-def test_render_shows_answers_of_webhooks_above_workloads():
-    what = board()
-    refusal = 'Pet.petstore.example.com "pet-unborn" is invalid: spec.birthday: must not be in the future'
-    what.answers = [
-        Answer("pet/pet-unborn", "refused", refusal, refused=True),
-        Answer("pet/pet-old", "converted", "v1alpha1 type dog -> v1beta1 species dog"),
-    ]
-    text = shown(what)
-    assert "pet/pet-unborn  refused    spec.birthday: must not be in the future" in text
-    assert "pet/pet-old     converted  v1alpha1 type dog -> v1beta1 species dog" in text
-    assert text.index("Webhooks") < text.index("Workloads")
-
-
-@pytest.mark.parametrize("height", range(8, 30))
-def test_render_with_answers_of_webhooks_fits_any_height(height: int):
-    what = board()
-    what.answers = [Answer(f"pet/{number}", "refused", "no") for number in range(2)]
-    assert len(shown(what, height=height).splitlines()) <= height
 
 
 @pytest.fixture

@@ -20,13 +20,13 @@ from manager.diagnose.collect import (
     Collector,
     Counts,
 )
-from manager.diagnose.render import COLOURED, Explanation, explain, to_text
-from manager.diagnose.report import ControllerReport, decode_report
+from manager.diagnose.explanation import ControllerReport, Explanation, explain
 from manager.kube.errors import NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import ReconcileRecord
+from manager_tools.commands.explain import COLOURED, decode_report, to_text
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Stall
 
 pytestmark = pytest.mark.virtual_time

@@ -14,7 +14,7 @@ import trustme
 from yarl import URL
 
 from devcluster.exchange import ApiRequest, ApiResponse, WebSocket
-from devcluster.http.front import HttpFront
+from devcluster.http_server import HttpServer
 from manager.kube.credentials import TokenFile
 from manager.kube.errors import (
     ConfigError,
@@ -23,11 +23,9 @@ from manager.kube.errors import (
     Forbidden,
     ProtocolError,
     Unauthorized,
-    Unreachable,
 )
 from manager.kube.http_wire import HttpWire
 from manager.kube.wire import WireRequest
-from tests.support.ports import PortBlock
 from tests.unit.kube.servers import wire_to
 from tests.unit.kube.test_dial import Proxy, SocksProxy
 
@@ -50,7 +48,7 @@ class Server:
         self.answer: Callable[[ApiRequest], ApiResponse | None] = lambda _: None
         self.ended = asyncio.Event()
         self.context = context
-        self.front = HttpFront(self.handle)
+        self.http = HttpServer(self.handle)
         self.port = 0
 
     @property
@@ -78,9 +76,9 @@ async def server(authority: trustme.CA) -> AsyncIterator[Server]:
     server = Server(context)
     listener = socket.create_server(("127.0.0.1", 0))
     server.port = listener.getsockname()[1]
-    await server.front.start(listener, context)
+    await server.http.start(listener, context)
     yield server
-    await server.front.stop()
+    await server.http.stop()
 
 
 @pytest.fixture
@@ -135,7 +133,7 @@ async def test_websocket_ends_when_the_server_closes(server: Server, wire: HttpW
 
 async def test_websocket_is_lost_when_the_connection_breaks(server: Server, wire: HttpWire):
     async with opening(wire) as opened:
-        server.front.cut_connections()
+        server.http.cut_connections()
         with pytest.raises(ConnectionLost):
             await opened.receive_message()
 
@@ -218,20 +216,6 @@ async def test_rejected_credentials_are_renewed_once(server: Server, authority: 
         with pytest.raises(Unauthorized):
             await said(wire)
     assert len(server.requests) == 3
-
-
-async def test_unreachable_server_is_told_so(authority: trustme.CA):
-    with PortBlock(1) as ports:
-        async with wire_to(f"https://127.0.0.1:{ports[0]}", authority) as wire:
-            with pytest.raises(Unreachable, match="Connection refused"):
-                await said(wire)
-
-
-async def test_untrusted_server_gets_no_handshake(server: Server, other_authority: trustme.CA):
-    async with wire_to(server.url, other_authority) as wire:
-        with pytest.raises(Unreachable, match="its certificate is not to be trusted"):
-            await said(wire)
-    assert not server.requests
 
 
 @pytest.mark.parametrize(("kind", "scheme"), [(Proxy, "http"), (SocksProxy, "socks5")])

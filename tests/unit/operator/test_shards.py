@@ -27,7 +27,7 @@ from manager.operator import Blocked, add_controller
 from manager.process.manager import Manager, Runnable
 from manager.shards.coordinator import ShardCoordinator
 from manager.shards.owned import KNOWN_WITHIN, OwnedShards
-from manager.shards.ranges import label_of
+from manager.shards.shard_set import label_of
 from manager.telemetry.metrics import Metrics
 from manager.util.program import Program
 from manager_kinds.core_v1 import ConfigMap, Secret

@@ -30,9 +30,9 @@ from manager.api import ObjectKey, Resource, Unstructured
 from manager.cache import Cache, CacheEvent, Informer, Meta, Selection
 from manager.client import Client
 from manager.controller import Controller, ControllerOptions
-from manager.election.coordinator import AlwaysLeader
+from manager.election.coordinator import Coordinator
 from manager.operator import add_controller
-from manager.process.runnables import Runnable
+from manager.process.manager import Runnable
 from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import History
 from manager.webhook import AdmissionRequest
@@ -53,7 +53,7 @@ class Host:
         self.cache: Cache = offline_cache(metrics)
         self.client = Client(cast("Any", None), cast("Any", None), self.cache, field_manager="test")
         self.history = History()
-        self.coordinator = AlwaysLeader()
+        self.coordinator = Coordinator()
         self.controllers: list[Controller] = []
 
     def synced(self, *kinds: type[Resource]) -> list[Watched]:

@@ -12,7 +12,7 @@ from pydantic import Field
 from manager import Context, Operator, Steps
 from manager.api import ApiModel, Condition, ObjectMeta, Resource, Status, StepsStatus, crd, preserve_unknown
 from manager_kinds.core_v1 import ConfigMap
-from manager_tools.simulation.seeds import Plan, crash_points, run, told
+from manager_tools.simulation.seeds import Plan, crash_points, run, story_of
 from manager_tools.simulation.workload import Step
 from manager_tools.testing import VirtualClock, operated
 
@@ -259,5 +259,5 @@ def test_steps_go_on_after_a_crash_at_each_write(at: float) -> None:
     for point in points:
         JourneyOperator.calls.clear()
         outcome = run(point, (JourneyOperator,))
-        assert outcome.violations == (), told(outcome)
+        assert outcome.violations == (), story_of(outcome)
         assert "unpack 2Gi" in JourneyOperator.calls

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from manager import Context, ObjectKey, Operator, Setting, TerminalError, every
 from manager.console.serialize import controller_report
-from manager.diagnose.render import next_run
+from manager.diagnose.explanation import next_run
 from manager_tools.testing import operated
 from tests.unit.operator.test_reconciling import Greeting, greeting
 

@@ -14,8 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from prometheus_client.parser import text_string_to_metric_families
 
 from petstore.address import BindAddress
-from petstore.capacity import Capacity
-from petstore.client import Exhausted, InvalidPet, PetStoreClient
+from petstore.client import Exhausted, InvalidPet
 from petstore.proto import petstore_pb2 as pb
 from petstore.server import CannotListen, PetStoreServer, ServerOptions
 from petstore.storage import DataUnusable
@@ -95,13 +94,6 @@ async def test_server_refuses_messages_above_its_limit_and_calls_above_theirs():
         await store.client.delete(["3"])
 
 
-async def test_server_says_that_the_store_is_full():
-    async with local_store(capacity=Capacity(pets=1)) as full:
-        await full.client.add([pet()])
-        with pytest.raises(Exhausted, match="the store is full"):
-            await full.client.add([pet()])
-
-
 async def test_change_sampler_is_refused_unless_the_store_allows_it():
     async with local_store() as store:
         with pytest.raises(grpc.aio.AioRpcError, match="--allow-change-sampler") as caught:
@@ -140,35 +132,23 @@ async def test_server_refuses_addresses_in_use_and_releases_its_file(tmp_path: P
         pass  # the file was let go
 
 
-async def test_server_listens_on_every_interface_without_a_host():
-    everywhere = BindAddress("", 0)
-    async with PetStoreServer(
-        ServerOptions(bind_address=everywhere, metrics_bind_address=everywhere)
-    ) as server:
-        async with PetStoreClient(f"127.0.0.1:{server.address.port}", timeout=20) as client:
-            assert await client.add([pet()])
-        assert server.metrics_address is not None
-        page = await asyncio.to_thread(read, f"http://127.0.0.1:{server.metrics_address.port}/metrics")
-        assert "grpc_server_handled_total" in page
-
-
 async def test_store_keeps_each_key_once_under_parallel_adds_and_after_a_restart(tmp_path: Path):
     path = tmp_path / "pets.db"
     async with local_store(path) as store, asyncio.TaskGroup() as tasks:
         adds = [
-            tasks.create_task(store.client.add([pet(f"pet-{number}", idempotency_key=f"key-{number % 500}")]))
-            for number in range(1000)
+            tasks.create_task(store.client.add([pet(f"pet-{number}", idempotency_key=f"key-{number % 100}")]))
+            for number in range(200)
         ]
         while not all(add.done() for add in adds):
             found = [one.id for one in await store.pets()]
-            assert len(found) == len(set(found)) <= 500
+            assert len(found) == len(set(found)) <= 100
     ids = [add.result()[0] for add in adds]
-    assert ids[:500] == ids[500:]
-    assert len(set(ids)) == 500
+    assert ids[:100] == ids[100:]
+    assert len(set(ids)) == 100
     async with local_store(path) as store:
-        with pytest.raises(DataUnusable, match="in use by another pet store"):
+        with pytest.raises(DataUnusable, match="in use by another process"):
             async with local_store(path):
                 pass
         assert {one.id for one in await store.pets()} == set(ids)
         assert await store.client.add([pet(idempotency_key="key-7")]) == [ids[7]]
-        assert len(await store.pets()) == 500
+        assert len(await store.pets()) == 100

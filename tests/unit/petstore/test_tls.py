@@ -96,12 +96,6 @@ async def test_a_store_of_another_authority_or_name_is_not_talked_to(world: Worl
                 await ask(address, files, name)
 
 
-async def test_store_asks_for_no_certificate_without_a_client_ca(world: World):
-    files = TlsFiles(cert_file=world.server.cert, key_file=world.server.key)
-    async with serving(files) as address:
-        await ask(address, TlsFiles(ca_file=world.client.ca))
-
-
 async def test_renewed_certificates_are_used_and_wrong_ones_are_not(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
@@ -202,10 +196,3 @@ def test_a_server_has_a_certificate_with_its_key(world: World, names: tuple[str,
     with pytest.raises(TlsUnusable, match="is missing") as caught:
         ServerTls.of_server(files)
     assert caught.value.file == missing
-
-
-def test_client_certificate_without_a_ca_is_refused(world: World):
-    with pytest.raises(TlsUnusable, match="is missing: without it there is no TLS") as caught:
-        Tls.of_client(TlsFiles(cert_file=world.client.cert, key_file=world.client.key))
-    assert caught.value.file == "ca_file"
-    assert Tls.of_client(TlsFiles()) is None

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import functools
-import io
 import os
-import re
 import subprocess
-import tarfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from manager.util.program import Program
 from manager.util.version import VERSION
 from manager.util.yaml_text import yaml_documents
-from manager.webhook import Admission, AdmissionRequest
-from manager.webhook.configurations import webhook_configurations
-from manager.webhook.registration import Webhooks
-from manager_kinds.core_v1 import Pod
-from manager_tools.codegen.manifest import UNPLACED
 from release import OLDEST_KUBERNETES
-from release.artifacts import context
-from release.chart import _template
 from release.cli import main
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, Manifest, container_of, flags_of, manifests
 from tests.support.settings import load_settings, parse_flags
 from tests.support.tools import tool
-from tests.unit.config.test_dockerfile import COPIED
 
 RELEASE = "operator-manager"
 Objects = dict[tuple[str, str], Manifest]
@@ -73,14 +60,6 @@ def test_helm_finds_nothing_to_complain_about(chart: Path):
         [tool("helm"), "lint", "--strict", chart], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_owner_references_binding_names_the_managers_account(chart: Path):
-    objects = rendered(chart, "rbac.ownerReferences.enable=true", namespace="elsewhere")
-    binding = objects["ClusterRoleBinding", "operator-manager-owner-references-rolebinding"]
-    [subject] = binding["subjects"]
-    assert subject == {"kind": "ServiceAccount", "name": MANAGER, "namespace": "elsewhere"}
-    assert ("ServiceAccount", subject["name"]) in objects
 
 
 def test_chart_requires_the_oldest_supported_kubernetes(chart: Path):
@@ -135,63 +114,6 @@ def test_the_policy_is_for_the_account_of_the_release(chart: Path):
     ]
 
 
-def test_the_api_server_is_led_to_the_webhooks_of_the_release(chart: Path):
-    made = rendered(chart, "certManager.enable=true", release="second", namespace="elsewhere")
-    service = "second-webhook-service"
-    assert ("Service", service) in made
-    called = list(services_called(made))
-    assert called
-    assert all((each["name"], each["namespace"]) == (service, "elsewhere") for each in called)
-    certificate = made["Certificate", "second-serving-cert"]["spec"]
-    assert certificate["dnsNames"] == [f"{service}.elsewhere.svc", f"{service}.elsewhere.svc.cluster.local"]
-    assert certificate["secretName"] == "second-webhook-server-cert"
-    trusting = [
-        each for each in made.values() if "Webhook" in each["kind"] or "conversion" in each.get("spec", {})
-    ]
-    assert trusting
-    for each in trusting:
-        annotation = each["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
-        assert annotation == "elsewhere/second-serving-cert"
-
-
-def test_the_namespace_that_webhooks_for_others_leave_out_is_that_of_the_release():
-    pods = Admission(Pod)
-
-    @pods.validate_create
-    async def check(pod: Pod, request: AdmissionRequest) -> None: ...
-
-    (made,) = webhook_configurations(Webhooks([pods]), UNPLACED, Program("operator-manager", "1"), prefix="")
-    text = _template(made, None)
-    (key, release) = ("kubernetes.io/metadata.name", "'{{ .Release.Namespace }}'")
-    assert re.search(rf"- key: {key}\n +operator: NotIn\n +values:\n +- {release}\n", text), text
-
-
-def services_called(made: Objects) -> Iterator[Manifest]:
-    """Yield the Services that admission and conversion call."""
-    for each in made.values():
-        if "webhooks" in each:
-            yield from (webhook["clientConfig"]["service"] for webhook in each["webhooks"])
-        elif "conversion" in each.get("spec", {}):
-            yield each["spec"]["conversion"]["webhook"]["clientConfig"]["service"]
-
-
-def test_the_manager_looks_after_the_certificate_under_the_names_of_the_release(chart: Path):
-    made = rendered(chart, release="second", namespace="elsewhere")
-    assert (
-        "--webhook-name-prefix=second-"
-        in container_of(made["Deployment", "second-controller-manager"])["args"]
-    )
-    secret = made["Role", "second-webhook-certificate-role"]["rules"]
-    assert [each["resourceNames"] for each in secret if "resourceNames" in each] == [
-        ["second-webhook-server-cert"]
-    ]
-    injection = made["ClusterRole", "second-webhook-injection-role"]["rules"]
-    configurations = {name for kind, name in made if kind.endswith("WebhookConfiguration")}
-    named = {name for rule in injection for name in rule["resourceNames"]}
-    assert configurations <= named
-    assert {each for each in named if each.endswith("-configuration")} == configurations
-
-
 def test_webhooks_listen_where_the_value_says_and_only_api_servers_reach_them(chart: Path):
     made = rendered(
         chart, "webhook.port=10250", "networkPolicy.enable=true", "networkPolicy.apiServers={10.0.0.5/32}"
@@ -242,24 +164,6 @@ def test_images_flags_variables_and_resources_are_as_the_values_say(chart: Path)
     assert claim["spec"]["resources"]["requests"]["storage"] == "5Gi"
 
 
-def test_chart_values_set_pull_secrets_digest_tolerations_and_affinity(chart: Path):
-    digest = f"sha256:{'0' * 64}"
-    made = rendered(
-        chart,
-        "imagePullSecrets[0].name=registry",
-        f"manager.image.digest={digest}",
-        "manager.tolerations[0].operator=Exists",
-        "petstore.affinity.nodeAffinity.x=y",
-    )
-    manager, store = (made["Deployment", name]["spec"]["template"]["spec"] for name in (MANAGER, PETSTORE))
-    assert manager["imagePullSecrets"] == store["imagePullSecrets"] == [{"name": "registry"}]
-    assert manager["containers"][0]["image"] == f"operator-manager:{VERSION}@{digest}"
-    assert manager["tolerations"] == [{"operator": "Exists"}]
-    assert store["affinity"] == {"nodeAffinity": {"x": "y"}}
-    assert "affinity" not in manager
-    assert "tolerations" not in store
-
-
 # Together, as each takes a helm: of values that are refused at one place, one.
 WRONG = (
     (
@@ -301,24 +205,6 @@ def test_wrong_values_are_refused_by_their_names(chart: Path, wrong: tuple[tuple
     assert [named for _, named in wrong if named not in done.stderr] == []
 
 
-@pytest.mark.parametrize(
-    ("name", "tag"),
-    [
-        ("operator-manager", "v1.2.3"),
-        ("localhost:5000/a/b", "main_1"),
-        ("Registry.example.com/a.b/c__d", "T-" + "x" * 126),
-    ],
-)
-def test_an_image_is_named_as_registries_do(chart: Path, name: str, tag: str):
-    made = rendered(chart, f"manager.image.repository={name}", f"manager.image.tag={tag}")
-    [container] = made["Deployment", MANAGER]["spec"]["template"]["spec"]["containers"]
-    assert container["image"] == f"{name}:{tag}"
-
-
-def test_values_of_a_chart_around_it_are_taken(chart: Path):
-    assert rendered(chart, "global.region=here") == rendered(chart)
-
-
 def test_chart_merges_pod_values_with_the_defaults(chart: Path):
     flags = [
         f"{program}.{value}"
@@ -341,47 +227,6 @@ def test_chart_merges_pod_values_with_the_defaults(chart: Path):
         assert new["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux", "disk": "ssd"}
         limits = old["spec"]["containers"][0]["resources"]["limits"]
         assert new["spec"]["containers"][0]["resources"]["limits"] == {**limits, "memory": "1Gi"}
-
-
-def test_the_account_gets_annotations_and_the_managers_pods_another_spread(chart: Path):
-    made = rendered(
-        chart,
-        r"manager.serviceAccount.annotations.example\.test/role=operator",
-        "manager.topologySpreadConstraints[0].maxSkew=2",
-        "manager.topologySpreadConstraints[0].topologyKey=zone",
-    )
-    account = made["ServiceAccount", MANAGER]["metadata"]["annotations"]
-    assert account == {"example.test/role": "operator"}
-    spread = made["Deployment", MANAGER]["spec"]["template"]["spec"]["topologySpreadConstraints"]
-    assert spread == [{"maxSkew": 2, "topologyKey": "zone"}]
-
-
-@pytest.mark.parametrize(
-    "images",
-    [
-        (
-            ("local.test:5000/team/om:1.0", "local.test:5000/team/om:1.0"),
-            (f"local.test/om@sha256:{'0' * 64}", f"local.test/om:{VERSION}@sha256:{'0' * 64}"),
-        ),
-        (
-            (f"om:{VERSION}", f"om:{VERSION}"),
-            ("om", "om:latest"),
-        ),
-    ],
-    ids=["full", "short"],
-)
-def test_the_images_that_it_is_made_for_are_the_default(images: tuple[tuple[str, str], ...], tmp_path: Path):
-    tool("kubectl")
-    flags = [
-        f"--{program}={image}"
-        for program, (image, _) in zip(("image", "petstore-image"), images, strict=True)
-    ]
-    assert main(["chart", str(tmp_path / "chart"), *flags]) == 0
-    made = rendered(tmp_path / "chart")
-    for name, (_, whole) in zip((MANAGER, PETSTORE), images, strict=True):
-        assert container_of(made["Deployment", name])["image"] == whole
-    other = rendered(tmp_path / "chart", "manager.image.tag=v2")
-    assert ":v2" in container_of(other["Deployment", MANAGER])["image"]
 
 
 def test_a_second_manager_brings_a_disruption_budget(chart: Path):
@@ -415,13 +260,6 @@ def test_replicas_that_share_the_objects_may_have_all_leases_of_the_release_and_
         assert "--shards" not in str(container_of(made["Deployment", MANAGER])["args"])
 
 
-def test_alerts_keep_their_own_templates(chart: Path):
-    made = rendered(chart, "prometheus.enable=true")
-    (mine,) = [each for (kind, _), each in made.items() if kind == "PrometheusRule"]
-    (wanted,) = [each for each in manifests("prometheus") if each["kind"] == "PrometheusRule"]
-    assert mine["spec"] == wanted["spec"]
-
-
 def test_chart_without_the_store_keeps_no_object_of_it_but_definitions(chart: Path):
     made = rendered(
         chart,
@@ -432,26 +270,6 @@ def test_chart_without_the_store_keeps_no_object_of_it_but_definitions(chart: Pa
     assert not [name for kind, name in made if "petstore" in name and kind != definitions]
     (variable,) = container_of(made["Deployment", MANAGER])["env"]
     assert variable["value"] == "pets.local:1234"
-
-
-def test_definitions_and_helper_roles_can_be_left_out(chart: Path):
-    made = rendered(chart, "crd.enable=false", "rbac.helpers.enable=false")
-    assert "CustomResourceDefinition" not in {kind for kind, _ in made}
-    roles = {name.removeprefix("operator-manager-") for kind, name in made if kind == "ClusterRole"}
-    assert roles == {"manager-role", "metrics-auth-role", "metrics-reader", "webhook-injection-role"}
-    kept = rendered(chart, "crd.keep=false")
-    assert not [name for (_, name), each in kept.items() if "annotations" in each["metadata"]]
-
-
-def test_chart_command_refuses_a_folder_that_holds_other_files(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    tool("kubectl")
-    precious = tmp_path / "precious"
-    precious.write_text("here")
-    assert main(["chart", str(tmp_path)]) == 1
-    assert "holds something else" in capsys.readouterr().err
-    assert precious.read_text() == "here"
 
 
 HANDED_OUT = {
@@ -503,46 +321,3 @@ def test_everything_command_is_reproducible_whatever_the_clock_and_umask(
         tmp_path / "first" / f"operator_manager_operators-{VERSION}-py3-none-any.whl"
     ) as wheel:
         assert "controllers/main.py" in wheel.namelist()
-
-
-def test_context_holds_every_path_that_the_dockerfile_copies():
-    _, packed = context()
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        modes = {entry.name: entry.mode for entry in archive}
-    for name in ["Dockerfile", ".dockerignore", *COPIED]:
-        assert [path for path in modes if path == name or path.startswith(f"{name}/")], name
-    assert modes["scripts/restarting"] == 0o755
-    assert not [path for path in modes if path.startswith(("tests/", "docs/"))]
-
-
-@pytest.mark.parametrize(
-    ("missing", "said"),
-    [("sbom.cdx.json", "`make sbom` writes it"), ("heading", f"has no heading for version {VERSION}")],
-)
-def test_everything_command_writes_nothing_when_an_input_is_missing(
-    missing: str,
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-):
-    if missing == "heading":
-        changelog = tmp_path / "CHANGELOG.md"
-        changelog.write_text("# Changelog\n\n## Unreleased\n")
-        monkeypatch.setattr("release.cli._CHANGELOG", changelog)
-    dist = tmp_path / "dist"
-    dist.mkdir()
-    assert main(["everything", str(dist)]) == 1
-    assert said in capsys.readouterr().err
-    assert list(dist.iterdir()) == []
-
-
-def test_everything_command_is_refused_outside_of_a_repository(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    tool("kubectl")
-    tool("git")
-    monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere"))
-    (tmp_path / "sbom.cdx.json").touch()
-    assert main(["everything", str(tmp_path)]) == 1
-    assert "a release is made of a commit" in capsys.readouterr().err

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,10 +55,6 @@ def test_manifests_have_the_images_that_were_asked_for(printed: Printed):
     }
 
 
-def test_an_image_without_a_tag_is_the_latest(printed: Printed):
-    assert images(printed("--image=om"))["manager"] == "om:latest"
-
-
 def test_manifests_for_deletion_come_in_parts_with_the_namespace_last(printed: Printed):
     webhooks, definitions = printed("--only=webhooks"), printed("--only=definitions")
     assert {each["kind"] for each in definitions} == {"CustomResourceDefinition"}
@@ -70,14 +65,6 @@ def test_manifests_for_deletion_come_in_parts_with_the_namespace_last(printed: P
     rest = printed("--for-deletion")
     assert rest == [each for each in reversed(printed()) if each not in [*webhooks, *definitions]]
     assert rest[-1]["kind"] == "Namespace"
-
-
-def test_webhooks_of_a_manager_of_some_namespaces_have_a_say_in_these_alone(printed: Printed):
-    configurations = printed("--only=webhooks", "--namespaces=a,b")
-    selectors = [webhook["namespaceSelector"] for each in configurations for webhook in each["webhooks"]]
-    within = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}
-    assert selectors
-    assert all(each == {"matchExpressions": [within]} for each in selectors)
 
 
 @pytest.mark.usefixtures("kubectl")
@@ -120,37 +107,6 @@ def test_manifests_command_refuses_malformed_namespaces(names: str, capsys: pyte
         main(["manifests", f"--namespaces={names}"])
     assert stopped.value.code == 2
     assert "names of namespaces" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("kubectl")
-def test_the_installer_is_one_file_with_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    path = tmp_path / "dist" / "install.yaml"
-    assert main(["installer", str(path)]) == 0
-    assert str(path) in capsys.readouterr().out
-    assert main(["manifests"]) == 0
-    assert path.read_text() == capsys.readouterr().out
-
-
-def test_a_folder_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]):
-    assert main(["manifests", "nowhere"]) == 1
-    assert capsys.readouterr().err == "manifests: config/nowhere is no folder with a kustomization.yaml\n"
-
-
-def test_a_missing_kubectl_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.setenv("KUBECTL", "no-such-kubectl")
-    assert main(["manifests"]) == 1
-    assert capsys.readouterr().err.startswith("manifests: no-such-kubectl is not on the PATH")
-
-
-def test_manifests_command_refuses_a_malformed_image(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as stopped:
-        main(["manifests", "--image=No Image"])
-    assert stopped.value.code == 2
-    assert "--image: 'No Image' is no image" in capsys.readouterr().err
-
-
-def test_generated_files_of_the_repository_are_current(capsys: pytest.CaptureFixture[str]):
-    assert main(["generate", "--check"]) == 0, capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

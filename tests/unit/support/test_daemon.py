@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,55 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from tests.support.daemon import Daemon, DaemonDied, wait_until
+from tests.support.daemon import Daemon
 from tests.support.eventually import eventually
 from tests.support.fork_server import run
-from tests.support.ports import PortBlock
 
 SHELL = "/bin/sh"
 
 
 def script(text: str, folder: Path) -> Daemon:
     return Daemon("script", [SHELL, "-c", text], log=folder / "log")
-
-
-def test_daemon_keeps_the_output_of_all_its_runs(tmp_path: Path):
-    daemon = script("echo out; echo err >&2; exit 3", tmp_path)
-    for _ in range(2):
-        daemon.start()
-        assert daemon.wait(10) == 3
-    assert daemon.output() == "out\nerr\n" * 2
-
-
-def test_a_program_that_died_is_reported_with_the_end_of_its_log(tmp_path: Path):
-    daemon = script("echo the reason; exit 1", tmp_path)
-    daemon.start()
-    with pytest.raises(DaemonDied, match=r"script ended with 1; (?s:.*)the reason"):
-        wait_until(daemon, lambda: False, timeout=10, what="nothing")
-
-
-def test_daemon_that_ignores_the_request_to_stop_is_killed(tmp_path: Path):
-    daemon = script("trap '' TERM; echo ready; while :; do sleep 1; done", tmp_path)
-    daemon.start()
-    eventually(lambda: "ready" in daemon.output(), every=0.01)
-    daemon.stop(grace=0.05)
-    assert daemon.exit_code == -signal.SIGKILL
-
-
-def test_frozen_daemon_stops(tmp_path: Path):
-    daemon = script("sleep 60", tmp_path)
-    daemon.start()
-    daemon.freeze()
-    daemon.stop()
-    assert daemon.exit_code == -signal.SIGTERM
-
-
-def test_the_whole_group_gets_the_signal(tmp_path: Path):
-    daemon = script("sleep 60 & echo $!; wait", tmp_path)
-    daemon.start()
-    child = int(eventually(lambda: daemon.output() or False, every=0.01))
-    daemon.kill()
-    eventually(lambda: not Path(f"/proc/{child}").exists() or is_zombie(child), every=0.01)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
@@ -114,16 +73,6 @@ def test_forked_program_behaves_as_one_started_from_its_file(
     assert int(modules) > 2 * int(fewer)
     own = [line for line in forked.stderr.splitlines() if "fork_server.py" not in line]
     assert [own[0], own[-1]] == [started.stderr.splitlines()[index] for index in (0, -1)]
-
-
-def test_blocks_of_ports_do_not_overlap():
-    sizes = [1 + number % 7 for number in range(140)]
-    blocks = [PortBlock(size) for size in sizes]
-    # No socket listens on them yet, so only the reservation keeps them apart.
-    ports = [block[index] for block, size in zip(blocks, sizes, strict=True) for index in range(size)]
-    for block in blocks:
-        block.close()
-    assert len(set(ports)) == sum(sizes)
 
 
 def is_zombie(pid: int) -> bool:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-from manager_tools.simulation.guards import guarded
-from tests.support import time_limit
 
 ROOT = Path(__file__).resolve().parents[3]
 XDIST = ("-pxdist.plugin", "-n1")
@@ -27,18 +23,6 @@ async def test_hangs():
     thread.start()
     beside = asyncio.create_task(waits_for_somebody(), name="helper")
     await asyncio.sleep(3600)
-
-def test_goes_on():
-    pass
-"""
-
-# No signal handler runs, as while C code closes a loop.
-UNREACHABLE = """
-import signal, time
-
-def test_hangs():
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
-    time.sleep(3600)
 
 def test_goes_on():
     pass
@@ -72,32 +56,3 @@ def test_time_limit_fails_a_test_with_the_stacks_of_threads_and_tasks(tmp_path: 
     assert re.search(r"thread beside:\n(.*\n)*?.*threading\.py", told)
     assert re.search(r"task helper of waits_for_somebody:\n.*\n.*await asyncio\.Event\(\)\.wait\(\)", told)
     assert "await asyncio.sleep(3600)" in told
-
-
-def test_time_limit_ends_the_process_when_no_signal_reaches_the_test(tmp_path: Path):
-    told = run(tmp_path, UNREACHABLE, *XDIST, grace=1)
-    assert "test_hangs did not end 1 s after its time limit" in told
-    assert re.search(r"thread MainThread:\n(.*\n)*?.*time\.sleep\(3600\)", told)
-    assert "crashed while running" in told
-    assert "1 failed, 1 passed" in told
-
-
-@pytest.mark.parametrize(("load", "times"), [(0, 1), (4, 1), (6, 1.5), (60, 5)])
-def test_crowding_gives_tests_longer_when_the_machine_is_busy(
-    monkeypatch: pytest.MonkeyPatch, load: float, times: float
-):
-    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    assert time_limit.crowding() == times
-
-
-def test_time_limit_of_each_test_is_a_minute(request: pytest.FixtureRequest):
-    assert request.config.getini("timeout") == "60"
-    assert request.config.pluginmanager.has_plugin(time_limit.__name__)
-
-
-def test_time_limit_looks_at_the_clock_in_a_simulation_too(request: pytest.FixtureRequest):
-    """A simulation that takes long is no operator that reads the clock."""
-    with guarded():
-        signal.raise_signal(signal.SIGALRM)  # as the timer does; it is set anew for what is left
-        assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 60 * time_limit.crowding()

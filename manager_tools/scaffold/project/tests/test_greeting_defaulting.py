@@ -8,7 +8,7 @@ from manager_tools.scaffold.project.controllers.answering.defaulting import Gree
 from manager_tools.testing import without_manager
 
 
-async def test_what_is_missing_is_filled_in_and_what_is_there_is_kept() -> None:
+async def test_fill_in_adds_a_missing_label_and_keeps_another() -> None:
     operator = without_manager(GreetingOperator)
     request = AdmissionRequest("", "CREATE", Greeting.gvk, Greeting.plural)
     bare: JsonObject = {"metadata": {"name": "sample"}}

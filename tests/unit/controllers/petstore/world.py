@@ -197,7 +197,7 @@ class Feed:
 
     def catch_up(self) -> None:
         self._list(self._storage.version)
-        self._end = self._storage.subscribe(self._tell)
+        self._end = self._storage.subscribe(self._notify)
 
     def _list(self, version: int) -> None:
         self._sink.begin_list()
@@ -205,7 +205,7 @@ class Feed:
             self._sink.list_item(Raw(each.data))
         self._sink.finish_list(version)
 
-    def _tell(self, change: Change) -> None:
+    def _notify(self, change: Change) -> None:
         if change.key[:2] == (GROUP, PLURAL):
             stored = change.new or change.final
             assert stored is not None

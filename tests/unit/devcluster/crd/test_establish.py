@@ -12,7 +12,7 @@ from devcluster.errors import StatusError
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Context
-from devcluster.storage.records import Key
+from devcluster.storage.records import Key, Stored
 from devcluster.storage.store import Store
 
 Object = dict[str, Any]
@@ -214,3 +214,18 @@ def test_an_established_definition_keeps_its_scope_and_kind(cluster: Cluster):
         'spec.scope: Invalid value: "Cluster": field is immutable',
         'spec.names.kind: Invalid value: "Other": field is immutable',
     ]
+
+
+def test_settle_decodes_no_definitions_of_other_groups(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
+    for group in ("one.example.com", "two.example.com"):
+        cluster.establish(group=group)
+    decoded: list[str] = []
+    decode = Stored.decode
+
+    def counted(stored: Stored) -> Object:
+        decoded.append(stored.key.name)
+        return decode(stored)
+
+    monkeypatch.setattr(Stored, "decode", counted)
+    cluster.establish(group="three.example.com")
+    assert set(decoded) == {"widgets.three.example.com"}

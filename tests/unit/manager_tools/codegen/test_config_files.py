@@ -12,7 +12,7 @@ from manager.util.yaml_text import yaml_document, yaml_stream
 from manager.webhook import Admission, AdmissionRequest
 from manager.webhook.registration import Webhooks
 from manager_tools.codegen import config_files, custom_resource_definitions
-from manager_tools.codegen.tree import HEADER, GeneratedTree
+from manager_tools.codegen.config_files import HEADER, GeneratedTree
 from tests.support.widget import Widget
 
 KINDS = (Memcached, Widget)

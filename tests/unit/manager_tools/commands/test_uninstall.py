@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from manager_tools.commands.uninstall import _left_of, _tell
+from manager_tools.commands.uninstall import _left_of, _print_waiting
 
 
-def told(tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: dict[str, Any]) -> str:
+def printed(tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: dict[str, Any]) -> str:
     metadata = {"name": "rex", "namespace": "ns", "deletionTimestamp": "x", "finalizers": ["a"]}
     (tmp_path / "list").write_text(
         json.dumps({"items": [{"metadata": metadata, "status": {"conditions": [condition]}}]})
@@ -19,7 +19,7 @@ def told(tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: dict[str
     kubectl = tmp_path / "kubectl"
     kubectl.write_text(f"#!/bin/sh\ncat {tmp_path / 'list'}\n")
     kubectl.chmod(0o755)
-    _tell(_left_of(str(kubectl), "pets"))
+    _print_waiting(_left_of(str(kubectl), "pets"))
     return capsys.readouterr().err
 
 
@@ -27,7 +27,7 @@ def test_uninstall_escapes_and_shortens_the_message_of_a_condition(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     message = "\x1b]0;owned\x07\nline two" + "x" * 30_000
-    said = told(tmp_path, capsys, {"type": "Ready", "message": message})
+    said = printed(tmp_path, capsys, {"type": "Ready", "message": message})
     assert said.replace("\n", "").isprintable()
     assert r"  ns/pets/rex: \x1b]0;owned\x07\nline twoxxx" in said.splitlines()[1]
     assert len(said) < 2_000
@@ -37,4 +37,4 @@ def test_uninstall_escapes_and_shortens_the_message_of_a_condition(
 def test_uninstall_prints_the_next_command_when_a_condition_is_malformed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], condition: dict[str, Any]
 ):
-    assert "kubectl patch -n ns pets/rex" in told(tmp_path, capsys, condition)
+    assert "kubectl patch -n ns pets/rex" in printed(tmp_path, capsys, condition)

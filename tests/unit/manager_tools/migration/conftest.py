@@ -11,10 +11,9 @@ from devcluster import DevCluster
 from manager.api import ObjectKey
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
-from manager_tools.migration.definitions import Definitions, StoredDefinition
+from manager_tools.migration.definitions import Definitions, RetryingClient, StoredDefinition
 from manager_tools.migration.migration import Migration
 from manager_tools.migration.report import MigrationOptions, Outcome
-from manager_tools.migration.retry import RetryingClient
 from tests.support.scripted_wire import ScriptedWire
 from tests.unit.manager_tools.migration.server import NAME, GadgetServer
 
@@ -57,7 +56,7 @@ async def server(wire: ScriptedWire) -> AsyncIterator[GadgetServer]:
 
 
 class Run:
-    """One start of the program."""
+    """Start of the program."""
 
     def __init__(self, wire: ScriptedWire, **options: Any) -> None:
         rng = random.Random(1)

@@ -19,7 +19,7 @@ from manager_tools.simulation.comparing import resource_of
 from manager_tools.simulation.fault_effects import _STUCK
 from manager_tools.simulation.faults import KINDS_OF_FAULT, OF_CERTIFICATES, Fault
 from manager_tools.simulation.network import Weather
-from manager_tools.simulation.seeds import Outcome, Plan, plan_of, run, told
+from manager_tools.simulation.seeds import Outcome, Plan, plan_of, run, story_of
 
 NAMES = {each.name: each for each in OPERATORS}
 MEMCACHED = (NAMES["memcached"],)
@@ -72,7 +72,7 @@ def test_fault_appears_in_timeline_and_operators_hold(what: str):
     for seed in (2, 5, 1, 3, 0, 4):  # that with the fewest steps first
         plan = with_fault(what, seed=seed)
         outcome = run(plan, MEMCACHED)
-        assert not outcome.violations, told(outcome)
+        assert not outcome.violations, story_of(outcome)
         if any(re.search(SEEN[what], line) for line in lines(outcome)):
             break
     else:
@@ -113,7 +113,7 @@ def answers_before_it_is_on_the_disk(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Store, "durable", at_once)
 
 
-def keeps_a_rejected_token(patch: pytest.MonkeyPatch) -> None:
+def reuses_a_rejected_token(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TokenFile, "LIFETIME", math.inf)
     patch.setattr(Credentials, "_is_due", lambda self, now, _: now >= self.renew_at)
 
@@ -130,7 +130,7 @@ def forgets_changes_of_what_was_never_added(patch: pytest.MonkeyPatch) -> None:
 
 PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "power": answers_before_it_is_on_the_disk,
-    "token": keeps_a_rejected_token,
+    "token": reuses_a_rejected_token,
     "skips": forgets_changes_of_what_was_never_added,
 }
 
@@ -147,7 +147,7 @@ def test_run_accepts_late_stop_of_a_frozen_process():
     wrong = (Fault(10.0, "freeze", 0, 40.0), Fault(11.0, "stop", 0, 1.0))
     outcome = run(Plan(1, 1, plan_of(1, MEMCACHED).steps[:1], wrong), MEMCACHED)
     assert "manager-0 ended in order" in lines(outcome)
-    assert not outcome.violations, told(outcome)
+    assert not outcome.violations, story_of(outcome)
 
 
 def test_power_fault_restores_definition_whose_deletion_was_lost():
@@ -162,7 +162,7 @@ def test_power_fault_restores_definition_whose_deletion_was_lost():
     outcome = run(Plan(1, 1, steps, wrong), pet)
     name = resource_of(NAMES["pet"].kind)
     assert f"cluster the definition of {name} stays: that it was deleted is lost" in lines(outcome)
-    assert not outcome.violations, told(outcome)
+    assert not outcome.violations, story_of(outcome)
 
 
 def test_power_fault_that_loses_a_spoilt_bundle_counts_as_repair():
@@ -172,4 +172,4 @@ def test_power_fault_that_loses_a_spoilt_bundle_counts_as_repair():
     said = lines(outcome)
     spoilt = next(at for at, each in enumerate(said) if "spoils the CA bundles" in each)
     assert any(re.fullmatch(r"cluster killed: [1-9] writes are lost", each) for each in said[spoilt:])
-    assert not outcome.violations, told(outcome)
+    assert not outcome.violations, story_of(outcome)

@@ -18,7 +18,7 @@ from manager import Context, ObjectKey, Operator, Result, rbac
 from manager.api import ApiModel, Condition, ObjectMeta, Resource, crd, list_map
 from manager_kinds.core_v1 import ConfigMap
 from manager_tools.simulation import assert_holds
-from manager_tools.simulation.seeds import Plan, plan_of, run, shrunk, told
+from manager_tools.simulation.seeds import Plan, plan_of, run, shrunk, story_of
 from manager_tools.simulation.world import World
 from tests.support import ROOT
 
@@ -224,7 +224,7 @@ def test_assert_holds_accepts_user_defined_operators():
 )
 def test_run_finds_faulty_operator_and_tells_the_timeline(operator: type[Operator[Any]], what: str):
     outcomes = (run(plan_of(seed, (operator,), minutes=2), (operator,)) for seed in range(1, 10))
-    story = told(
+    story = story_of(
         next((each for each in outcomes if each.violations), None) or pytest.fail("nothing was found")
     )
     assert what in story

@@ -16,7 +16,7 @@ from devcluster.controllers.template_hash import template_hash
 from devcluster.storage import Key
 from manager_tools.codegen import custom_resource_definitions
 from manager_tools.simulation.comparing import Chance, different_from_fresh, made_state
-from manager_tools.simulation.seeds import Plan, plan_of, run, told
+from manager_tools.simulation.seeds import Plan, plan_of, run, story_of
 from manager_tools.simulation.workload import Step, changed, edges
 
 NAMES = {each.name: each for each in OPERATORS}
@@ -67,7 +67,7 @@ def test_memcached_operator_holds_when_people_write_to_its_children(act: str, to
         each if number % 2 == 0 else replace(each, act=act) for number, each in enumerate(plan.steps)
     )
     outcome = run(replace(plan, steps=steps), operators)
-    assert not outcome.violations, told(outcome)
+    assert not outcome.violations, story_of(outcome)
     done = [what for _, who, what in outcome.timeline if who == "person" and what.startswith(f"{act}:")]
     assert any(took in each for each in done)
 
@@ -87,7 +87,7 @@ def test_fresh_install_contains_objects_that_outlived_their_owner():
         "create: wordpresses.example.com default",
     ]
     assert '"name":"missing"' in done[-1]
-    assert not outcome.violations, told(outcome)
+    assert not outcome.violations, story_of(outcome)
 
 
 async def test_made_state_masks_pod_names_with_short_hashes():

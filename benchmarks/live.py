@@ -1,0 +1,440 @@
+"""Measure the live path: the Memcached operator in a running manager, next to a server that answers at once.
+
+    python -m benchmarks.live [--only new-object|change] [--rounds N] [--calls N]
+
+The work is everything that the process does for an object, from the bytes of a watch event to the last
+response, except for sockets and encryption. `new-object`: its event, its Deployment, its status, and their
+events. `change`: another size, with two reconciles, an apply, and two writes of its status.
+
+Microseconds of CPU depend on the machine. To find the cause of a slowdown, count instructions instead: with
+`--calls` the work is done N times, and not measured (docs/benchmarks/profiles.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import os
+import random
+import statistics
+import sys
+import time
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from apis.cache.v1.memcached import Memcached
+from benchmarks.table import table
+from controllers.cache.memcached import MemcachedOperator
+from manager.kube.transport import Transport
+from manager.operator.reconciler import add_controller
+from manager.process.manager import Manager
+from manager.settings import SettingValues
+from manager.telemetry.logs import configured
+from manager.telemetry.metrics import Metrics
+from manager.util.garbage import tune_garbage_collector
+from manager.util.loop import loop_factory
+from manager.util.program import Program
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from manager.kube.wire import Wire, WireRequest, WireResponse
+
+    Work = Callable[[], Awaitable[None]]
+
+Object = dict[str, Any]
+
+OBJECTS = 40
+"""The number of objects that are new, or change, in one call of the work."""
+
+MEMCACHEDS = "/apis/cache.example.com/v1/memcacheds"
+DEPLOYMENTS = "/apis/apps/v1/deployments"
+SIZES = (3, 4)
+
+
+SAMPLES = Path(__file__).parent / "samples"
+
+
+@cache
+def sample(kind: str) -> bytes:
+    """Return a converged `memcached` or its `deployment`, as a real API server and controllers left it."""
+    return orjson.dumps(orjson.loads((SAMPLES / f"{kind}.json").read_bytes()))
+
+
+def _kinds() -> dict[str, bytes]:
+    """Return the discovery responses by path."""
+    found = {
+        "/apis/cache.example.com/v1": ("memcacheds", "Memcached"),
+        "/apis/apps/v1": ("deployments", "Deployment"),
+        "/api/v1": ("pods", "Pod"),
+    }
+    return {
+        path: orjson.dumps({"resources": [{"name": name, "kind": kind, "namespaced": True}]})
+        for path, (name, kind) in found.items()
+    }
+
+
+class Answer:
+    """An exchange, and its answer. Implements `manager.kube.wire.WireResponse`."""
+
+    status = 200
+    headers: dict[str, str] = {}  # noqa: RUF012 - constant
+
+    def __init__(self, body: bytes, arriving: asyncio.Queue[bytes] | None = None) -> None:
+        self._body = body
+        self._arriving = arriving
+
+    async def __aenter__(self) -> WireResponse:
+        """Return the response with the next turn of the loop."""
+        await asyncio.sleep(0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Do nothing: there is no connection to release."""
+
+    async def read(self, limit: int = 0) -> bytes:  # noqa: ARG002 -- the name is the protocol's
+        """Return the whole body."""
+        return self._body
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """Yield the events of a watch, for as long as it is open."""
+        yield self._body
+        assert self._arriving is not None
+        while True:
+            yield await self._arriving.get()
+
+
+class Server:
+    """A fake of `manager.kube.wire.Wire` that knows only this operator's requests."""
+
+    host = "at-once"
+
+    def __init__(self) -> None:
+        self._kinds = _kinds()
+        self._watches: defaultdict[str, asyncio.Queue[bytes]] = defaultdict(asyncio.Queue)
+        self._versions = itertools.count(1000)
+        self.memcacheds: dict[str, Object] = {}
+        self.deployments: dict[str, Object] = {}
+        self.status_written: Callable[[str], None] = lambda _: None
+        """Called with the name of each object whose status was written."""
+        created = _sampled("deployment", "0")
+        created.pop("status")
+        created["metadata"].pop("annotations")
+        created["metadata"]["managedFields"].pop()
+        self._created = orjson.dumps(created)
+        [self._creator] = [entry["manager"] for entry in created["metadata"]["managedFields"]]
+
+    def exchange(self, request: WireRequest) -> Answer:
+        """Answer as an API server does."""
+        path, _, query = request.path.partition("?")
+        if "watch=true" in query:
+            end = {
+                "type": "BOOKMARK",
+                "object": {
+                    "metadata": {
+                        "resourceVersion": str(next(self._versions)),
+                        "annotations": {"k8s.io/initial-events-end": "true"},
+                    }
+                },
+            }
+            return Answer(orjson.dumps(end) + b"\n", self._watches[path])
+        if request.method == "GET":
+            return Answer(self._kinds[path])
+        assert request.body is not None
+        if "/events" in path:
+            return Answer(b"{}")
+        if request.method == "POST":
+            return Answer(self._create(orjson.loads(request.body), query))
+        name = path.split("/")[7]
+        if path.endswith("/status"):
+            return Answer(self._patch_status(name, orjson.loads(request.body)))
+        return Answer(self._apply(name, orjson.loads(request.body)))
+
+    def abort(self) -> None:
+        """Do nothing: there is no connection to break."""
+
+    async def aclose(self) -> None:
+        """Do nothing: there is no connection to close."""
+
+    def send_event(self, kind: str, path: str, obj: Object) -> bytes:
+        """Give the object a new version, and send a watch event with it."""
+        obj["metadata"]["resourceVersion"] = str(next(self._versions))
+        raw = orjson.dumps(obj)
+        self._watches[path].put_nowait(b'{"type":"%b","object":%b}\n' % (kind.encode(), raw))
+        return raw
+
+    def _create(self, wanted: Object, query: str) -> bytes:
+        metadata = wanted["metadata"]
+        number = metadata["name"].rpartition("-")[2]
+        manager = query.partition("fieldManager=")[2].partition("&")[0].replace("%2B", "+")
+        raw = self._created.replace(b"memcached-0", metadata["name"].encode())
+        raw = raw.replace(_uid("memcached", "0"), _uid("memcached", number))
+        obj: Object = orjson.loads(raw.replace(self._creator.encode(), manager.encode()))
+        obj["metadata"]["uid"] = _uid("deployment", number).decode()
+        self.deployments[metadata["name"]] = obj
+        return self.send_event("ADDED", DEPLOYMENTS, obj)
+
+    def _apply(self, name: str, wanted: Object) -> bytes:
+        deployment = self.deployments[name]
+        deployment["spec"]["replicas"] = wanted["spec"]["replicas"]
+        deployment["metadata"]["generation"] += 1
+        return self.send_event("MODIFIED", DEPLOYMENTS, deployment)
+
+    def _patch_status(self, name: str, patch: list[Object]) -> bytes:
+        memcached = self.memcacheds[name]
+        for operation in patch:
+            if operation["op"] == "add":
+                _, _, field = operation["path"][1:].partition("/")
+                if field:
+                    memcached["status"][field] = operation["value"]
+                else:
+                    memcached["status"] = operation["value"]
+        raw = self.send_event("MODIFIED", MEMCACHEDS, memcached)
+        if any(operation["op"] != "test" for operation in patch):  # otherwise the patch only tests
+            self.status_written(name)
+        return raw
+
+
+def _uid(kind: str, number: str) -> bytes:
+    return f"{kind[:8].encode().hex()[:8]}-a241-4235-b771-{int(number):012}".encode()
+
+
+def _sampled(kind: str, number: str) -> Object:
+    """Return the sampled object with another name and UID."""
+    raw = sample(kind)
+    for each in ("memcached", "deployment"):
+        raw = raw.replace(orjson.loads(sample(each))["metadata"]["uid"].encode(), _uid(each, number))
+    document: Object = orjson.loads(raw.replace(b"memcached-sample", f"memcached-{number}".encode()))
+    return document
+
+
+class World:
+    """The Memcached operator in a manager that does not run yet."""
+
+    def __init__(self, wire: Wire) -> None:
+        metrics, rng = Metrics(), random.Random(1)
+        self.transport = Transport(wire, metrics=metrics, rng=rng, user_agent="benchmark")
+        settings = {key: key.default_value() for key in MemcachedOperator.declared_settings}
+        self.manager = Manager(
+            self.transport,
+            program=Program("operator-manager", "0"),
+            metrics=metrics,
+            rng=rng,
+            identity="benchmark",
+            settings=SettingValues(settings),
+        )
+        self.cache = self.manager.cache
+        self.operator = MemcachedOperator(self.manager)
+        self.operator.proxy = []
+        self.client = self.operator.client
+
+
+@contextlib.asynccontextmanager
+async def working(server: Server) -> AsyncIterator[World]:
+    """Run the operator in a manager with the log settings of the benchmarks."""
+    with open(os.devnull, "wb") as null, configured(level="warn", log_format="json", fd=null.fileno()):  # noqa: ASYNC230, PTH123 -- takes no time
+        async with _running(World(server)) as world:
+            yield world
+
+
+@contextlib.asynccontextmanager
+async def _running(world: World) -> AsyncIterator[World]:
+    controller = add_controller(world.operator)
+    assert controller is not None
+    stop = asyncio.Event()
+    running = asyncio.create_task(world.manager.run(stop))
+    try:
+        while controller.state.value != "running":  # noqa: ASYNC110 -- no event reports the state
+            await asyncio.sleep(0)
+        yield world
+    finally:
+        stop.set()
+        await running
+
+
+class _Written:
+    """A waiter for status writes: a number of objects, each a number of times."""
+
+    def __init__(self, server: Server) -> None:
+        server.status_written = self._note
+        self._left = 0
+        self._all = asyncio.Event()
+        self.then: Callable[[str], bool] = lambda _: True
+        """Returns whether a status write of the object was the last one expected."""
+
+    def _note(self, name: str) -> None:
+        if self.then(name):
+            self._left -= 1
+            if not self._left:
+                self._all.set()
+
+    async def all(self, count: int) -> None:
+        self._left = count
+        self._all.clear()
+        await self._all.wait()
+        for _ in range(4):  # enough turns for the events of the last write
+            await asyncio.sleep(0)
+
+
+@contextlib.asynccontextmanager
+async def new_objects() -> AsyncIterator[Work]:
+    """Create the objects; the watch reports each one by one."""
+    server, numbers = Server(), itertools.count(1)
+    template = _sampled("memcached", "0")
+    template.pop("status")
+    template["metadata"]["managedFields"].pop()
+    raw = orjson.dumps(template)
+    async with working(server):
+        written = _Written(server)
+
+        async def work() -> None:
+            for number in itertools.islice(numbers, OBJECTS):
+                name = f"memcached-{number}"
+                obj = orjson.loads(raw.replace(b"memcached-0", name.encode()))
+                obj["metadata"]["uid"] = _uid("memcached", str(number)).decode()
+                server.memcacheds[name] = obj
+                server.send_event("ADDED", MEMCACHEDS, obj)
+            await written.all(OBJECTS)
+
+        yield work
+
+
+@contextlib.asynccontextmanager
+async def changes() -> AsyncIterator[Work]:
+    """Change each object's size, and roll out its Deployment, with watch events for the progress."""
+    server = Server()
+    async with working(server) as world:
+        written, sizes, steps = _Written(server), itertools.cycle(SIZES), defaultdict[str, int](int)
+
+        def rolls_out(name: str) -> bool:
+            steps[name] += 1
+            if steps[name] % 2 == 0:
+                return True
+            deployment = server.deployments[name]
+            size = deployment["spec"]["replicas"]
+            counts = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
+            deployment["status"].update(dict.fromkeys(counts, size))
+            deployment["status"]["observedGeneration"] = deployment["metadata"]["generation"]
+            server.send_event("MODIFIED", DEPLOYMENTS, deployment)
+            return False
+
+        for number in range(1, OBJECTS + 1):
+            deployment = _sampled("deployment", str(number))
+            _apply_once(world, deployment)
+            server.deployments[deployment["metadata"]["name"]] = deployment
+            server.send_event("ADDED", DEPLOYMENTS, deployment)
+        for number in range(1, OBJECTS + 1):
+            memcached = _sampled("memcached", str(number))
+            server.memcacheds[memcached["metadata"]["name"]] = memcached
+            server.send_event("ADDED", MEMCACHEDS, memcached)
+        await written.all(OBJECTS)  # there are no pods
+        written.then = rolls_out
+
+        async def work() -> None:
+            size = next(sizes)
+            for obj in server.memcacheds.values():
+                obj["spec"]["size"] = size
+                obj["metadata"]["generation"] += 1
+                server.send_event("MODIFIED", MEMCACHEDS, obj)
+            await written.all(OBJECTS)
+
+        next(sizes)
+        yield work
+
+
+def _apply_once(world: World, deployment: Object) -> None:
+    """Record the Deployment's fields as after an update, not only as after its creation."""
+    wanted = world.operator.deployment(Memcached.decode(sample("memcached"))).to_wire()
+    entry = deployment["metadata"]["managedFields"][0]
+    entry |= {"manager": world.operator.client.field_manager, "operation": "Apply"}
+    entry["fieldsV1"] = _applied_record(deployment, wanted["spec"])
+
+
+def _recorded(fields: Any) -> Object:
+    """Return the fields that the server would have recorded for an apply."""
+    if not isinstance(fields, dict):
+        return {}
+    record: Object = {}
+    for name, value in fields.items():
+        if name in {"containers", "ports"}:
+            key = "name" if name == "containers" else None
+            record[f"f:{name}"] = {_list_key(item, key): {".": {}, **_recorded(item)} for item in value}
+        else:
+            record[f"f:{name}"] = _recorded(value)
+    return record
+
+
+def _list_key(item: Object, key: str | None) -> str:
+    names = (key,) if key else ("containerPort", "protocol")
+    return "k:" + orjson.dumps({name: item[name] for name in names}).decode()
+
+
+def _applied_record(obj: Object, spec: Object) -> Object:
+    """Return the record of an apply of this spec, and of the object's labels and owner."""
+    metadata = obj["metadata"]
+    record = _recorded({"metadata": {"labels": metadata["labels"]}, "spec": spec})
+    [reference] = metadata["ownerReferences"]
+    key = "k:" + orjson.dumps({"uid": reference["uid"]}).decode()
+    record["f:metadata"]["f:ownerReferences"] = {key: {}}
+    return record
+
+
+WORK: dict[str, Callable[[], AbstractAsyncContextManager[Work]]] = {
+    "new-object": new_objects,
+    "change": changes,
+}
+
+
+async def measure(name: str, rounds: int) -> list[float]:
+    """Return the CPU microseconds for each object, by round; the first call only warms up."""
+    found = []
+    async with WORK[name]() as work:
+        await work()
+        for _ in range(rounds):
+            started = time.process_time()
+            await work()
+            found.append((time.process_time() - started) / OBJECTS * 1e6)
+    return found
+
+
+async def repeat(name: str, calls: int) -> None:
+    """Do the work `calls` times, for an external counter."""
+    async with WORK[name]() as work:
+        for _ in range(calls):
+            await work()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the benchmark, and return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.live",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--only", choices=WORK, help="default: both")
+    parser.add_argument("--rounds", type=int, default=20, help="of 40 objects each (%(default)s)")
+    parser.add_argument("--calls", type=int, metavar="N", help="do the work N times, and measure nothing")
+    options = parser.parse_args(arguments)
+    tune_garbage_collector()
+    rows = []
+    for name in [options.only] if options.only else WORK:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            if options.calls:
+                runner.run(repeat(name, options.calls))
+            else:
+                times = runner.run(measure(name, options.rounds))
+                rows.append([name, statistics.median(times), min(times), max(times)])
+    if rows:
+        print(table(["", "CPU µs an object", "least", "most"], rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,164 @@
+"""A program with its own control plane that serves several measurements, next to other setups."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+from benchmarks.program import Election, Setting
+from benchmarks.sessions.plane import create, fresh_plane, name_of, store_copies
+from benchmarks.sessions.process import health_ports, resident_mb, started, wait_quiet, wait_ready
+from benchmarks.sessions.requests import WATCHES, Requests, watches
+from benchmarks.status_watch import StatusWatch
+from tests.support.memcacheds import memcached_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from benchmarks.program import Program
+    from benchmarks.results import Recorder
+    from tests.support.daemon import Daemon
+    from tests.support.envtest import EnvtestControlPlane
+
+START_WITHIN = 30.0
+CHANGE_WITHIN = 30.0
+SEEN_WITHIN = 60.0
+# Seconds after the last of several changes until their effects are over.
+AFTERMATH = 1.0
+
+
+class Setup:
+    """Finished objects that grow in number, and a program that keeps them so; all of it ends with `close`."""
+
+    def __init__(self, program: Program, recorder: Recorder) -> None:
+        self.program = program
+        self.recorder = recorder
+        self.objects = 0
+        self._size = 3
+        self._stack = contextlib.ExitStack()
+        self._running = contextlib.ExitStack()
+        self._watching = contextlib.ExitStack()
+        self._steady: tuple[Requests, float, float] | None = None
+        self.plane: EnvtestControlPlane
+        self.watch: StatusWatch
+        self.process: Daemon
+
+    def open(self) -> None:
+        """Start a control plane, with one object that the program has finished."""
+        self.plane = self._stack.enter_context(fresh_plane())
+        self._stack.enter_context(self._watching)
+        self.rewatch()
+        self._stack.enter_context(self._running)
+        self.start()
+        create(self.plane, 0)
+        self.watch.wait_generation(name_of(0), 1, self.process, START_WITHIN)
+        # A created object may have a mark of its identity (this project's manager names a create by its
+        # content), so that a copy would cause work. A changed object has no such mark.
+        self.watch.wait_generation(name_of(0), self.resize(), self.process, START_WITHIN)
+        wait_quiet(self.process, timeout=10.0)
+        self.objects = 1
+
+    def close(self) -> None:
+        """End the program and throw the control plane away."""
+        self._stack.close()
+
+    @property
+    def runs(self) -> bool:
+        """Whether the program is running."""
+        return self.process.running
+
+    def start(self) -> None:
+        """Start the program."""
+        addresses = self._running.enter_context(health_ports())
+        setting = Setting(health_address=addresses[0])
+        self.process = self._running.enter_context(started(self.program, self.plane, setting))
+        if self.program.tells_readiness:
+            wait_ready(self.process, addresses[0], START_WITHIN)
+
+    def stop(self) -> None:
+        """Stop it."""
+        self._running.close()
+
+    def grow(self, count: int) -> None:
+        """Store finished objects until there are `count`."""
+        store_copies(self.plane, self.objects, count, of=0)
+        self.objects = count
+        deadline = time.monotonic() + SEEN_WITHIN + count / 500
+        while len(self.watch.seen) < count:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the API server showed {len(self.watch.seen)} of {count} objects")
+            time.sleep(0.02)
+
+    def change(self, number: int, group: str, count: int) -> None:
+        """Change so many of the objects, each once the one before has its status."""
+        self.process.check()
+        counted, cpu = Requests(self.plane), self.process.cpu_seconds()
+        self._size = 7 - self._size
+        delays = []
+        for index in range(count):
+            # The changed objects are spread over all objects.
+            name = name_of(index * self.objects // count)
+            began = time.monotonic()
+            changed = self.plane.api.patch(memcached_path("default", name), {"spec": {"size": self._size}})
+            generation = changed["metadata"]["generation"]
+            delays.append(self.watch.wait_generation(name, generation, self.process, CHANGE_WITHIN) - began)
+        time.sleep(AFTERMATH)
+        requests = counted.so_far()
+        figures = {
+            "ms": sorted(delays)[len(delays) // 2] * 1000,
+            "cpu_ms": (self.process.cpu_seconds() - cpu) / count * 1000,
+            "requests": sum(requests.values()) / count - 1,  # one request is the suite's
+        }
+        by_group = {f"{group}: {name}": count for name, count in requests.items()}
+        self.recorder.record("change", number, figures, group=group, requests=by_group)
+
+    def begin_steady(self) -> None:
+        """Start the measurement of the steady state."""
+        self.process.check()
+        self._steady = (Requests(self.plane), self.process.cpu_seconds(), time.monotonic())
+
+    def end_steady(self, number: int) -> None:
+        """End the measurement of the steady state, and record its figures per minute."""
+        assert self._steady is not None
+        self.process.check()
+        counted, cpu, began = self._steady
+        minutes = (time.monotonic() - began) / 60
+        requests = counted.so_far()
+        figures = {
+            "requests": sum(requests.values()) / minutes,
+            "cpu_ms": (self.process.cpu_seconds() - cpu) / minutes * 1000,
+        }
+        self.recorder.record("steady", number, figures, requests=requests)
+
+    def ten(self, number: int, settle: float) -> None:
+        """Measure ten controllers of one kind, while the program does not run otherwise."""
+        before = watches(self.plane.server_metrics(WATCHES), "memcacheds")
+        with health_ports() as (address,):
+            setting = Setting(workload="ten", health_address=address)
+            with started(self.program, self.plane, setting) as process:
+                wait_ready(process, address, START_WITHIN)
+                time.sleep(settle)
+                now = watches(self.plane.server_metrics(WATCHES), "memcacheds")
+                figures: Mapping[str, float] = {"watches": now - before, "mb": resident_mb(process)}
+        self.recorder.record("ten", number, figures)
+
+    def replica(self, address: str, name: str) -> Daemon:
+        """Return one of two replicas that compete for a Lease, not started."""
+        setting = Setting(health_address=address, election=Election(f"bench-{self.program.name}"))
+        return self.program.daemon(self.plane.kubeconfig, self.plane.folder, setting, replica=name)
+
+    def unwatch(self) -> None:
+        """Stop looking, before the API server ends."""
+        self._watching.close()
+
+    def rewatch(self) -> None:
+        """Look at what changes from now on."""
+        self._watching.close()
+        self.watch = self._watching.enter_context(StatusWatch(self.plane))
+
+    def resize(self) -> int:
+        """Change the first object; return its generation."""
+        self._size = 7 - self._size
+        changed = self.plane.api.patch(memcached_path("default", name_of(0)), {"spec": {"size": self._size}})
+        return int(changed["metadata"]["generation"])

@@ -1,0 +1,247 @@
+"""An explanation of an object's state, with the report of a running manager about the object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from manager.diagnose.collect import Collected, Node, bad_leaves, stuck_pods
+from manager.diagnose.readiness import bad_conditions, conditions_of, is_behind
+from manager.telemetry.logs import on_one_line, shortened
+from manager.telemetry.runs import ReconcileRecord, Trigger
+from manager.util import clock
+from manager.util.duration import format_duration
+
+_MOST_BLOCKING = 6
+_LONGEST = 400
+_LONGEST_AGO = 1e10
+"""Seconds; a manager may answer with any number."""
+
+
+class NextReconcile(msgspec.Struct):
+    """The next reconcile of an object."""
+
+    at: float | None
+    """Unix time; None is as soon as a worker is free."""
+
+    triggers: tuple[Trigger, ...]
+
+
+class ControllerReport(msgspec.Struct):
+    """The past, running and next reconciles of an object by one controller. All times are Unix time."""
+
+    controller: str
+    state: str
+    paused: bool
+    uid: str | None
+    """The object's UID in the cache, by which a reader finds out whether it is the same object."""
+
+    running: ReconcileRecord | None
+    next: NextReconcile | None
+    runs: list[ReconcileRecord]
+    """The last reconciles, the oldest first."""
+
+
+class ShardOwner(msgspec.Struct):
+    """The replica that works on an object, for one controller."""
+
+    controller: str
+    shard: int
+    shards: int
+    holder: str | None = None
+    """The replica; empty if the shard has none, None if it is not known, for a `problem`."""
+
+    renewed: str = ""
+    """The last renewal of the lease, by the holder's clock; empty if unknown."""
+
+    silent: bool = False
+    """Whether the lease has expired, by our clock."""
+
+    here: bool | None = None
+    """Whether the replica that reports is the owner; None if no replica does."""
+
+    problem: str = ""
+
+
+class ManagerReport(msgspec.Struct):
+    """A manager's answer about an object."""
+
+    controllers: list[ControllerReport]
+    owners: list[ShardOwner] = []
+    """Empty where replicas do not share the work."""
+
+
+def to_objects(value: Any) -> Any:
+    """Return a report or an explanation as JSON has it: each struct as a map of its fields."""
+    if isinstance(value, msgspec.Struct):
+        return {name: to_objects(getattr(value, name)) for name in value.__struct_fields__}
+    return [to_objects(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+class Blocker(msgspec.Struct):
+    """An object that keeps another one from being ready, and why."""
+
+    kind: str
+    namespace: str
+    name: str
+    reason: str
+    message: str
+
+
+class Explanation(msgspec.Struct):
+    """An object's state, with the reasons why it is not ready."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    ready: bool
+    blocking: list[Blocker]
+    conditions: list[dict[str, Any]]
+    tree: Node
+    events: list[Mapping[str, Any]]
+    controllers: Sequence[ControllerReport]
+    """The reports of a running manager."""
+
+    owners: Sequence[ShardOwner]
+    """By controller, where replicas share the work."""
+
+    manager: str
+    """Why there is no report; empty if there is one."""
+
+    missing: list[str]
+    """What could not be read, in words."""
+
+
+def explain(
+    found: Collected,
+    controllers: Sequence[ControllerReport],
+    *,
+    has_conditions: bool,
+    manager: str = "",
+    owners: Sequence[ShardOwner] = (),
+) -> Explanation:
+    """Explain an object. `has_conditions` is whether objects of its kind report their state in conditions."""
+    blocking = list(_blocking(found, controllers, has_conditions=has_conditions))
+    root = found.root
+    shown = ("type", "status", "reason", "message", "lastTransitionTime")
+    return Explanation(
+        root.kind,
+        root.namespace,
+        root.name,
+        root.uid,
+        not blocking,
+        blocking[:_MOST_BLOCKING],
+        [{name: each.get(name) for name in shown} for each in conditions_of(found.object)],
+        root,
+        found.events,
+        controllers,
+        owners,
+        manager,
+        found.missing,
+    )
+
+
+def _blocking(
+    found: Collected, controllers: Sequence[ControllerReport], *, has_conditions: bool
+) -> Iterator[Blocker]:
+    root = found.root
+    is_deleted = root.reason == "Terminating"
+    if is_deleted:
+        yield _blocker(root)
+    last = [each.runs[-1] for each in controllers if each.runs]
+    failed = [run for run in last if run.outcome == "error" and run.failure != "race"]
+    for run in failed:
+        yield _blocker(root, run.error_type, f"the reconcile fails: {run.error}")
+    # An object may say that it is ready while an update of it is stuck.
+    yield from map(_blocker, stuck_pods(root) if root.ready else bad_leaves(root))
+    for each in bad_conditions(found.object):
+        message = str(each.get("message") or "")
+        if is_deleted and message and message in root.message:
+            continue
+        state = f"{each.get('type') or 'a condition'} is {each.get('status') or 'unknown'}"
+        yield _blocker(root, f"{each['reason']} ({state})" if each.get("reason") else state, message)
+    if failed:
+        return  # a manager has looked at it
+    if not is_deleted and is_behind(found.object):
+        why = "its status is of an earlier spec: no manager has looked at it since"
+        yield _blocker(root, "NotObserved", why)
+    elif root.ready is None and has_conditions:
+        yield _blocker(root, "NotObserved", "it has no conditions yet: no manager has looked at it")
+
+
+def _blocker(node: Node, reason: str | None = None, message: str | None = None) -> Blocker:
+    return Blocker(
+        node.kind,
+        node.namespace,
+        node.name,
+        node.reason if reason is None else reason,
+        node.message if message is None else message,
+    )
+
+
+def next_run(report: ControllerReport) -> str:
+    """Say when a controller reconciles the object next, and why."""
+    if report.running is not None:
+        return "it is running now"
+    awaits = visible(report.runs[-1].awaits) if report.runs else ""
+    change = f"when {awaits}" if awaits else "when something changes"
+    waiting = report.next
+    if waiting is None:
+        return change
+    why = ", ".join(dict.fromkeys(visible(each.text) for each in waiting.triggers))
+    when = "as soon as a worker is free" if waiting.at is None else until(waiting.at)
+    if [each.why for each in waiting.triggers] == ["timer"] and waiting.at is not None:
+        return f"{when}: {why}, or {change}"
+    return f"{when}: {why}" if why else when
+
+
+def owner_text(owner: ShardOwner) -> str:
+    """Name the shard of an object, and the replica that holds the shard."""
+    place, holder = f"shard {owner.shard} of {owner.shards}", visible(owner.holder)
+    if owner.holder is None:
+        return f"{place}; its holder is not known: {visible(owner.problem)}"
+    if not holder:
+        return f"{place}, which no replica holds"
+    if owner.silent:
+        return f"{place}, which {holder} has renewed last {ago(owner.renewed)}: another replica takes it"
+    return f"{place}, which {holder} holds"
+
+
+def reason_of(each: Any) -> str:
+    """Return the reason and message of a condition, an Event, a node or a verdict, as far as it has them."""
+    if isinstance(each, Mapping):
+        reason, message = visible(each.get("reason")), visible(each.get("message"))
+    else:
+        reason, message = visible(each.reason), visible(each.message)
+    return f"{reason}: {message}" if reason and message else reason or message
+
+
+def visible(text: Any) -> str:
+    """Return a text on one line, shortened, and without control characters."""
+    return on_one_line(shortened(str(text or ""), _LONGEST))
+
+
+def ago(moment: Any) -> str:
+    """Say how long ago a time was, given as Unix time or as RFC 3339."""
+    seconds = _seconds_since(moment)
+    return "at some time" if seconds is None else f"{format_duration(round(max(seconds, 0.0)))} ago"
+
+
+def until(moment: float) -> str:
+    """Say in how long a time comes, given as Unix time."""
+    seconds = -(_seconds_since(moment) or 0.0)
+    return f"in {format_duration(max(round(seconds), 1))}"
+
+
+def _seconds_since(moment: Any) -> float | None:
+    now = clock.now()
+    if isinstance(moment, float | int):
+        return min(max(now.timestamp() - moment, -_LONGEST_AGO), _LONGEST_AGO)
+    try:
+        return (now - datetime.fromisoformat(str(moment))).total_seconds()
+    except (ValueError, TypeError):  # no time, or one without a zone
+        return None

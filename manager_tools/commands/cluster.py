@@ -1,0 +1,127 @@
+"""Parts of several commands: flags for a cluster, a connection to it, and the names of kinds."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import click
+
+from manager.api import Resource, crd_options, is_crd
+from manager.cli.failure import cause_of, in_one_line, is_expected, server_version
+from manager.kube.config import ClusterConfig, load_config
+from manager.kube.http_wire import HttpWire
+from manager.kube.transport import Transport
+from manager.settings import parse_text
+from manager.telemetry.metrics import Metrics
+from manager.util.address import is_loopback
+from manager.util.program import Program
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def file_flag(*names: str, text: str, default: str | None = None) -> Callable[[F], F]:
+    """Declare a flag that names a file, which shells complete; `default` describes the default."""
+    return click.option(
+        *names,
+        type=parse_text,
+        metavar="FILE",
+        shell_complete=click.Path().shell_complete,
+        show_default=default,
+        help=text,
+    )
+
+
+def cluster_flags(command: F) -> F:
+    """Give a command the flags `--kubeconfig` and `--context`."""
+    kubeconfig = file_flag(
+        "--kubeconfig", default="as for kubectl, or the pod's own", text="kubeconfig of the cluster"
+    )
+    context = click.option(
+        "--context",
+        type=parse_text,
+        metavar="NAME",
+        show_default="its current one",
+        help="context of the kubeconfig",
+    )
+    return kubeconfig(context(command))
+
+
+def manager_url(text: str) -> str:
+    """Parse where a manager's console is. Raises `ValueError` for another address."""
+    if text == "none":
+        return text
+    try:
+        url = urlsplit(text)
+        usable = url.scheme == "https" or (url.scheme == "http" and is_loopback(url.hostname or ""))
+        whole = usable and url.hostname and url.port != 0 and url.path in ("", "/") and not url.query
+    except ValueError:
+        whole = False
+    if not whole:
+        raise ValueError("https://HOST:PORT, http://127.0.0.1:PORT or none is expected")
+    return text.rstrip("/")
+
+
+def manager_namespace(program: Program) -> str:
+    """Return the default namespace of a manager."""
+    return f"{program.name}-system"
+
+
+@asynccontextmanager
+async def connected(
+    program: Program, command: str, *, kubeconfig: str | None, context: str | None
+) -> AsyncIterator[tuple[Transport, ClusterConfig]]:
+    """Connect one command to the API server; yield the transport and the configuration of the cluster.
+
+    Raises `ConfigError` and `ServerUnusable`.
+    """
+    config = await load_config(kubeconfig=kubeconfig, context=context, environ=os.environ)
+    agent = f"{program.agent} {command}"
+    transport = Transport(HttpWire(config), metrics=Metrics(), rng=random.Random(), user_agent=agent)
+    try:
+        await server_version(transport, config)
+        yield transport, config
+    finally:
+        await transport.aclose()
+
+
+@contextmanager
+def ended_in_one_line() -> Iterator[None]:
+    """Turn an error whose message alone is enough for people into a `ClickException`."""
+    try:
+        yield
+    except Exception as error:
+        cause = cause_of(error)
+        if isinstance(cause, BrokenPipeError):
+            raise cause from error  # the reader of our output has left
+        if is_expected(cause):
+            raise click.ClickException(in_one_line(cause)) from error
+        raise
+
+
+class UnknownKind(click.UsageError):
+    """No kind is called so."""
+
+
+def kind_named(name: str, kinds: Sequence[type[Resource]]) -> type[Resource]:
+    """Find a kind by its name, plural, short name or full name, in any case.
+
+    Raises `UnknownKind` if none of `kinds` has the name, and `UsageError` if several have it.
+    """
+    found: dict[str, type[Resource]] = {}
+    for kind in kinds:
+        full = f"{kind.plural}.{kind.gvk.group}"
+        options = crd_options(kind)
+        also = (options.singular or kind.gvk.kind, *options.short_names) if is_crd(kind) else ()
+        if name.lower() in {each.lower() for each in (full, kind.gvk.kind, kind.plural, *also)}:
+            found[full] = kind
+    if len(found) > 1:
+        raise click.UsageError(f"{name!r} may be each of {', '.join(found)}; which one?")
+    for kind in found.values():
+        return kind
+    ours = ", ".join(dict.fromkeys(kind.gvk.kind for kind in kinds))
+    raise UnknownKind(f"unknown kind {name!r}; ours are {ours}")

@@ -1,0 +1,457 @@
+"""The command `plan`: the changes that the operators would make to existing objects."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import os
+import random
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from manager.api import GroupVersionKind, ObjectKey
+from manager.api.confidential import masked
+from manager.cli.commands import Invocation, pass_invocation
+from manager.cli.failure import server_version
+from manager.cli.run import SettingsCommand, settings_of
+from manager.cli.settings import Settings
+from manager.controller import Controller
+from manager.controller.failure import Failure, explain
+from manager.kube.config import load_config
+from manager.kube.errors import Fenced
+from manager.kube.http_wire import HttpWire
+from manager.operator import AnyOperator, Operator, add_controller
+from manager.process.manager import Manager
+from manager.settings import SettingValues, parse_text
+from manager.telemetry.logs import configured, get_logger, on_one_line, shortened
+from manager.telemetry.metrics import Metrics
+from manager.util.duration import format_duration, parse_duration
+from manager.util.loop import loop_factory
+from manager.util.program import Program
+from manager.util.small_file import read_small_file
+from manager.util.yaml_text import load_all, yaml_lines
+from manager_tools.commands.cluster import ended_in_one_line
+from manager_tools.dry_run import IN_A_POD, Change, DryRunTransport
+
+NOTHING, FAILED, CHANGES = 0, 1, 3
+
+OUTSIDE = "what comes next is outside of the cluster, and a plan calls nothing there"
+"""The reason why nothing is permitted that needs leadership, as people see it."""
+
+_COMMAND = "plan"
+_LONGEST_FILE = 16 * 1024 * 1024
+_MOST_SHOWN = 4 * 1024 * 1024
+"""Characters of differences; what comes after is counted."""
+
+_LONGEST_NOTE = 1_000
+
+_MOST_LINES = 20_000
+"""Of an object: to compare more takes long, and nobody reads them."""
+
+_LONGEST_LINE = 2_000
+
+_HIDDEN = ("managedFields", "resourceVersion")
+_DRAWN = ("uid", "creationTimestamp")
+"""Of what would be created: they would be others."""
+
+_COLOURS = {"+": "\x1b[32m", "-": "\x1b[31m", "@": "\x1b[36m"}
+
+_AT_ONCE = 8
+"""Objects that are planned at a time."""
+
+_log = get_logger("plan")
+
+
+class _Asked(NamedTuple):
+    """The arguments of `plan`, without its objects."""
+
+    namespace: str | None
+    """Of objects whose file names none; None is that of the context."""
+    time: float
+
+
+class _Found(NamedTuple):
+    kind: tuple[str, str]
+    """Its group and name."""
+
+    key: ObjectKey
+
+
+@click.command(cls=SettingsCommand)
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    type=parse_text,
+    multiple=True,
+    metavar="FILE",
+    shell_complete=click.Path().shell_complete,
+    help="plan the objects that this file names, whatever else is in it; may be given again; - is stdin",
+)
+@click.option(
+    "-n",
+    "--namespace",
+    type=parse_text,
+    metavar="NAME",
+    show_default="that of the context",
+    help="namespace of objects of a FILE that names none",
+)
+@click.option("--all", "every", is_flag=True, help="plan all objects of the operators' kinds")
+@click.option(
+    "--timeout",
+    type=parse_duration,
+    default="5m",
+    metavar="DURATION",
+    help="time for all of it",
+)
+@pass_invocation
+def plan(
+    invocation: Invocation,
+    flags: Mapping[str, str],
+    files: tuple[str, ...],
+    namespace: str | None,
+    every: bool,
+    timeout: float,
+) -> int:
+    """Tell what these operators would do to the objects that are there.
+
+    Each object is reconciled once, with every write tried by the API server as a dry run, and the
+    differences are printed as kubectl diff does. Nothing is stored, no Event is recorded, and nothing outside
+    of the cluster is called.
+
+    It takes the flags, variables and settings file of `run`: give it those with which the manager is to run.
+    The exit code is 0 if nothing would change, 3 if something would, and 1 if that is not known.
+    """
+    if every is bool(files):
+        raise click.UsageError("either -f FILE or --all is expected")
+    if namespace is not None and not files:
+        raise click.UsageError("-n/--namespace is for objects of -f FILE; --namespaces limits --all")
+    program = invocation.program
+    settings, enabled, declared = settings_of(flags, invocation.operators(), program)
+    named = _named(files) if files else None
+    if named is not None:
+        wanted = {each.kind for each in named}
+        kinds = ", ".join(dict.fromkeys(each.kind.gvk.kind for each in enabled))
+        enabled = tuple(each for each in enabled if _group_kind(each) in wanted)
+        if not enabled:
+            raise click.UsageError(f"the files have no object of our kinds, which are {kinds}")
+    with (
+        configured(level="error"),
+        asyncio.Runner(loop_factory=loop_factory()) as runner,
+        ended_in_one_line(),
+    ):
+        return runner.run(_plan(program, settings, enabled, declared, named, _Asked(namespace, timeout)))
+
+
+def _group_kind(operator: AnyOperator | Operator[Any]) -> tuple[str, str]:
+    gvk = operator.kind.gvk
+    return gvk.group, gvk.kind
+
+
+def _named(files: Sequence[str]) -> list[_Found]:
+    """Return the names of the objects in these files. Raises `UsageError`."""
+    found: dict[_Found, None] = {}
+    for file in files:
+        try:
+            for document in load_all(_read(file)):
+                found.update(dict.fromkeys(_objects(document)))
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise click.UsageError(f"{file}: {reason}") from None
+    return list(found)
+
+
+def _read(file: str) -> bytes:
+    if file != "-":
+        return read_small_file(Path(file), longest=_LONGEST_FILE)
+    text = sys.stdin.buffer.read(_LONGEST_FILE + 1)
+    if len(text) > _LONGEST_FILE:
+        raise ValueError(f"it is longer than {_LONGEST_FILE >> 20} MiB")
+    return text
+
+
+def _objects(document: Any) -> Iterator[_Found]:
+    """Yield the objects in a document. Raises ValueError for another document."""
+    if document is None:
+        return
+    if isinstance(document, dict) and isinstance(document.get("items"), list):
+        for each in document["items"]:
+            yield from _objects(each)
+        return
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    if not isinstance(metadata, dict):
+        raise ValueError("an object with apiVersion, kind and metadata is expected")  # noqa: TRY004 - as below
+    version, kind, name = document.get("apiVersion"), document.get("kind"), metadata.get("name")
+    namespace = metadata.get("namespace") or ""
+    if not all(isinstance(each, str) for each in (version, kind, name, namespace)):
+        raise ValueError("an object with apiVersion, kind and metadata.name is expected")
+    group = GroupVersionKind.from_api_version(str(version), str(kind)).group
+    yield _Found((group, str(kind)), ObjectKey(namespace, str(name)))
+
+
+async def _plan(
+    program: Program,
+    settings: Settings,
+    operators: Sequence[AnyOperator],
+    declared: SettingValues,
+    named: Sequence[_Found] | None,
+    asked: _Asked,
+) -> int:
+    config = await load_config(kubeconfig=settings.kubeconfig, context=settings.context, environ=os.environ)
+    rng, metrics = random.Random(), Metrics()
+    transport = DryRunTransport(
+        HttpWire(config), metrics=metrics, rng=rng, user_agent=f"{program.agent} {_COMMAND}"
+    )
+    try:
+        await server_version(transport, config)
+        # It never runs: no context is entered, nothing runs beside, and no Event is sent.
+        manager = Manager(
+            transport,
+            program=program,
+            metrics=metrics,
+            rng=rng,
+            identity=_COMMAND,
+            settings=declared,
+            namespaces=settings.namespaces,
+        )
+        manager.leadership.ended(OUTSIDE)
+        made = [operator(manager) for operator in operators]
+        controllers = {each: add_controller(each) for each in made}
+        reading = asyncio.create_task(manager.cache.run(), name="cache")
+        try:
+            async with asyncio.timeout(asked.time):
+                await _synced(manager, reading)
+                namespace = asked.namespace or config.namespace or "default"
+                keys = list(_keys(controllers, named, namespace))
+                return await _print_all(keys, transport)
+        except TimeoutError:
+            why = "; ".join(manager.cache.problems()) or "the API server is slow"
+            raise click.ClickException(f"not done after {format_duration(asked.time)}: {why}") from None
+        finally:
+            reading.cancel()
+            await asyncio.wait([reading])
+    finally:
+        await transport.aclose()
+
+
+async def _synced(manager: Manager, reading: asyncio.Task[None]) -> None:
+    waiting = asyncio.ensure_future(manager.cache.wait_synced())
+    try:
+        await asyncio.wait((waiting, reading), return_when=asyncio.FIRST_COMPLETED)
+        if reading.done():
+            reading.result()
+    finally:
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+
+class _Target(NamedTuple):
+    """An object, and the controller of its kind; None for a missing object."""
+
+    kind: str
+    key: ObjectKey
+    controller: Controller | None
+
+
+def _keys(
+    controllers: Mapping[Operator[Any], Controller | None], named: Sequence[_Found] | None, namespace: str
+) -> Iterator[_Target]:
+    for operator, controller in controllers.items():
+        if controller is None:
+            continue  # it has webhooks alone
+        kind = operator.kind.gvk.kind
+        if named is None:
+            for record in operator.informer.list():
+                yield _Target(kind, record.key, controller)
+            continue
+        for each in named:
+            if each.kind != _group_kind(operator):
+                continue
+            within = (each.key.namespace or namespace) if operator.kind.namespaced else ""
+            key = ObjectKey(within, each.key.name)
+            yield _Target(kind, key, None if operator.informer.get(key) is None else controller)
+
+
+async def _print_all(targets: Sequence[_Target], transport: DryRunTransport) -> int:
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    changing = failing = unshown = pods = 0
+    room = _MOST_SHOWN
+    async with aclosing(_each_planned(targets, transport)) as each_planned:
+        async for target, planned in each_planned:
+            name = _safe(f"{target.kind} {target.key}")
+            if planned is None:
+                failing += 1
+                _print(f"{name} is not there")
+                continue
+            changing += bool(planned.changes or planned.other)
+            failing += planned.failed
+            pods += sum(map(replaced_pods, planned.changes))
+            if room <= 0:
+                unshown += bool(planned.changes or planned.other)
+                continue
+            for line in _lines(name, planned, coloured=coloured):
+                room -= len(line)
+                _print(line)
+    if unshown:
+        _print(f"{unshown} objects more would change something, which is not shown")
+    replaced = f"; {pods} pods would be replaced" if pods else ""
+    failed = f"; {failing} failed" if failing else ""
+    _print(f"{changing} of {len(targets)} objects would change something{replaced}{failed}")
+    return FAILED if failing else CHANGES if changing else NOTHING
+
+
+async def _each_planned(
+    targets: Sequence[_Target], transport: DryRunTransport
+) -> AsyncGenerator[tuple[_Target, Planned | None], None]:
+    """In their order; some more are under way, for most of the time goes by at the API server."""
+    begun: deque[tuple[_Target, asyncio.Task[Planned] | None]] = deque()
+    rest = iter(targets)
+    try:
+        while True:
+            for target in islice(rest, _AT_ONCE - len(begun)):
+                task = None
+                if target.controller is not None:
+                    task = asyncio.create_task(plan_object(target.controller, target.key, transport))
+                begun.append((target, task))
+            if not begun:
+                return
+            target, task = begun.popleft()
+            yield target, None if task is None else await task
+    finally:
+        left = [task for _, task in begun if task is not None]
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left)
+
+
+def _lines(name: str, planned: Planned, *, coloured: bool) -> Iterator[str]:
+    if planned.changes or planned.other:
+        what = ", ".join(title(each) for each in planned.changes)
+        yield f"{name} would change {what}" if what else f"{name} would send"
+    for change in planned.changes:
+        yield from unified(change, coloured=coloured)
+        if change.renamed:
+            yield f"{title(change)}: of what is no longer set in it, only the API server will know"
+        if change.untried:
+            yield (
+                f"{title(change)}: the installed definition has no status subresource, so the API server has "
+                "not tried its status; install the definitions first"
+            )
+    for request in planned.other:
+        yield _safe(f"{name} would send {request}")
+    if planned.ends:
+        yield f"{name}: {_safe(planned.ends)}"
+
+
+def _safe(text: str) -> str:
+    return on_one_line(shortened(" ".join(text.split("\n")), _LONGEST_NOTE))
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")
+
+
+class Planned(NamedTuple):
+    """The writes that the reconcile of an object would send."""
+
+    changes: list[Change]
+    other: list[str]
+    """Requests of other sorts: an eviction, a scale."""
+
+    ends: str = ""
+    """Why the plan is incomplete, if it is."""
+
+    failed: bool = False
+
+
+async def plan_object(controller: Controller, key: ObjectKey, transport: DryRunTransport) -> Planned:
+    """Reconcile one object as a dry run."""
+    ends, failed = "", False
+    with transport.planning() as taken:
+        try:
+            async with asyncio.timeout(controller.options.reconcile_timeout):
+                await controller.reconciler.reconcile(key)
+        except Fenced as error:
+            ends, failed = str(error), str(error) not in {OUTSIDE, IN_A_POD}
+        except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
+            ends, failed = f"{type(error).__name__}: {explain(error)}", True
+            if Failure.of(error, primary=controller.primary, key=key).has_traceback:
+                _log.error("a reconcile failed", controller=controller.name, object=str(key), exc_info=error)
+    changes, other = taken()
+    return Planned([each for each in changes if differs(each)], other, ends, failed)
+
+
+def title(change: Change) -> str:
+    """Return the object's name, as `kubectl diff` names its files."""
+    known = change.after or change.before or {}
+    version, metadata = str(known.get("apiVersion", "")).replace("/", "."), known.get("metadata", {})
+    named = (version, known.get("kind"), metadata.get("namespace"), metadata.get("name"))
+    return on_one_line(".".join(str(each) for each in named if each))
+
+
+def differs(change: Change) -> bool:
+    """Return whether more than the server's own metadata would change."""
+    before, after = _shown(change)
+    return before != after
+
+
+def replaced_pods(change: Change) -> int:
+    """Return how many pods would be replaced, because their template would be another one."""
+    if change.before is None or change.after is None:
+        return 0
+    before, after = (each.get("spec") or {} for each in (change.before, change.after))
+    if not isinstance(after.get("template"), dict) or before.get("template") == after["template"]:
+        return 0
+    kind, status = change.after.get("kind"), change.before.get("status") or {}
+    by_hand = (after.get("updateStrategy") or {}).get("type") == "OnDelete"
+    if kind not in _ROLLED_OUT or by_hand or (kind == "Deployment" and after.get("paused")):
+        return 0
+    return int(status.get(_ROLLED_OUT[kind]) or 0)
+
+
+_ROLLED_OUT = {
+    "Deployment": "replicas",
+    "StatefulSet": "replicas",
+    "DaemonSet": "currentNumberScheduled",
+}
+"""Kinds that replace their pods when the template changes, and the field of the status that counts them."""
+
+
+def unified(change: Change, *, coloured: bool = False) -> Iterator[str]:
+    """Yield the lines of `diff -u`, without confidential values and control characters."""
+    before, after = _shown(change)
+    name = title(change)
+    old, new = ([] if each is None else yaml_lines(each) for each in (before, after))
+    if len(old) + len(new) > _MOST_LINES:
+        yield f"{name} differs, and is too long to be compared"
+        return
+    lines = difflib.unified_diff(old, new, f"live/{name}", f"planned/{name}", lineterm="")
+    for number, line in enumerate(lines):
+        safe = shortened(on_one_line(line), _LONGEST_LINE)
+        colour = _COLOURS.get(safe[:1], "") if coloured else ""
+        if number < 2 and coloured:  # noqa: PLR2004 - both names
+            colour = "\x1b[1m"
+        yield f"{colour}{safe}\x1b[0m" if colour else safe
+
+
+def _shown(change: Change) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """Return both states, without the server's own metadata and confidential values."""
+    before, after = change.before, change.after
+    return (
+        before and _cleaned(masked(before, after, "before"), change),
+        after and _cleaned(masked(after, before, "after"), change),
+    )
+
+
+def _cleaned(obj: dict[str, Any], change: Change) -> dict[str, Any]:
+    hidden = _HIDDEN if change.before is not None else (*_HIDDEN, *_DRAWN)
+    metadata = {name: value for name, value in obj.get("metadata", {}).items() if name not in hidden}
+    return {**obj, "metadata": metadata}

@@ -1,0 +1,270 @@
+"""The way from a browser on this machine to a cluster's console: the pod, a token for it, and a proxy."""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from yarl import URL
+
+from manager.api.shapes import fields, objects, text
+from manager.certificates.targets import bundle_of, hosts_of
+from manager.console.web import Page, Request, Response, answer, plain, target_of
+from manager.election.lease import Lease
+from manager.kube.credentials import Credentials, Obtained, one_line
+from manager.kube.decoding import json_object, not_a
+from manager.kube.errors import ApiError, ConfigError, NotFound
+from manager.kube.transport import Transport
+from manager.telemetry.logs import on_one_line
+from manager.util.program import Program
+from manager.webhook.configurations import MUTATING, VALIDATING
+
+ANY_PATH = "/{path:.*}"
+
+_ACCOUNT = "controller-manager"
+_HOST_NAME = 63
+"""Characters of a pod's name that are its host name, which a lease has."""
+
+_POD_NAME = re.compile(r"[a-z0-9][-.a-z0-9]{0,252}")
+_ENDED = ("Succeeded", "Failed")
+_TOKEN_SECONDS, _RENEWED_AFTER = 3600, 2400.0
+
+_SEE_OTHER, _UNAUTHORIZED, _FORBIDDEN, _MISDIRECTED, _BAD_GATEWAY = 303, 401, 403, 421, 502
+_PATIENCE = 5.0
+"""Time limit for a connection to the manager, in seconds."""
+
+_SILENCE = 90.0
+"""Time limit for its answer, in seconds."""
+
+_KEY = "key"
+"""The query that tells the key, in the address that is printed."""
+
+_COOKIE = "console"
+_OPEN = "open the address that the command has printed; it works once, in one browser\n"
+
+_PASSED_ON = (
+    "Cache-Control",
+    "Content-Security-Policy",
+    "Content-Type",
+    "Cross-Origin-Opener-Policy",
+    "Cross-Origin-Resource-Policy",
+    "Location",
+    "Referrer-Policy",
+    "X-Content-Type-Options",
+)
+"""Headers of answers that the browser gets."""
+
+Authorization = Callable[[str | None], Awaitable[str]]
+"""The header to send; given one that was rejected, another one if there is any."""
+
+
+class Proxy:
+    """A proxy that sends a browser's requests to the console, with a user's authorization.
+
+    The first browser that opens the address with the key gets a cookie, and no other one gets an answer: more
+    people may use this machine. Browsers send a cookie to all ports of a host, so the host has a name that
+    cannot be guessed: they take any name that ends in `.localhost` for loopback.
+    """
+
+    def __init__(
+        self,
+        manager: URL,
+        authorization: Authorization,
+        tls: ssl.SSLContext | None = None,
+        *,
+        named: str | None = None,
+    ) -> None:
+        """Take the console's address, and as `named` the name that its certificate must have."""
+        self._manager = manager.origin()
+        self._authorization = authorization
+        self._tls = tls
+        self._named = named
+        self._session: ClientSession | None = None
+        self._key: str | None = secrets.token_urlsafe(24)
+        self._cookie = secrets.token_urlsafe(24)
+        self._host = ""
+
+    def address(self, own: str) -> str:
+        """Return the address that one browser can open once, where the proxy is served at `own`."""
+        self._host = f"{secrets.token_hex(16)}.localhost:{own.rpartition(':')[2]}"
+        return f"http://{self._host}/?{_KEY}={self._key}"
+
+    def pages(self) -> Mapping[str, Page]:
+        """Return the one page, for GET and for POST alike."""
+        return {ANY_PATH: self._page}
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def _page(self, request: Request) -> Response:
+        if not _same(request.headers.get("Host", ""), self._host):
+            return plain(_OPEN, _MISDIRECTED)
+        if self._key is not None and _same(request.query.get(_KEY, ""), self._key):
+            self._key = None
+            cookie = f"{_COOKIE}={self._cookie}; HttpOnly; Path=/; SameSite=Strict"
+            return answer(_SEE_OTHER, {"Location": "/", "Set-Cookie": cookie})
+        if not any(_same(each, f"{_COOKIE}={self._cookie}") for each in _cookies(request)):
+            return plain(_OPEN, _FORBIDDEN)
+        if request.method == "POST" and request.headers.get("Origin") != f"http://{self._host}":
+            return plain("not from a page of this console\n", _FORBIDDEN)
+        try:
+            return await self._sent_on(request)
+        except ConfigError as error:
+            return plain(f"{error}\n", _BAD_GATEWAY)
+        except (ClientError, TimeoutError) as error:
+            return plain(f"the manager at {self._manager} does not answer: {error}\n", _BAD_GATEWAY)
+
+    async def _sent_on(self, request: Request) -> Response:
+        rejected: str | None = None
+        while True:
+            header = await self._authorization(rejected)
+            async with self._opened().request(
+                request.method,
+                URL(f"{self._manager}{target_of(request)}", encoded=True),
+                headers={"Authorization": header, "Origin": f"{self._manager}"},
+                allow_redirects=False,
+                server_hostname=self._named,
+            ) as received:
+                if received.status == _UNAUTHORIZED and rejected is None:
+                    rejected = header
+                    continue
+                headers = {name: received.headers[name] for name in _PASSED_ON if name in received.headers}
+                return answer(received.status, headers, await received.read())
+
+    def _opened(self) -> ClientSession:
+        if self._session is None:
+            self._session = ClientSession(
+                connector=TCPConnector(ssl=self._tls or True, limit=0),
+                timeout=ClientTimeout(total=None, sock_connect=_PATIENCE, sock_read=_SILENCE),
+                cookie_jar=DummyCookieJar(),
+            )
+        return self._session
+
+
+def _cookies(request: Request) -> list[str]:
+    return [each.strip() for header in request.headers.getall("Cookie", ()) for each in header.split(";")]
+
+
+def _same(text: str, secret: str) -> bool:
+    return hmac.compare_digest(text.encode(errors="surrogateescape"), secret.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A deployed manager: its namespace, and the prefix of its objects' names."""
+
+    program: Program
+    namespace: str
+    prefix: str
+
+    @property
+    def metrics_host(self) -> str:
+        """The name in a certificate for `/metrics`, which the console may have too."""
+        return f"{self.prefix}{_ACCOUNT}-metrics-service.{self.namespace}.svc"
+
+    async def pod(self, transport: Transport, wanted: str | None = None) -> str:
+        """Return the name of the leader's pod, or of the `wanted` one; of any pod while there is no leader.
+
+        Any writer of the lease can put a name into it. So a pod counts only if it runs as the manager's
+        account: such a pod can do all that the manager can. Raises `KubeError`.
+        """
+        account = f"{self.prefix}{_ACCOUNT}"
+        labels = ",".join(f"{name}={value}" for name, value in self.program.labels.items())
+        namespace = f"namespaces/{quote(self.namespace, safe='')}"
+        answer = await transport.request("GET", f"/api/v1/{namespace}/pods", query={"labelSelector": labels})
+        pods = objects(json_object(answer, "a list of pods").get("items"))
+        names = sorted(name for pod in pods if (name := _name_of(pod, account)))
+        if not names:
+            raise ConfigError(
+                f"no pod in namespace {self.namespace} is labelled {labels} and runs as {account}: "
+                "--namespace and --name-prefix say where the manager is"
+            )
+        if wanted is not None:
+            found, problem = [name for name in names if name == wanted], f"{wanted} is"
+        elif host := await self._leader(transport, namespace):
+            found = [name for name in names if name[:_HOST_NAME] == host]
+            problem = f"the lease names {host}, which is"
+        else:
+            return names[0]
+        if not found:
+            text = f"{problem} no pod of the manager; --pod may be one of: {', '.join(names)}"
+            raise ConfigError(on_one_line(text))
+        return found[0]
+
+    async def _leader(self, transport: Transport, namespace: str) -> str:
+        path = f"/apis/coordination.k8s.io/v1/{namespace}/leases/{self.program.name}"
+        try:
+            lease = Lease.decode(await transport.request("GET", path))
+        except ApiError:
+            return ""
+        return lease.holder.rpartition("_")[0]
+
+    async def trust(self, transport: Transport) -> tuple[str, bytes]:
+        """Return the name in the pod's certificate, and the CA bundle, as webhook configurations have them.
+
+        Raises `KubeError`.
+        """
+        for kind, name in (("validating", VALIDATING), ("mutating", MUTATING)):
+            path = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{self.prefix}{name}"
+            try:
+                found = json_object(await transport.request("GET", path), "a webhook configuration")
+            except NotFound:
+                continue
+            for webhook in objects(found.get("webhooks")):
+                client = fields(webhook, "clientConfig")
+                service = fields(client, "service")
+                hosts, bundle = hosts_of({"service": service}), bundle_of(client)
+                if bundle and hosts and service.get("namespace") == self.namespace:
+                    return hosts[0], bundle
+        raise ConfigError(
+            f"no webhook configuration {self.prefix}... has a CA bundle for a Service in {self.namespace}"
+        )
+
+
+def _name_of(pod: Any, account: str) -> str:
+    """Return a pod's name if it runs as the account, or as the account of one operator alone."""
+    metadata = fields(pod, "metadata")
+    runs_as = text(fields(pod, "spec").get("serviceAccountName"))
+    has_ended = text(fields(pod, "status").get("phase")) in _ENDED or "deletionTimestamp" in metadata
+    name = text(metadata.get("name"))
+    is_ours = f"{runs_as}-".startswith(f"{account}-") and not has_ended
+    return name if is_ours and _POD_NAME.fullmatch(name) else ""
+
+
+class AccountToken(Credentials):
+    """Tokens of a service account that are good for one audience alone."""
+
+    def __init__(self, transport: Transport, namespace: str, name: str, audience: str) -> None:
+        super().__init__()
+        self._transport = transport
+        self._account = f"{namespace}/{name}"
+        place = f"namespaces/{quote(namespace, safe='')}/serviceaccounts/{quote(name, safe='')}"
+        self._path = f"/api/v1/{place}/token"
+        self._audience = audience
+
+    async def obtain(self, *, rejected: bool) -> Obtained:  # noqa: ARG002 - each is a new one
+        """See `Credentials`."""
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"audiences": [self._audience], "expirationSeconds": _TOKEN_SECONDS},
+        }
+        label = f"a token of the service account {self._account}"
+        try:
+            answer = await self._transport.request("POST", self._path, body=orjson.dumps(body))
+        except ApiError as error:
+            raise ConfigError(f"{label} cannot be had: {error}") from error
+        token = text(fields(json_object(answer, "a TokenRequest"), "status").get("token"))
+        if not token:
+            raise not_a("a TokenRequest", ValueError("it has no token"))
+        return Obtained(one_line(f"Bearer {token}", label), lifetime=_RENEWED_AFTER, validity=_TOKEN_SECONDS)

@@ -1,0 +1,337 @@
+"""The storage of pets: an SQLite file, or memory, which one thread reads and writes in turn.
+
+StorageError
+├── DataUnusable    the file cannot be opened, is damaged, is not a pet store's, or is in use
+├── WriteFailed     the file cannot be read or written now; nothing of the change was kept
+│   └── DiskFull     the disk has no room for it
+└── Refused         the change conflicts with the stored data, and had no effect
+    ├── PetUnknown   no pet has that id
+    ├── KeyConflict  the pet has another idempotency key already
+    └── KeyTaken     another pet has that idempotency key
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+import sqlite3
+import uuid
+from collections.abc import AsyncGenerator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self, TypeVar
+
+from petstore.pet import Pet, PetType
+
+__all__ = [
+    "DataUnusable",
+    "DiskFull",
+    "KeyConflict",
+    "KeyTaken",
+    "PetUnknown",
+    "Query",
+    "Refused",
+    "Storage",
+    "StorageError",
+    "WriteFailed",
+    "new_id",
+]
+
+T = TypeVar("T")
+
+_APPLICATION: Final = 0x50657453  # "PetS"
+_FORMAT: Final = 1
+_SCHEMA: Final = f"""
+BEGIN;
+CREATE TABLE pets (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    type TEXT NOT NULL,
+    birthday TEXT NOT NULL,
+    idempotency_key TEXT UNIQUE
+);
+CREATE INDEX pets_by_name ON pets (name);
+PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = {_FORMAT};
+COMMIT;
+"""
+_COLUMNS: Final = "seq, id, name, type, birthday, idempotency_key"
+_INSERT: Final = "INSERT INTO pets (id, name, type, birthday, idempotency_key) VALUES (?, ?, ?, ?, ?)"
+_UPDATE: Final = "UPDATE pets SET name = ?, type = ?, birthday = ?, idempotency_key = ? WHERE id = ?"
+_PAGE: Final = 200
+"""Pets of a search that are in memory at a time."""
+
+
+class StorageError(Exception):
+    """The base of all errors; the text is for people."""
+
+
+class DataUnusable(StorageError):
+    """The file cannot be opened, is damaged, is not a pet store's, or is in use."""
+
+
+class WriteFailed(StorageError):
+    """The file cannot be read or written now; nothing of the change was kept."""
+
+
+class DiskFull(WriteFailed):
+    """The disk has no room for the change."""
+
+
+class Refused(StorageError):
+    """The change conflicts with the stored data; it had no effect."""
+
+
+class PetUnknown(Refused):
+    """No pet has that id."""
+
+
+class KeyConflict(Refused):
+    """The pet has another idempotency key already."""
+
+
+class KeyTaken(Refused):
+    """Another pet has that idempotency key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A query for pets that match one value of each non-empty filter; without filters, all."""
+
+    names: Sequence[str] = ()
+    types: Sequence[PetType | None] = ()
+    """None is a type that no pet has."""
+
+    keys: Sequence[str] = ()
+    """Idempotency keys."""
+
+    born_from: datetime.date | None = None
+    """Inclusive."""
+
+    born_before: datetime.date | None = None
+    """Exclusive."""
+
+
+def new_id() -> str:
+    """Generate the id of a new pet."""
+    return str(uuid.uuid4())
+
+
+class Storage:
+    """The pets in a file, or in memory for None. Enter it once, and use it while entered.
+
+    Entering raises DataUnusable. Leaving completes waiting changes, and closes the file. A change returns
+    once it is durable; cancelled before its turn has come, it is not made. It raises Refused or WriteFailed.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._database: sqlite3.Connection
+
+    async def __aenter__(self) -> Self:
+        self._thread = ThreadPoolExecutor(1, "petstore-storage")
+        try:
+            self._database = await self._run(_open, self._path)
+        except BaseException:
+            await asyncio.to_thread(self._thread.shutdown)
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self._thread.shutdown)
+        await asyncio.to_thread(self._database.close)
+
+    async def add(self, pets: Sequence[Pet], new_id: Callable[[], str] = new_id) -> list[str]:
+        """Add pets, and return their ids in order.
+
+        For a pet whose idempotency key is there already, it is the id of the pet that has it, which stays as
+        it is: it may have been changed since it was added, and a repeated call must not undo that.
+        """
+        return await self._run(
+            self._commit,
+            lambda: [self._find(each.idempotency_key) or self._insert(each, new_id()) for each in pets],
+        )
+
+    async def update(self, pets: Sequence[Pet]) -> None:
+        """Give pets, found by their ids, another name, type and birthday, in order.
+
+        A pet without an idempotency key takes on the one that comes with it; none leaves it as it is.
+
+        Raises:
+            PetUnknown: there is no pet of one of the ids.
+            KeyConflict: one of the pets has another key.
+            KeyTaken: another pet has one of the keys.
+        """
+        await self._run(self._commit, self._update, pets)
+
+    async def delete(self, ids: Sequence[str]) -> None:
+        """Remove the pets of these ids; ignore unknown ones."""
+        await self._run(
+            self._commit,
+            lambda: self._database.executemany("DELETE FROM pets WHERE id = ?", [(each,) for each in ids]),
+        )
+
+    async def search(self, query: Query) -> AsyncGenerator[list[Pet], None]:
+        """Yield pages of matching pets in the order of their addition.
+
+        The search sees every change requested before it. Later changes have their turn between two pages, so
+        they may show or not; pets that stay are returned once.
+
+        Raises:
+            WriteFailed: the file cannot be read.
+        """
+        after: int | None = 0
+        while after is not None:
+            try:
+                pets, after = await self._run(_read_page, self._database, query, after)
+            except sqlite3.Error as error:
+                raise WriteFailed(f"the store cannot read: {error}") from error
+            yield pets
+
+    async def _run(self, function: Callable[..., T], *arguments: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+
+    def _commit(self, change: Callable[..., T], *arguments: object) -> T:
+        """Make a change as a whole, in the thread."""
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            result = change(*arguments)
+            self._database.execute("COMMIT")
+        except Exception as error:
+            if (
+                self._database.in_transaction
+            ):  # SQLite may have rolled it back, as it does when the disk is full
+                self._database.execute("ROLLBACK")
+            if isinstance(error, Refused):
+                raise
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+                raise DiskFull("the disk of the store is full; nothing was written") from error
+            raise WriteFailed(f"the store cannot write: {error}") from error
+        return result
+
+    def _find(self, key: str) -> str | None:
+        """Return the id of the pet with this key, or None."""
+        if not key:
+            return None
+        row = self._database.execute("SELECT id FROM pets WHERE idempotency_key = ?", (key,)).fetchone()
+        return row[0] if row else None
+
+    def _insert(self, pet: Pet, identity: str) -> str:
+        birthday = pet.birthday.isoformat()
+        values = (identity, pet.name, pet.type.value, birthday, pet.idempotency_key or None)
+        self._database.execute(_INSERT, values)
+        return identity
+
+    def _update(self, pets: Sequence[Pet]) -> None:
+        for pet in pets:
+            row = self._database.execute(
+                "SELECT idempotency_key FROM pets WHERE id = ?", (pet.id,)
+            ).fetchone()
+            if row is None:
+                raise PetUnknown(f"there is no pet {pet.id}")
+            held, wanted = row[0], pet.idempotency_key
+            if wanted and wanted != held:
+                if held is not None:
+                    raise KeyConflict(f"pet {pet.id} has another idempotency key")
+                if self._find(wanted) is not None:
+                    raise KeyTaken(f"another pet has the idempotency key {wanted}")
+            values = (pet.name, pet.type.value, pet.birthday.isoformat(), held or wanted or None)
+            self._database.execute(_UPDATE, (*values, pet.id))
+
+
+def _read_page(database: sqlite3.Connection, query: Query, after: int) -> tuple[list[Pet], int | None]:
+    """Return the pets after `after`, and the start of the next page; None after the last one."""
+    conditions, values = ["seq > ?"], list[object]([after])
+    # One JSON array for each list, as the number of variables in a statement is limited.
+    types = [kind and kind.value for kind in query.types]
+    lists = (("name", query.names), ("type", types), ("idempotency_key", query.keys))
+    for column, wanted in lists:
+        if wanted:
+            conditions.append(f"{column} IN (SELECT value FROM json_each(?))")  # noqa: S608 -- a constant name
+            # SQLite's JSON ends a string at a NUL; no pet has one.
+            values.append(json.dumps([value for value in wanted if "\0" not in (value or "")]))
+    for comparison, day in ((">=", query.born_from), ("<", query.born_before)):
+        if day is not None:
+            conditions.append(f"birthday {comparison} ?")
+            values.append(day.isoformat())
+    statement = f"SELECT {_COLUMNS} FROM pets WHERE {' AND '.join(conditions)} ORDER BY seq LIMIT ?"  # noqa: S608 -- constant parts
+    rows = database.execute(statement, (*values, _PAGE)).fetchall()
+    pets = [
+        Pet(
+            id=identity,
+            name=name,
+            type=PetType(kind),
+            birthday=datetime.date.fromisoformat(birthday),
+            idempotency_key=key or "",
+        )
+        for _, identity, name, kind, birthday, key in rows
+    ]
+    return pets, rows[-1][0] if len(rows) == _PAGE else None
+
+
+def _open(path: Path | None) -> sqlite3.Connection:
+    """Open the file, or make it; None is memory. A file that cannot be used is left as it was."""
+    if path is None:
+        database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        database.executescript(_SCHEMA)
+        return database
+    path = path.resolve()
+    if path.is_dir():
+        raise DataUnusable(f"{path} is a folder")
+    if not path.parent.is_dir():
+        raise DataUnusable(f"cannot use {path}: there is no folder {path.parent}")
+    database = sqlite3.connect(path, timeout=1.0, isolation_level=None, check_same_thread=False)
+    try:
+        # One store at a time has the file.
+        database.execute("PRAGMA locking_mode = EXCLUSIVE")
+        # A start that was killed may have left a file without a schema.
+        is_new = not _number(database, "PRAGMA application_id") and not _number(
+            database, "SELECT count(*) FROM sqlite_master"
+        )
+        if not is_new:
+            _check(path, database)
+        database.execute("PRAGMA journal_mode = WAL")
+        # A confirmed write survives a power failure.
+        database.execute("PRAGMA synchronous = FULL")
+        if is_new:
+            database.executescript(_SCHEMA)
+    except sqlite3.Error as error:
+        database.close()
+        raise DataUnusable(_explain(path, error)) from error
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _check(path: Path, database: sqlite3.Connection) -> None:
+    if _number(database, "PRAGMA application_id") != _APPLICATION:
+        raise DataUnusable(f"{path} is a database of another program")
+    version = _number(database, "PRAGMA user_version")
+    if version != _FORMAT:
+        raise DataUnusable(f"{path} is of another version of the pet store (format {version}, not {_FORMAT})")
+    # Reads every page, but not the indexes' content: a damaged page is found now, not by a client.
+    (finding,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    if finding != "ok":
+        raise DataUnusable(f"{path} is damaged ({' '.join(str(finding).split())})")
+
+
+def _number(database: sqlite3.Connection, statement: str) -> int:
+    (value,) = database.execute(statement).fetchone()
+    return int(value)
+
+
+def _explain(path: Path, error: sqlite3.Error) -> str:
+    # Extended codes have the plain one in their lowest byte.
+    match getattr(error, "sqlite_errorcode", 0) & 0xFF:
+        case sqlite3.SQLITE_BUSY:
+            return f"{path} is in use by another process"
+        case sqlite3.SQLITE_NOTADB:
+            return f"{path} is not a pet store's file, or is damaged ({error})"
+        case sqlite3.SQLITE_CORRUPT:
+            return f"{path} is damaged ({error})"
+        case _:
+            return f"cannot use {path}: {error}"

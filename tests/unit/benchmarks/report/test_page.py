@@ -1,0 +1,97 @@
+"""The page under docs/benchmarks/, and the quotes of other documents, follow from results alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from benchmarks.parts import PARTS
+from benchmarks.report.charts import BARS, charts_of
+from benchmarks.report.page import page, write_page
+from benchmarks.report.quotes import with_quotes
+from benchmarks.report.tables import DASH
+from benchmarks.report.text import shown
+from benchmarks.results import Results
+from tests.support.benchmark_results import made_results, made_run, with_parts
+
+PEERS = ("operator-manager", "controller-runtime")
+RUN = made_run(*PEERS, left_out={"kube-rs": "cargo is not on the PATH"})
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def whole() -> Results:
+    """Return results with every figure of every part."""
+    parts = []
+    for part in PARTS.values():
+        figures = [group.of(figure) for group in part.groups for figure in part.figures]
+        ours, theirs = (dict.fromkeys(figures, each) for each in ([3.0, 1.0, 2.0], [2.0, 4.0, 3.0]))
+        parts.append(made_results(RUN, part.key, operator_manager=ours, controller_runtime=theirs))
+    return with_parts(*parts)
+
+
+def test_page_contains_every_part_versions_machine_and_command():
+    text = page(whole())
+    for part in PARTS.values():
+        assert f"\n## {part.title}\n" in text
+    for said in ("A CPU", "24 GB", "kube-apiserver 1.34.1", "etcd 3.6.4", "2026-11-21 20:20", "make bench"):
+        assert said in text
+    assert "| controller-runtime | what controller-runtime is | controller-runtime 1.0 |" in text
+    assert "kube-rs is left out: cargo is not on the PATH" in text
+
+
+def test_page_states_verdict_of_every_aim():
+    text = page(whole())
+    assert (
+        "| cold convergence: at most 1.25 times Go's client CPU per object |"
+        " 2 against 3, 0.67 times | reached |" in text
+    )
+    assert "| cold convergence: no fewer objects/s | 2 against 3, 0.67 times | **not reached** |" in text
+
+
+def test_quote_of_worse_figures_lists_them_with_the_ratio_and_no_others():
+    figures = {
+        "operator_manager": {"rate": [100.0], "cpu_ms": [3.0], "server_cpu_ms": [1.0], "events": [9.0]},
+        "controller_runtime": {"rate": [150.0], "cpu_ms": [2.0], "server_cpu_ms": [2.0], "events": [0.0]},
+        "kube_rs": {"rate": [50.0], "conflicts": [0.0]},
+    }
+    figures["operator_manager"]["conflicts"] = [1.0]
+    results = made_results(made_run(*PEERS, "kube-rs"), "cold", **figures)
+    text = with_quotes("<!-- benchmarks:worse --><!-- /benchmarks -->", results)
+    assert [line for line in text.splitlines() if line.startswith("| Cold")] == [
+        f"| Cold convergence: objects/s | 100 | 150 (1.50 times) | 50 | {DASH} |",
+        f"| Cold convergence: CPU ms per object | 3 | 2 (1.50 times) | {DASH} | {DASH} |",
+        f"| Cold convergence: 409s | 1 | {DASH} | 0 | {DASH} |",
+    ]
+
+
+def test_rendering_writes_the_page_and_its_plots_and_removes_those_of_parts_that_are_gone(tmp_path: Path):
+    write_page(whole(), tmp_path)
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written == {"README.md", "latency.svg", *(f"{part}.svg" for part in BARS)}
+    text = (tmp_path / "README.md").read_text()
+    assert all(f"]({name})" in text for name in written - {"README.md"})
+    write_page(made_results(RUN, "ten", operator_manager={"watches": [1.0]}), tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"README.md"}
+
+
+@pytest.mark.parametrize("part", ["latency", *BARS])
+def test_chart_stays_within_its_borders_and_supports_dark_mode(part: str):
+    chart = charts_of(whole(), part)
+    assert chart is not None
+    drawing = ElementTree.fromstring(chart)
+    assert "prefers-color-scheme:dark" in chart
+    width, height = float(drawing.attrib["width"]), float(drawing.attrib["height"])
+    for each in drawing.iter():
+        right = float(each.get("x", 0)) + float(each.get("width", 0) if each is not drawing else 0)
+        assert 0 <= right <= width
+        assert 0 <= float(each.get("y", 0)) + 4 <= height or each is drawing
+    labels = {each.text for each in drawing.iter(f"{SVG}text")}
+    assert {"operator-manager", "controller-runtime"} <= labels
+
+
+def test_shown_prints_every_part_and_its_verdicts():
+    text = shown(whole())
+    assert all(part.title in text for part in PARTS.values())
+    assert "not reached" in text

@@ -1,0 +1,333 @@
+"""Operators of a program, of installed packages, and the settings that they declare."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apis.cache.v1.memcached import Memcached
+from controllers.main import OPERATORS as SHIPPED
+from controllers.main import PROGRAM
+from manager import Operator, Watch
+from manager.api import ApiModel, Resource, crd
+from manager.cli.operators import declared_settings, enabled_operators, owned_by
+from manager.settings import Setting, SettingsError, parse_bool
+from manager.util.duration import parse_duration
+from manager_kinds.apps_v1 import Deployment
+from tests.unit.cli.conftest import OPERATORS as SELECTED
+from tests.unit.cli.conftest import Assemble, Command, Install, Plain, operator
+
+LABEL = Setting("store-label", default="main", description="What it is called", placeholder="TEXT")
+INTERVAL = Setting("store-interval", parse_duration, default="10m", description="How often")
+GREETING = Setting("greeting", description="What to say")
+STORE, GREETER = operator("store", LABEL, INTERVAL), operator("greeter", GREETING)
+OPERATORS = (STORE, GREETER, operator("plain"))
+
+
+def setting(name: str) -> Setting[str | None]:
+    return Setting(name, description="")
+
+
+@pytest.fixture(autouse=True)
+def none_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for each in declared_settings(OPERATORS, PROGRAM):
+        monkeypatch.delenv(each.variable, raising=False)
+
+
+def test_declared_settings_come_in_the_order_of_their_operators():
+    assert declared_settings(OPERATORS, PROGRAM) == (LABEL, INTERVAL, GREETING)
+
+
+def test_declared_settings_list_a_shared_setting_once():
+    assert declared_settings([STORE, operator("other", LABEL)], PROGRAM) == (*(LABEL, INTERVAL),)
+
+
+def test_setting_declared_by_two_operators_is_refused_with_both_names(command: Command):
+    twice = (STORE, operator("other", setting("store-label")))
+    for each in COMMANDS:
+        assert command(each, operators=twice).refusal(1) == (
+            f"{each}: the operator other declares --store-label, "
+            "but --store-label belongs to the operator store"
+        )
+
+
+COMMANDS = ("run", "crds", "generate", "simulate", "plan")
+
+
+class Idle(Operator[Memcached]):
+    """Operator that does nothing."""
+
+
+@crd()
+class Second(Resource, group="cache.example.com", version="v1", kind="Memcached", plural="memcacheds"):
+    """Another model of the same kind."""
+
+
+@crd()
+class SamePlural(Resource, group="cache.example.com", version="v1", plural="memcacheds"):
+    """Another kind with the same plural."""
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ((Idle,), "Idle has no reconcile, and no webhook either: it would do nothing"),
+        (
+            (Memcached,),
+            "<class 'apis.cache.v1.memcached.Memcached'> is no operator, as in class Name(Operator",
+        ),
+        (("memcached",), "'memcached' is no operator, as in class Name(Operator[Kind])"),
+        (
+            (type("Other", (Plain,), {"kind": Second, "name": "other"}),),
+            "Memcached: a version is there twice: v1, by apis.cache.v1.memcached.Memcached and tests.unit.",
+        ),
+        (
+            (type("Other", (Plain,), {"kind": SamePlural, "name": "other"}),),
+            "SamePlural: Memcached has the plural memcacheds already",
+        ),
+        (
+            (operator("b", setting("log-level")),),
+            "the operator b declares --log-level, but --log-level belongs",
+        ),
+        (
+            (operator("b", setting("operator-manager-colour")),),
+            "the operator b declares --operator-manager-colour, but OPERATOR_MANAGER_* is the manager's own",
+        ),
+        (
+            (operator("b", setting("store-port")),),
+            "the operator b declares --store-port, but Kubernetes sets STORE_PORT for a Service of that name",
+        ),
+    ],
+    ids=["idle", "a kind", "a text", "model", "plural", "flag", "prefix", "service"],
+)
+def test_commands_refuse_invalid_operators_alike(command: Command, more: tuple[Any, ...], told: str):
+    for each in COMMANDS:
+        assert command(each, operators=(*OPERATORS, *more)).refusal(1).startswith(f"{each}: {told}")
+
+
+def test_crds_lists_a_kind_of_two_operators_once(command: Command):
+    both = (operator("first"), operator("second"))
+    assert command("crds", operators=both).out == command("crds", operators=both[:1]).out
+
+
+@pytest.mark.parametrize(
+    ("declare", "told"),
+    [
+        (
+            lambda: type("Bad", (Plain,), {"owns": ("Deployment",)}),
+            "Bad.owns takes kinds, or `Owns(Kind, ...)`, and",
+        ),
+        (lambda: setting("Bad"), "'Bad' cannot name a setting: lower-case words joined by"),
+        (lambda: Watch(Memcached), "Watch(Memcached) needs either label or enqueue"),
+        (lambda: type("Bad", (ApiModel,), {"__annotations__": {"size": 5}}), "Unable to generate"),
+    ],
+    ids=["attribute", "setting", "source", "model"],
+)
+def test_class_that_the_library_refuses_is_told_in_one_line_with_its_place(
+    command: Command, declare: Callable[[], Any], told: str
+):
+    def operators() -> list[Any]:
+        return [declare()]
+
+    for each in COMMANDS:
+        _, place, line, said = command(each, operators=operators).refusal(1).split(":", 3)
+        assert place.endswith("test_operators.py")
+        assert line.isdigit()
+        assert said.startswith(f" {told}")
+
+
+def test_command_passes_on_an_exception_of_the_application(command: Command):
+    def operators() -> list[Any]:
+        raise ValueError("their own")
+
+    with pytest.raises(ValueError, match=r"^their own$"):
+        command("crds", operators=operators)
+
+
+def test_default_of_a_setting_may_be_what_a_file_has(command: Command):
+    numbers = (
+        operator(
+            "numbers",
+            Setting("count", int, default=8, description="How many"),
+            Setting("ratio", float, default=0.5, description="Which part"),
+            Setting("store-open", parse_bool, default=True, description="Whether"),
+        ),
+    )
+    assert [each.default_value() for each in declared_settings(numbers, PROGRAM)] == [8, 0.5, True]
+    shown = " ".join(command("run", "--help", operators=numbers).out.split())
+    assert all(f"(default {each};" in shown for each in ("8", "0.5", "true"))
+    with pytest.raises(ValueError, match=r"^the default \[\] of the setting 'x': a text is expected$"):
+        Setting("x", default=[], description="")  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match=r"^the setting 'x' needs a description"):
+        Setting("x")  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("log-level", "--log-level belongs to the manager itself"),
+        ("help", "--help belongs to the manager itself"),
+        ("watch-namespace", "WATCH_NAMESPACE belongs to the manager itself"),
+        ("operator-manager-log-level", "OPERATOR_MANAGER_LOG_LEVEL belongs to the manager itself"),
+        ("operator-manager-colour", r"OPERATOR_MANAGER_\* is the manager's own"),
+    ],
+)
+def test_setting_with_the_name_of_a_manager_flag_is_refused(name: str, told: str):
+    with pytest.raises(SettingsError, match=f"^the operator bold declares --{name}, but {told}$"):
+        declared_settings([operator("bold", setting(name))], PROGRAM)
+
+
+def enabled(*entries: str) -> list[str]:
+    return [operator.name for operator in enabled_operators(SELECTED, entries, where="--controllers")]
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        (("*",), ["memcached", "foo", "pet"]),
+        (("*", "-foo"), ["memcached", "pet"]),
+        (("-foo", "*"), ["memcached", "pet"]),
+        (("pet", "memcached"), ["memcached", "pet"]),
+        (("foo", "-foo"), ["foo"]),
+        (("-foo", "foo", "*"), ["memcached", "pet"]),
+    ],
+)
+def test_controllers_setting_obeys_the_first_entry_that_names_a_controller(
+    entries: tuple[str, ...], expected: list[str]
+):
+    assert enabled(*entries) == expected
+
+
+@pytest.mark.parametrize("entry", ["memcache", "-memcache"])
+def test_controllers_setting_lists_known_names_when_a_name_is_unknown(entry: str):
+    with pytest.raises(SettingsError) as error:
+        enabled("*", entry)
+    assert str(error.value) == (
+        "--controllers: unknown controller 'memcache'; did you mean 'memcached'? "
+        "the controllers are memcached, foo, pet"
+    )
+
+
+def test_controllers_setting_is_refused_when_it_leaves_no_controller():
+    with pytest.raises(SettingsError, match="'-foo' leaves no controller to run; to run all but some"):
+        enabled("-foo")
+    with pytest.raises(SettingsError, match=r"leaves no controller to run$"):
+        enabled("*", "-memcached", "-foo", "-pet")
+
+
+def test_owned_by_returns_the_owned_kinds_that_operators_declare():
+    assert owned_by(SHIPPED)[Memcached.gvk] == [Deployment.gvk]
+
+
+GREETER = """
+from apis.tutorial.v1.foo import Foo
+from manager import Context, Operator, Setting
+
+
+class Greeter(Operator[Foo]):
+    name = "greeter"
+    words = Setting("greeter-words", default="hello", description="What to say")
+
+    async def reconcile(self, foo: Foo, ctx: Context) -> None:
+        ...
+
+
+class Second(Greeter):
+    name = "foo"
+
+
+class Many(Operator):
+    name = "many"
+"""
+MODULE = "hello_from_outside"
+
+
+@pytest.fixture
+def install(install_package: Install) -> Install:
+    """Return a function that installs a package with the operators above, given an entry point's line."""
+
+    def put(value: str, package: str = "hello-operators", group: str = "operator_manager.operators") -> None:
+        install_package(MODULE, GREETER, value, group=group, package=package)
+
+    return put
+
+
+def test_run_starts_installed_operators_beside_built_in_ones(
+    command: Command, install: Install, assemble: Assemble
+):
+    asked = assemble()
+    install(f"hi = {MODULE}:Greeter")
+    assert command("run", "--greeter-words=bye").code == 0
+    assert command("run", "--controllers=greeter").code == 0
+    assert command("run", "--controllers=*,-greeter").code == 0
+    assert [operators for _, operators, _ in asked] == [
+        ["memcached", "foo", "pet", "greeter"],
+        ["greeter"],
+        ["memcached", "foo", "pet"],
+    ]
+
+
+def test_run_help_names_the_package_of_an_installed_operator(command: Command, install: Install):
+    install(f"hi = {MODULE}:Greeter")
+    help_ = command("run", "--help").out
+    assert "The controllers are: memcached, foo, pet, greeter.\n" in help_
+    assert "greeter comes from the installed package hello-operators 1.2.\n" in help_
+    assert "\nOperator greeter:\n  --greeter-words VALUE\n" in help_
+
+
+def test_run_ignores_entry_points_of_another_program(command: Command, install: Install):
+    install(f"hi = {MODULE}:Greeter", group="greenhouse.operators")
+    assert "greeter" not in command("run", "--help").out
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("no_such_module:X", "no_such_module:X, cannot be loaded: ModuleNotFoundError: No module named"),
+        (f"{MODULE}:None_", f"{MODULE}:None_, cannot be loaded: AttributeError: "),
+        (f"{MODULE}:GREETING", "cannot be loaded: AttributeError"),
+        (f"{MODULE}:Setting", f"{MODULE}:Setting, is not an operator class with a kind"),
+        (f"{MODULE}:Foo", "is not an operator class with a kind"),
+        (f"{MODULE}:Many", "is not an operator class with a kind"),
+        (MODULE, "is not an operator class with a kind"),
+    ],
+)
+@pytest.mark.parametrize("argv", [("run",), ("crds",), ("run", "--help")], ids=" ".join)
+def test_run_names_a_broken_installed_operator_in_one_line(
+    command: Command, install: Install, value: str, said: str, argv: tuple[str, ...]
+):
+    install(f"hi = {value}")
+    told = command(*argv).refusal(1)
+    assert told.startswith(f"{argv[0]}: the operator hi of hello-operators 1.2, ")
+    assert said in told
+
+
+def test_run_refuses_an_installed_operator_with_the_name_of_a_built_in_one(
+    command: Command, install: Install
+):
+    install(f"hi = {MODULE}:Second")
+    assert command("run").refusal(1) == (
+        "run: Named and Second of hello-operators 1.2 are both called foo: give one of them another `name`"
+    )
+
+
+def test_run_refuses_two_installed_operators_of_one_name(command: Command, install: Install):
+    (Path(sys.path[0]) / f"{MODULE}_again.py").write_text(GREETER)
+    install(f"a = {MODULE}:Greeter")
+    install(f"b = {MODULE}_again:Greeter", package="other-operators")
+    assert command("run").refusal(1) == (
+        "run: Greeter of hello-operators 1.2 and Greeter of other-operators 1.2 are both called greeter: "
+        "give one of them another `name`"
+    )
+
+
+@pytest.mark.parametrize("argv", ["version", "--version", "--help"])
+def test_version_and_help_work_beside_a_broken_operator_package(
+    command: Command, install: Install, argv: str
+):
+    install("hi = no_such_module:X")
+    assert command(argv).code == 0

@@ -1,0 +1,414 @@
+"""Settings of the command `run`: their sources, and the errors for values that cannot be used."""
+
+from __future__ import annotations
+
+import pytest
+
+from controllers.main import OPERATORS, PROGRAM
+from manager.cli.operators import declared_settings
+from manager.cli.settings import OWN, Settings, unknown_variables
+from manager.settings import SettingsError
+from manager.util.address import BindAddress
+from tests.support.settings import FIELDS, load_settings
+from tests.unit.cli.conftest import WriteFile
+
+
+def test_load_settings_returns_defaults_without_sources():
+    settings = load_settings({})
+    assert settings.namespaces == ()
+    assert settings.controllers == ("*",)
+    assert settings.concurrency == {}
+    assert settings.leader_elect is False
+    assert settings.leader_elect_lease_duration == 15
+    assert settings.graceful_shutdown_timeout == 30
+
+
+@pytest.mark.parametrize(("pod", "host"), [(False, "127.0.0.1"), (True, "")])
+def test_bind_addresses_default_to_loopback_except_in_a_pod(
+    monkeypatch: pytest.MonkeyPatch, pod: bool, host: str
+):
+    if pod:
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    settings = load_settings({})
+    assert settings.metrics_bind_address == BindAddress(host, 8080)
+    assert settings.health_probe_bind_address == BindAddress(host, 8081)
+    assert settings.webhook_bind_address == BindAddress(host, 9443)
+    assert settings.console_bind_address == (BindAddress(host, 8082) if host else None)
+    given = load_settings({"metrics_bind_address": ":8080", "webhook_bind_address": "127.0.0.1:9443"})
+    assert given.metrics_bind_address == BindAddress("", 8080)
+    assert given.webhook_bind_address == BindAddress("127.0.0.1", 9443)
+
+
+@pytest.mark.parametrize(
+    ("flag", "variable", "in_file", "expected"),
+    [
+        ("debug", "warn", "error", "debug"),
+        (None, "warn", "error", "warn"),
+        (None, None, "error", "error"),
+        (None, None, None, "info"),
+        ("debug", None, "error", "debug"),
+    ],
+)
+def test_flag_overrides_environment_and_environment_overrides_file(
+    monkeypatch: pytest.MonkeyPatch,
+    write_file: WriteFile,
+    flag: str | None,
+    variable: str | None,
+    in_file: str | None,
+    expected: str,
+):
+    flags = {"config": write_file("" if in_file is None else f"log-level: {in_file}\n")}
+    if flag is not None:
+        flags["log_level"] = flag
+    if variable is not None:
+        monkeypatch.setenv("OPERATOR_MANAGER_LOG_LEVEL", variable)
+    assert load_settings(flags).log_level == expected
+
+
+def test_stronger_source_replaces_the_whole_list(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
+    monkeypatch.setenv("OPERATOR_MANAGER_NAMESPACES", "b")
+    flags = {
+        "config": write_file("concurrency: {foo: 3}\nnamespaces: [a]\ncontrollers: [foo]"),
+        "concurrency": "bar=2",
+    }
+    settings = load_settings(flags)
+    assert settings.concurrency == {"bar": 2}
+    assert settings.namespaces == ("b",)
+    assert settings.controllers == ("foo",)
+
+
+def test_config_variable_names_the_settings_file(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
+    monkeypatch.setenv("OPERATOR_MANAGER_CONFIG", write_file("leader-elect: true"))
+    assert load_settings({}).leader_elect is True
+
+
+def test_watch_namespace_sets_the_namespaces(monkeypatch: pytest.MonkeyPatch, write_file: WriteFile):
+    monkeypatch.setenv("WATCH_NAMESPACE", "a, b")
+    assert load_settings({}).namespaces == ("a", "b")
+    assert load_settings({"config": write_file("namespaces: [c]")}).namespaces == ("a", "b")
+    assert load_settings({"namespaces": "d"}).namespaces == ("d",)
+    monkeypatch.setenv("OPERATOR_MANAGER_NAMESPACES", "e")
+    assert load_settings({}).namespaces == ("e",)
+
+
+@pytest.mark.parametrize("name", ["WATCH_NAMESPACE", "OPERATOR_MANAGER_LOG_LEVEL", "OPERATOR_MANAGER_CONFIG"])
+def test_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch, name: str):
+    monkeypatch.setenv(name, "")
+    assert load_settings({}).log_level == "info"
+    assert load_settings({}).namespaces == ()
+
+
+def test_file_key_without_value_counts_as_unset(write_file: WriteFile):
+    path = write_file("log-level:\n")
+    assert load_settings({"config": path}).log_level == "info"
+
+
+def test_settings_are_equal_from_flags_variables_and_file(
+    monkeypatch: pytest.MonkeyPatch, write_file: WriteFile
+):
+    values = {
+        "kubeconfig": "/k",
+        "context": "c",
+        "namespaces": "a,b",
+        "controllers": "*,-foo",
+        "concurrency": "foo=2",
+        "max_concurrent_rollouts": "foo=0",
+        "resync_period": "1h",
+        "graceful_shutdown_timeout": "1m",
+        "shutdown_delay": "5s",
+        "leader_elect": "true",
+        "leader_election_id": "x.example.com",
+        "leader_election_namespace": "ns",
+        "shards": "8",
+        "leader_elect_lease_duration": "60s",
+        "leader_elect_renew_deadline": "40s",
+        "leader_elect_retry_period": "5s",
+        "metrics_bind_address": "127.0.0.1:1",
+        "metrics_secure": "true",
+        "metrics_cert_path": "/certificates",
+        "metrics_cert_name": "metrics.crt",
+        "metrics_cert_key": "metrics.key",
+        "health_probe_bind_address": "0",
+        "console_bind_address": "0",
+        "debug_pages": "true",
+        "enable_webhooks": "false",
+        "webhook_bind_address": ":1",
+        "webhook_certificates": "files",
+        "webhook_cert_path": "/webhook",
+        "webhook_cert_name": "webhook.crt",
+        "webhook_cert_key": "webhook.key",
+        "webhook_client_ca_file": "clients.crt",
+        "webhook_local_path": "elsewhere",
+        "webhook_name_prefix": "mine-",
+        "log_level": "warn",
+        "log_format": "json",
+    }
+    not_with_these = {"webhook_url"}
+    assert values.keys() | {"config"} | not_with_these == set(FIELDS)
+
+    def read(settings: Settings) -> dict[str, object]:
+        return {field: getattr(settings, field) for field in values}
+
+    by_flags = load_settings(values)
+    path = write_file("".join(f"{key.replace('_', '-')}: '{value}'\n" for key, value in values.items()))
+    by_file = load_settings({"config": path})
+    for key, value in values.items():
+        monkeypatch.setenv(f"OPERATOR_MANAGER_{key.upper()}", value)
+    by_environment = load_settings({})
+    assert read(by_flags) == read(by_environment) == read(by_file)
+    assert by_flags.concurrency == {"foo": 2}
+    assert by_flags.max_concurrent_rollouts == {"foo": 0}
+    assert by_flags.health_probe_bind_address is None
+    assert {each.name.replace("-", "_") for each in OWN if by_flags.is_given(each)} == values.keys()
+
+
+def test_webhooks_are_turned_off_by_the_variable_that_kubebuilder_has_for_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ENABLE_WEBHOOKS", "false")
+    assert load_settings({}).enable_webhooks is False
+    assert load_settings({"enable_webhooks": "true"}).enable_webhooks is True
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("https://dev.example.test:9443", "https://dev.example.test:9443"),
+        ("https://10.0.0.1:9443/", "https://10.0.0.1:9443"),
+        ("https://[::1]:9443", "https://[::1]:9443"),
+        ("https://dev.example.test", "https://dev.example.test"),
+    ],
+)
+def test_webhook_url_accepts_host_with_or_without_port(monkeypatch: pytest.MonkeyPatch, text: str, url: str):
+    monkeypatch.setenv("OPERATOR_MANAGER_WEBHOOK_URL", text)
+    assert load_settings({}).webhook_url == url
+
+
+def test_settings_file_accepts_yaml_types(write_file: WriteFile):
+    text = """\
+leader-elect: yes
+namespaces: [a, b]
+controllers: ['*', -foo]
+concurrency: {foo: 3}
+metrics-bind-address: 0
+health-probe-bind-address: :99
+"""
+    settings = load_settings({"config": write_file(text)})
+    assert settings.leader_elect is True
+    assert settings.namespaces == ("a", "b")
+    assert settings.controllers == ("*", "-foo")
+    assert settings.concurrency == {"foo": 3}
+    assert settings.metrics_bind_address is None
+    assert settings.health_probe_bind_address == BindAddress("", 99)
+
+
+def test_names_given_twice_count_once():
+    assert load_settings({"namespaces": "a,b,,a"}).namespaces == ("a", "b")
+
+
+def refusal(flags: dict[str, str]) -> str:
+    with pytest.raises(SettingsError) as error:
+        load_settings(flags)
+    text = str(error.value)
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("log_level", "trace", "'debug', 'info', 'warn' or 'error' is expected"),
+        ("log_format", "xml", "'auto', 'json' or 'console' is expected"),
+        ("leader_elect", "maybe", "true or false is expected"),
+        ("graceful_shutdown_timeout", "30", 'a duration such as "15s"'),
+        ("graceful_shutdown_timeout", "-1s", "a duration of 0 or more is expected"),
+        ("leader_elect_lease_duration", "fifteen", 'a duration such as "15s"'),
+        ("metrics_bind_address", "8080", 'an address such as ":8080"'),
+        ("health_probe_bind_address", ":99999", 'an address such as ":8080"'),
+        ("namespaces", "good,Bad", "a namespace is expected"),
+        ("leader_election_namespace", "a.b", "a namespace is expected"),
+        ("leader_election_id", "Not_A_Name", "an object's name is expected"),
+        ("namespaces", ",", "a namespace is expected"),
+        ("concurrency", "memcached", "NAME=N is expected"),
+        ("concurrency", "memcached=0", "NAME=N is expected"),
+        ("concurrency", "memcached=many", "NAME=N is expected"),
+        ("concurrency", "=4", "NAME=N is expected"),
+        ("concurrency", "memcached=10001", "at most 10000 objects at once are expected"),
+        ("max_concurrent_rollouts", "memcached=-1", "N a whole number of at least 0"),
+        ("max_concurrent_rollouts", "memcached=", "NAME=N is expected"),
+        ("max_concurrent_rollouts", "memcached=1000001", "at most 1000000 objects at once are expected"),
+        ("kubeconfig", "", "some text is expected"),
+        ("webhook_certificates", "cert-manager", "'auto', 'files', 'secret' or 'local' is expected"),
+        ("webhook_name_prefix", "Mine-", "the beginning of an object's name is expected"),
+        ("webhook_name_prefix", "x" * 201, "at most 200 characters"),
+        *(
+            ("webhook_url", url, '"https://HOST:PORT" is expected')
+            for url in (
+                "localhost:9443",
+                "http://localhost:9443",
+                "https://",
+                "https://:9443",
+                "https://localhost:0",
+                "https://localhost:99999",
+                "https://[::1:9443",
+                "https://me@localhost:9443",
+                "https://localhost:9443/path",
+                "https://localhost:9443?x=y",
+                "https://local host:9443",
+            )
+        ),
+    ],
+)
+def test_load_settings_names_flag_and_expected_form_of_wrong_value(field: str, value: str, expected: str):
+    flag = "--" + field.replace("_", "-")
+    text = refusal({field: value})
+    assert text.startswith(f"invalid value {value!r} for {flag}: ")
+    assert expected in text
+
+
+def test_load_settings_names_variable_of_wrong_value(monkeypatch: pytest.MonkeyPatch):
+    for name, value in (("WATCH_NAMESPACE", "A"), ("OPERATOR_MANAGER_LOG_LEVEL", "loud")):
+        monkeypatch.setenv(name, value)
+        assert f"{value!r} for the environment variable {name}: " in refusal({})
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "key"),
+    [
+        ("log-level: loud", "'loud'", "log-level"),
+        ("leader-elect-retry-period: 2", "'2'", "leader-elect-retry-period"),
+        ("leader-elect-retry-period: 1.5", "'1.5'", "leader-elect-retry-period"),
+        ("graceful-shutdown-timeout: .nan", "'nan'", "graceful-shutdown-timeout"),
+        ("leader-elect-lease-duration: .inf", "'inf'", "leader-elect-lease-duration"),
+        ("kubeconfig: 2021-04-01", "'2021-04-01'", "kubeconfig"),
+        ("concurrency: {memcached: 0}", "'memcached=0'", "concurrency"),
+        ("concurrency: {memcached: yes}", "'memcached=True'", "concurrency"),
+        ("namespaces: {a: b}", "'a=b'", "namespaces"),
+        ("namespaces: [1]", "'[1]'", "namespaces"),
+        ("metrics-bind-address: 8080", "'8080'", "metrics-bind-address"),
+        ("metrics-bind-address: false", "'false'", "metrics-bind-address"),
+        ("kubeconfig: [a]", "\"['a']\"", "kubeconfig"),
+        ("namespaces: no", "'False'", "namespaces"),
+        ("controllers: 1", "'1'", "controllers"),
+        ("leader-elect: [true]", "'[True]'", "leader-elect"),
+    ],
+)
+def test_load_settings_names_file_and_key_of_wrong_value(
+    write_file: WriteFile, text: str, shown: str, key: str
+):
+    path = write_file(text)
+    assert refusal({"config": path}).startswith(f"invalid value {shown} for {key!r} in {path}: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("loglevel: info", "unknown key 'loglevel'; did you mean 'log-level'?"),
+        ("log_level: info", "unknown key 'log_level'; did you mean 'log-level'?"),
+        ("zzz: 1", "unknown key 'zzz'"),
+        ("1: 1", "unknown key 1"),
+        ("config: other.yaml", "unknown key 'config'"),
+        ("- a", "a mapping of settings is expected"),
+        ("log-level: info\n a: [", "not valid YAML in line 2, column 3: mapping values"),
+        ("a: [", "not valid YAML in line 1, column 5: "),
+        (
+            "log-level: info\nlog-format: json\nlog-level: warn\n",
+            "not valid YAML in line 3, column 1: 'log-level' is there twice",
+        ),
+        (
+            "concurrency:\n  pet: 1\n  foo: 1\n  pet: 2\n",
+            "not valid YAML in line 4, column 3: 'pet' is there twice",
+        ),
+        ("\0", "not valid YAML: it holds what no text does"),
+        ("log-level: " + "9" * 5000, "not valid YAML in line 1, column 12: it is a number"),
+        ("log-level: 0x" + "f" * 5000, "not valid YAML in line 1, column 12: it is a number"),
+        ("log-level: 2001-99-99", "not valid YAML in line 1, column 12: there is no such value"),
+        ("log-level: " + "[" * 250, "not valid YAML in line 1, column 211: it is nested"),
+    ],
+)
+def test_load_settings_names_unusable_file(write_file: WriteFile, text: str, expected: str):
+    path = write_file(text)
+    assert refusal({"config": path}).startswith(f"{path}: {expected}")
+
+
+def test_load_settings_names_missing_file():
+    text = refusal({"config": "/no/such/file"})
+    assert text == "/no/such/file: cannot read the settings file: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        (
+            {"leader_elect_lease_duration": "10s"},
+            ("--leader-elect-lease-duration", "--leader-elect-renew-deadline"),
+        ),
+        (
+            {"leader_elect_retry_period": "9s"},
+            ("--leader-elect-renew-deadline", "--leader-elect-retry-period"),
+        ),
+        ({"leader_elect_retry_period": "0"}, ("--leader-elect-retry-period",)),
+        ({"leader_elect_renew_deadline": "-1s"}, ("--leader-elect-renew-deadline",)),
+    ],
+)
+def test_lease_times_that_do_not_fit_together_are_told_by_their_flags(
+    flags: dict[str, str], names: tuple[str, ...]
+):
+    text = refusal(flags)
+    assert all(name in text for name in names)
+
+
+def test_load_settings_refuses_metrics_cert_path_without_metrics_secure():
+    assert refusal({"metrics_cert_path": "/c"}) == (
+        "--metrics-cert-path is given without --metrics-secure, and metrics would go over plain HTTP"
+    )
+    assert load_settings({"metrics_cert_path": "/c", "metrics_secure": "true"}).metrics_cert_path == "/c"
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        ({"webhook_certificates": "files"}, "--webhook-certificates=files needs --webhook-cert-path"),
+        ({"webhook_certificates": "local"}, "--webhook-certificates=local needs --webhook-url"),
+        (
+            {"webhook_certificates": "secret", "webhook_cert_path": "/c"},
+            "--webhook-cert-path is given, and not used by --webhook-certificates=secret",
+        ),
+        (
+            {"webhook_cert_path": "/c", "webhook_url": "https://localhost:9443"},
+            "--webhook-url is given with --webhook-cert-path",
+        ),
+    ],
+)
+def test_certificates_of_webhooks_come_from_one_place_and_all_of_it_is_told(flags: dict[str, str], told: str):
+    assert refusal(flags).startswith(told)
+
+
+def test_unknown_variables_suggests_near_setting(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPERATOR_MANAGER_LOGLEVEL", "debug")
+    monkeypatch.setenv("OPERATOR_MANAGER_LOG_LEVEL", "debug")
+    monkeypatch.setenv("OPERATOR_MANAGER_PETSTORE_ADDRESS", "localhost:1")
+    monkeypatch.setenv("OPERATOR_MANAGER_XYZ", "1")
+    monkeypatch.setenv("WATCH_NAMESPACE", "a")
+    assert unknown_variables(PROGRAM, declared_settings(OPERATORS, PROGRAM)) == {
+        "OPERATOR_MANAGER_LOGLEVEL": "OPERATOR_MANAGER_LOG_LEVEL",
+        "OPERATOR_MANAGER_PETSTORE_ADDRESS": "PETSTORE_ADDRESS",
+        "OPERATOR_MANAGER_XYZ": None,
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "OPERATOR_MANAGER_SERVICE_HOST",
+        "OPERATOR_MANAGER_SERVICE_PORT",
+        "OPERATOR_MANAGER_SERVICE_PORT_METRICS",
+        "OPERATOR_MANAGER_PORT",
+        "OPERATOR_MANAGER_PORT_8080_TCP",
+        "OPERATOR_MANAGER_PORT_8080_TCP_ADDR",
+        "OPERATOR_MANAGER_METRICS_SERVICE_HOST",
+    ],
+)
+def test_unknown_variables_ignores_kubernetes_service_variables(monkeypatch: pytest.MonkeyPatch, name: str):
+    monkeypatch.setenv(name, "tcp://10.0.0.1:8080")
+    assert unknown_variables(PROGRAM) == {}

@@ -1,0 +1,115 @@
+"""Packaging: folders are packages, pins are complete, licences are allowed, and the interpreter fits."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.support import ROOT
+from tests.support.wheels import LIBRARY, PINS, PROJECTS, dependencies, pinned
+
+PROJECT = PROJECTS[LIBRARY]
+INSTALLED = {
+    name: project["tool"]["setuptools"]["packages"]["find"]["include"] for name, project in PROJECTS.items()
+}
+
+
+@pytest.mark.parametrize(
+    "package", [pattern.removesuffix("*") for patterns in INSTALLED.values() for pattern in patterns]
+)
+def test_folders_with_modules_are_packages(package: str):
+    folders = {module.parent for module in (ROOT / package).rglob("*.py")}
+    assert folders
+    # Without this file a folder is missing in what is installed, and no layer is checked in it.
+    assert [
+        str(folder.relative_to(ROOT)) for folder in folders if not (folder / "__init__.py").exists()
+    ] == []
+
+
+def test_pins_have_version_and_hashes_and_no_address():
+    for part in pinned():
+        for name, entry in part.items():
+            assert re.fullmatch(
+                r"[a-z0-9-]+==[^ ;]+(?: ; [^\\]+)? \\\n(?: {4}--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", entry
+            ), name
+    assert "://" not in PINS.read_text()
+    assert not re.search(r"^\s*-(?!-hash)", PINS.read_text(), re.MULTILINE)
+
+
+def test_first_part_of_pins_matches_runtime_dependencies():
+    pins = {name: entry.split()[0].partition("==")[2] for part in pinned() for name, entry in part.items()}
+    if any(pins.get(name, found.version) != found.version for name, found in dependencies().items()):
+        pytest.skip("this environment has other versions than the pinned ones (make test VERSIONS=)")
+    assert pinned()[0].keys() == dependencies().keys()
+
+
+@pytest.mark.parametrize("group", PROJECT["dependency-groups"])
+def test_pins_cover_every_requirement_of_a_dependency_group(group: str):
+    names = {name for part in pinned() for name in part}
+    asked = [each for each in PROJECT["dependency-groups"][group] if isinstance(each, str)]
+    assert {canonicalize_name(Requirement(each).name) for each in asked} <= names
+    assert {Requirement(each).name for each in PROJECT["build-system"]["requires"]} <= names
+
+
+@pytest.mark.parametrize(
+    "licence", ["GPL-3.0-only", "GPL-3.0-only AND MIT", "Of limited use", "Miscellaneous", None]
+)
+def test_licence_check_fails_for_licence_that_is_not_listed(tmp_path: Path, licence: str | None):
+    information = tmp_path / "other-1.dist-info" / "METADATA"
+    information.parent.mkdir()
+    said = "" if licence is None else f"License-Expression: {licence}\n"
+    information.write_text(f"Metadata-Version: 2.4\nName: other\nVersion: 1\n{said}")
+    command = Path(sys.executable).with_name("pip-licenses")
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    checked = subprocess.run([command], capture_output=True, text=True, check=False, env=environ, cwd=ROOT)
+    assert checked.returncode == 1
+    assert "not in allow-only licenses was found for package other:1" in checked.stderr
+
+
+Pin = Callable[..., tuple[int, str, str]]
+BASE = "python:3.13.16-slim-trixie"
+OLD, NEW = f"sha256:{'0' * 64}", f"sha256:{'1' * 64}"
+
+
+@pytest.fixture
+def pin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
+    """scripts/pin on a Dockerfile of its own, with what crane says."""
+
+    def run(crane: str, base: str = f"ARG PYTHON_IMAGE={BASE}@{OLD}\n") -> tuple[int, str, str]:
+        program = tmp_path / "crane"
+        program.write_text(f"#!/bin/sh\n{crane}\n")
+        program.chmod(0o755)
+        dockerfile = tmp_path / "Dockerfile"
+        dockerfile.write_text(f"{base}FROM ${{PYTHON_IMAGE}} AS build\n")
+        main = runpy.run_path(str(ROOT / "scripts" / "pin"))["main"]
+        main.__globals__["DOCKERFILE"] = dockerfile
+        monkeypatch.setenv("PATH", f"{tmp_path}:/bin/none")
+        monkeypatch.setattr(sys, "argv", ["pin", "image"])
+        code = main()
+        printed = capfd.readouterr()
+        return code, dockerfile.read_text(), printed.out + printed.err
+
+    return run
+
+
+def test_pin_writes_the_digest_that_the_registry_has_for_the_tag(pin: Pin):
+    code, dockerfile, said = pin(f'[ "$*" = "digest {BASE}" ] && echo {NEW}')
+    assert code == 0
+    assert dockerfile.startswith(f"ARG PYTHON_IMAGE={BASE}@{NEW}\n")
+    assert NEW in said
+
+
+def test_actions_are_pinned_to_commits():
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    used = re.findall(r"uses: (\S+)", workflow)
+    assert used
+    assert [each for each in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", each)] == []

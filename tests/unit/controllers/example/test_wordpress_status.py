@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from controllers.example.parts import Trouble
+from controllers.example.wordpress import (
+    Sight,
+    WordpressOperator,
+    conditions_of,
+    next_look,
+    node_port_of,
+    url_of,
+)
+from manager import Blocked, Result
+from manager.api import ObjectMeta
+from manager_kinds.core_v1 import Service
+from manager_kinds.pod_health import PodHealth
+from tests.unit.controllers.example.sites import NOW, deployment, site
+from tests.unit.controllers.seen import seen as watched
+from tests.unit.manager_kinds.pods import container, pod, terminated
+
+RETRY = WordpressOperator.database_retry
+
+
+def service(*, ingress: list[dict[str, str]] | None = None, port: int = 30080) -> Service:
+    found = Service.model_validate(
+        {
+            "spec": {"ports": [{"port": 80, "nodePort": port}]},
+            "status": {"loadBalancer": {"ingress": ingress} if ingress else {}},
+        }
+    )
+    found.metadata = ObjectMeta(name="blog", namespace="default")
+    return found
+
+
+def seen(sight: Sight) -> dict[str, tuple[bool, str]]:
+    return {kind: (holds, reason) for kind, holds, reason, _ in conditions_of(sight)}
+
+
+def up() -> Sight:
+    return Sight(
+        database=deployment("blog-mysql", ready=True),
+        frontend=deployment("blog", ready=True),
+        service=service(),
+    )
+
+
+def test_a_site_that_is_up_says_so():
+    assert seen(up()) == {
+        "DatabaseReady": (True, "Ready"),
+        "Available": (True, "Ready"),
+        "Progressing": (False, "RolledOut"),
+        "Degraded": (False, "AsExpected"),
+    }
+
+
+def test_site_is_unavailable_while_its_database_is_not_ready():
+    sight = up()
+    sight.database = deployment("blog-mysql", ready=False)
+    assert seen(sight)["DatabaseReady"] == (False, "NotReady")
+    assert seen(sight)["Available"] == (False, "DatabaseNotReady")
+    assert seen(sight)["Progressing"] == (True, "RollingOut")
+    sight.database = None
+    assert seen(sight)["DatabaseReady"] == (False, "NotCreated")
+
+
+@pytest.mark.parametrize(
+    ("passing", "awaited", "progressing", "degraded"),
+    [(False, False, False, True), (False, True, True, True), (True, False, True, False)],
+    ids=["in the way", "awaited", "passing"],
+)
+def test_obstacle_sets_progressing_and_degraded_by_whether_it_will_pass(
+    *, passing: bool, awaited: bool, progressing: bool, degraded: bool
+):
+    sight = up()
+    sight.blocked = Blocked("Reason", "because", passing=passing, awaited=awaited)
+    assert seen(sight)["Progressing"] == (progressing, "Reason")
+    assert seen(sight)["Degraded"][0] is degraded
+    # Ready parts stay ready.
+    assert seen(sight)["Available"] == (True, "Ready")
+    assert next_look(sight, RETRY) is None
+    # And what is not there yet says why.
+    sight.frontend = None
+    assert seen(sight)["Available"] == (False, "Reason")
+
+
+def test_degraded_condition_joins_all_troubles_and_takes_the_first_reason():
+    sight = up()
+    sight.troubles = [Trouble("First", "one", 300), Trouble("Second", "two", 60)]
+    assert ("Degraded", True, "First", "one; two") in conditions_of(sight)
+    assert next_look(sight, RETRY) == Result(requeue_after=60)
+
+
+@pytest.mark.parametrize(
+    ("ingress", "url"),
+    [
+        (None, None),
+        ([{"ip": "192.0.2.1"}], "http://192.0.2.1"),
+        ([{"hostname": "lb.example.com", "ip": "192.0.2.1"}], "http://lb.example.com"),
+        ([{}, {"ip": "2001:db8::1"}], "http://[2001:db8::1]"),
+    ],
+    ids=["pending", "address", "name", "IPv6"],
+)
+def test_a_load_balancers_address_is_the_sites(ingress: list[dict[str, str]] | None, url: str | None):
+    wanted = site(serviceType="LoadBalancer")
+    assert url_of(wanted, service(ingress=ingress)) == url
+    assert node_port_of(wanted, service(ingress=ingress)) is None
+
+
+def crash(name: str) -> PodHealth:
+    ended = terminated(1, "Error", "[ERROR] [MY-010187] Could not open file\n[ERROR] Aborting")
+    return PodHealth.of(pod(container(ended, name="mysql"), name=name), NOW)
+
+
+def test_site_names_the_problem_of_its_databases_pod():
+    sight = Sight(database=deployment("blog-mysql", ready=False), waits_for_database=True)
+    sight.pods["blog-mysql"] = [crash("blog-mysql-1")]
+    message = (
+        "Deployment blog-mysql: CrashLoopBackOff: 1 of 1 pod: blog-mysql-1: "
+        "container mysql ended with exit code 1: [ERROR] Aborting"
+    )
+    told = {kind: rest for kind, *rest in conditions_of(sight)}
+    assert told["DatabaseReady"] == [False, "CrashLoopBackOff", message]
+    assert told["Progressing"] == [True, "CrashLoopBackOff", message]
+    assert told["Degraded"] == [True, "CrashLoopBackOff", message]
+    assert seen(sight)["Available"] == (False, "NotCreated")
+
+
+def test_site_names_the_problem_of_wordpress_beside_a_database_that_is_up():
+    sight = up()
+    sight.frontend = deployment("blog", ready=False)
+    sight.pods["blog"] = [crash("blog-1")]
+    assert seen(sight) == {
+        "DatabaseReady": (True, "Ready"),
+        "Available": (False, "CrashLoopBackOff"),
+        "Progressing": (True, "CrashLoopBackOff"),
+        "Degraded": (True, "CrashLoopBackOff"),
+    }
+
+
+@pytest.mark.virtual_time
+async def test_problem_of_a_sites_pod_is_told_once_whatever_its_last_lines_are():
+    labels = {"app": "blog", "tier": "mysql", "app.kubernetes.io/part-of": "wordpress"}
+    spec = {"schedulerName": "none", "containers": [{"name": "mysql", "image": "image"}]}
+    async with watched(WordpressOperator) as sites:
+        await sites.create("blog", {"sqlrootpassword": "in-the-open"})
+        body = {"metadata": {"name": "web", "labels": labels}, "spec": spec}
+        await sites.api.create("pods", "default", body)
+        for number in range(4):
+            ended = terminated(1, "Error", f"2026-05-01T12:00:0{number}Z aborting")
+            found = sites.api.peek("pods", "default", "web")
+            assert found is not None
+            status = {"phase": "Running", "containerStatuses": [container(ended)]}
+            await sites.api.update("pods", "default", {**found, "status": status}, subresource="status")
+            await asyncio.sleep(5)
+            (degraded,) = (each for each in sites.status("blog")["conditions"] if each["type"] == "Degraded")
+            assert degraded["status"] == "True"
+            assert degraded["message"].endswith(f"0{number}Z aborting")
+        assert [each for each in await sites.events_of("blog") if each[0] == "CrashLoopBackOff"] == [
+            ("CrashLoopBackOff", 1)
+        ]

@@ -1,0 +1,479 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import traceback
+from collections.abc import AsyncIterator
+from typing import Any
+
+import orjson
+import pytest
+
+from apis.example.v1.wordpress import PASSWORD_LENGTH, Wordpress
+from controllers.main import PROGRAM
+from devcluster.errors import StatusError
+from manager import ObjectKey, Result
+from manager.kube.errors import ApiError, ServerError
+from manager_kinds.core_v1 import PersistentVolumeClaim, Secret
+from tests.unit.controllers.example.world import SECRET, SITES, Process, World, in_process_cluster
+from tests.unit.controllers.fate import Fate
+
+pytestmark = pytest.mark.virtual_time
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with in_process_cluster() as cluster:
+        yield World(cluster, "team")
+
+
+async def test_volumes_that_were_to_stay_get_no_owner_that_is_going(world: World):
+    # `kubectl delete --cascade=orphan` removes the owner references of the children. A manager with a stale
+    # cache must not restore them, because the garbage collector deletes children with an owner.
+    await world.create(reclaimPolicy="Delete")
+    await world.settle()
+    process = world.process()
+    stale: Any = world.site()
+    process.client.stale[stale.key] = stale
+    await world.api.delete(SITES, world.namespace, "site", propagation="Orphan")
+    for kind, name in (("persistentvolumeclaims", "site-wp-pv-claim"), ("secrets", SECRET)):
+        await world.api.patch(kind, world.namespace, name, {"metadata": {"ownerReferences": None}})
+    before = world.cluster.store.version
+    assert await process.reconcile(world.key) is None
+    assert world.cluster.store.version == before
+
+
+def behind(world: World) -> Process:
+    """Start a manager whose cache keeps showing the site's current state."""
+    process = world.process()
+    site = world.site()
+    process.client.stale[site.key] = Wordpress.decode(orjson.dumps(site.to_wire()))
+    return process
+
+
+@pytest.mark.parametrize("policy", ["Retain", "Delete"])
+async def test_a_site_that_is_gone_gets_no_volume_and_no_password(world: World, policy: str):
+    # A new leader's cache may miss the deletion. Retained children have no owner, so nothing deletes them.
+    await world.create(reclaimPolicy=policy)
+    process = behind(world)
+    await world.api.delete(SITES, world.namespace, "site")
+    assert await process.reconcile(world.key) is None
+    assert world.children() == {}
+
+
+async def test_a_site_that_is_gone_gets_no_new_password(world: World):
+    # Its volumes are retained, so that nothing else asks whether it still is.
+    await world.create()
+    await world.settle()
+    process = behind(world)
+    await world.api.delete(SITES, world.namespace, "site")
+    await world.api.delete("secrets", world.namespace, SECRET)
+    assert await process.reconcile(world.key) is None
+    assert world.api.peek("secrets", world.namespace, SECRET) is None
+
+
+async def test_a_site_of_an_earlier_one_s_name_gets_its_own_volumes(world: World):
+    await world.create(storageSize="20Gi")
+    process = behind(world)
+    await world.api.delete(SITES, world.namespace, "site")
+    await world.create_site(storageSize="10Gi")
+    assert await process.reconcile(world.key) is None
+    assert world.children() == {}
+
+
+async def test_a_volume_does_not_grow_for_an_earlier_site_of_the_name(world: World):
+    # A volume cannot shrink.
+    await world.create(storageSize="10Gi")
+    await world.settle()
+    await world.change(storageSize="20Gi")
+    process = behind(world)
+    await world.api.delete(SITES, world.namespace, "site")
+    await world.create_site(storageSize="10Gi")
+    assert await process.reconcile(world.key) is None
+    claims = [world.api.peek("persistentvolumeclaims", world.namespace, name) for name in CLAIMS]
+    assert [each["spec"]["resources"]["requests"]["storage"] for each in claims if each] == ["10Gi"] * 2
+
+
+CLAIMS = ("site-mysql-pv-claim", "site-wp-pv-claim")
+RETAINED = (("secrets", SECRET), *(("persistentvolumeclaims", name) for name in CLAIMS))
+WORKLOADS = (
+    ("deployments.apps", "site-mysql"),
+    ("services", "site-mysql"),
+    ("deployments.apps", "site"),
+    ("services", "site"),
+)
+
+
+async def test_policy_change_updates_the_owners_of_all_retained_objects(world: World):
+    await world.create()
+    await world.settle()
+    process = world.process()
+    await process.reconcile(world.key)
+    for policy in ("Delete", "Retain"):
+        await world.change(reclaimPolicy=policy)
+        await process.reconcile(world.key)
+        found = [world.api.peek(kind, world.namespace, name) for kind, name in RETAINED]
+        owned = [bool(each["metadata"].get("ownerReferences")) for each in found if each]
+        assert owned == [policy == "Delete"] * len(RETAINED)
+
+
+async def take_owners_off(world: World) -> None:
+    for kind, name in WORKLOADS:
+        await world.api.patch(kind, world.namespace, name, {"metadata": {"ownerReferences": None}})
+
+
+async def test_a_child_that_lost_its_owner_or_a_label_gets_it_back(world: World):
+    await world.create()
+    await world.settle()
+    before = world.children()
+    await take_owners_off(world)
+    for kind, name in RETAINED:
+        await world.api.patch(kind, world.namespace, name, {"metadata": {"labels": {"tier": "wrong"}}})
+    await world.settle()
+    assert world.children() == before
+    assert world.conditions()["Degraded"] == ("False", "AsExpected")
+    assert world.events.reasons.count(("site", "Restored")) == len(WORKLOADS) + len(RETAINED)
+
+
+async def claim_changed(world: World, labels: dict[str, str | None], *, ours: bool = False) -> list[str]:
+    """Return what Events say of the database's claim after a change of its labels."""
+    await world.create()
+    process = world.process()
+    await process.reconcile(world.key)
+    await process.reconcile(world.key)
+    claims = "persistentvolumeclaims"
+    if ours:
+        claim = await process.client.uncached.get(
+            PersistentVolumeClaim, ObjectKey(world.namespace, CLAIMS[0])
+        )
+        claim.metadata.labels |= {name: value for name, value in labels.items() if value is not None}
+        await process.client.patch(claim)
+    else:
+        await world.api.patch(claims, world.namespace, CLAIMS[0], {"metadata": {"labels": labels}})
+    before = len(world.events.told)
+    await process.reconcile(world.key)
+    return [f"{reason}: {message}" for _, _, reason, message in world.events.told[before:]]
+
+
+async def test_take_up_names_the_client_and_the_fields_that_it_had_changed(world: World):
+    (said,) = await claim_changed(world, {"tier": "wrong"})
+    assert said.startswith("Restored: Put PersistentVolumeClaim site-mysql-pv-claim back as it should be: ")
+    assert said.endswith(" had set .metadata.labels.tier")
+
+
+async def test_orphaned_children_are_adopted_only_by_a_new_site_of_the_name(world: World):
+    await world.create()
+    await world.settle()
+    before = world.children()
+    process = world.process()
+    stale: Any = world.site()
+    await world.api.delete(SITES, world.namespace, "site", propagation="Orphan")
+    await take_owners_off(world)
+    orphaned = world.children()
+    # For a manager with a stale cache, another client removed the owner references.
+    process.client.stale[stale.key] = stale
+    assert await process.reconcile(world.key) is None
+    assert world.children() == orphaned != before
+
+    await world.api.patch(SITES, world.namespace, "site", {"metadata": {"finalizers": None}})
+    await world.create_site()
+    await world.settle()
+    assert world.children() == before
+    assert len(world.passwords) == 1
+
+
+@pytest.mark.parametrize(("kind", "name"), [("services", "site-mysql"), ("deployments.apps", "site")])
+async def test_foreign_child_without_an_owner_is_left_unchanged(world: World, kind: str, name: str):
+    await world.create()
+    labels = {"app": "theirs"}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "x", "image": "y"}]}}
+    theirs = {"deployments.apps": {"selector": {"matchLabels": labels}, "template": pod}}
+    spec = theirs.get(kind, {"ports": [{"port": 9}]})
+    await world.api.create(kind, world.namespace, {"metadata": {"name": name}, "spec": spec})
+    before: Any = world.api.peek(kind, world.namespace, name)
+    await world.settle()
+    assert world.conditions()["Degraded"] == ("True", "NameTaken")
+    # A foreign object with a name of the frontend does not block the database.
+    assert world.conditions()["DatabaseReady"] == ("True", "Ready")
+    after: Any = world.api.peek(kind, world.namespace, name)
+    assert (after["metadata"].get("ownerReferences"), after["spec"]) == (None, before["spec"])
+
+
+async def test_names_that_are_taken_are_told_beside_a_secret_that_is_missing(world: World):
+    ports = {"ports": [{"port": 9}]}
+    await world.api.create("namespaces", "", {"metadata": {"name": world.namespace}})
+    for name in ("site-mysql", "site"):
+        await world.api.create("services", world.namespace, {"metadata": {"name": name}, "spec": ports})
+    await world.create_site(sqlrootpassword="", sqlRootPasswordSecretRef={"name": "nosuch", "key": "root"})
+    await world.settle()
+    told = [
+        "waiting for Secret nosuch with the root password",
+        "Service site-mysql already exists and was created by somebody else; it is left alone",
+        "Service site already exists and was created by somebody else; it is left alone",
+    ]
+    [degraded] = [each for each in world.site().status.conditions if each.type == "Degraded"]
+    assert (degraded.reason, degraded.message) == ("SecretNotFound", "; ".join(told))
+    assert [message for _, kind, _, message in world.events.told if kind == "Warning"] == told
+
+    # One of them blocks the site, and gets one Event.
+    given = {"metadata": {"name": "nosuch"}, "data": {"root": "eA=="}}
+    await world.api.create("secrets", world.namespace, given)
+    await world.settle()
+    [degraded] = [each for each in world.site().status.conditions if each.type == "Degraded"]
+    assert (degraded.reason, degraded.message) == ("NameTaken", "; ".join(told[1:]))
+    for name in ("site-mysql", "site"):
+        await world.api.delete("services", world.namespace, name)
+    await world.settle()
+    assert world.conditions()["Available"] == ("True", "Ready")
+
+
+def base64_of(**values: str) -> dict[str, str]:
+    return {key: base64.b64encode(value.encode("latin-1")).decode() for key, value in values.items()}
+
+
+async def live(world: World, process: Process) -> None:
+    """Let one manager do all that it can, with what it remembers."""
+    for _ in range(4):
+        await process.reconcile(world.key)
+        await world.bring_up()
+    await process.reconcile(world.key)
+
+
+async def test_a_site_starts_once_its_secret_is_right_and_is_none_the_worse_for_what_becomes_of_it(
+    world: World,
+):
+    await world.create(sqlrootpassword="", sqlRootPasswordSecretRef={"name": "given", "key": "root"})
+    process = world.process()
+
+    async def says(reason: str, **data: str) -> None:
+        if data:
+            await world.api.patch("secrets", world.namespace, "given", {"data": base64_of(**data)})
+        await live(world, process)
+        assert world.conditions()["Degraded"] == ("True", reason)
+        assert world.events.reasons.count(("site", reason)) == 1
+
+    await says("SecretNotFound")
+    assert world.conditions()["Progressing"] == ("True", "SecretNotFound")
+    await world.api.create("secrets", world.namespace, {"metadata": {"name": "given"}, "data": {}})
+    await says("SecretKeyNotFound", other="x")
+    await says("SecretKeyEmpty", root="")
+    # As `kubectl create secret --from-file` makes it of a file that ends in a line break.
+    await says("SecretValueUnfit", root="from-a-file\n")
+    for unfit in ("\xff\xff", "p" * (PASSWORD_LENGTH + 1)):
+        await says("SecretValueUnfit", root=unfit)
+    assert world.api.peek("secrets", world.namespace, SECRET) is None
+    await world.api.patch("secrets", world.namespace, "given", {"data": base64_of(root="from-a-file")})
+    await live(world, process)
+    assert world.conditions()["Available"] == ("True", "Ready")
+    # The database has the password now; a change of the source Secret needs only a message.
+    await says("RootPasswordDiffers", root="changed")
+    await world.api.delete("secrets", world.namespace, "given")
+    await live(world, process)
+    assert world.conditions()["Degraded"] == ("False", "AsExpected")
+    assert world.conditions()["Available"] == ("True", "Ready")
+    stored: Any = world.api.peek("secrets", world.namespace, SECRET)
+    assert stored["data"]["root-password"] == base64_of(x="from-a-file")["x"]
+
+
+async def test_the_database_of_a_site_that_is_up_does_not_take_the_site_with_it(world: World):
+    await world.create()
+    await world.settle()
+    await world.api.delete("deployments.apps", world.namespace, "site-mysql")
+    await world.process().reconcile(world.key)
+    assert world.conditions()["Available"] == ("False", "DatabaseNotReady")
+    assert world.conditions()["Progressing"] == ("True", "RollingOut")
+    await world.settle()
+    assert world.conditions()["Available"] == ("True", "Ready")
+
+
+async def test_secret_with_the_sites_labels_is_adopted_once_it_is_complete(world: World):
+    labels = {"app.kubernetes.io/managed-by": PROGRAM.name, "app.kubernetes.io/instance": "site"}
+    given = {"metadata": {"name": SECRET, "labels": labels}, "data": base64_of(**{"root-password": "old"})}
+    await world.create(sqlrootpassword="old")
+    await world.api.create("secrets", world.namespace, given)
+    await world.settle()
+    assert world.conditions()["Degraded"] == ("True", "SecretIncomplete")
+    await world.api.patch("secrets", world.namespace, SECRET, {"data": base64_of(password="of-a-backup")})
+    await world.settle()
+    assert world.conditions()["Available"] == ("True", "Ready")
+    assert world.passwords == {"of-a-backup"}
+
+
+async def test_password_is_renewed_when_the_secret_was_deleted(world: World):
+    await world.create()
+    await world.settle()
+    await world.api.delete("secrets", world.namespace, SECRET)
+    await world.settle()
+    assert world.events.reasons.count(("site", "PasswordRenewed")) == 1
+    assert len(world.passwords) == 2
+
+
+async def test_a_volume_that_may_not_grow_is_told_of_once_and_asked_for_again_in_a_while(
+    world: World,
+):
+    await world.create(storageSize="1Gi")
+    await world.settle()
+    await world.change(storageSize="2Gi")
+    fate = Fate(dict.fromkeys(range(2), StatusError(403, "Forbidden", "is not expandable")))
+    process = world.process(fate)
+    assert await process.reconcile(world.key) == Result(requeue_after=300)
+    assert world.conditions()["Degraded"] == ("True", "VolumeNotGrown")
+    assert world.conditions()["Available"] == ("True", "Ready")
+    assert [each.split("/")[-1] for each in fate.passed] == [*CLAIMS, "status"]
+    assert await process.reconcile(world.key) is not None
+    assert len(fate.passed) == 3
+    assert world.events.reasons.count(("site", "VolumeNotGrown")) == 2
+    await asyncio.sleep(301)
+    assert await process.reconcile(world.key) is None
+    assert world.events.reasons.count(("site", "Grown")) == 2
+    assert world.conditions()["Degraded"] == ("False", "AsExpected")
+
+
+async def test_a_claim_that_is_deleted_is_told_of_and_made_anew(world: World):
+    await world.create()
+    await world.settle()
+    held = {"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}
+    await world.api.patch("persistentvolumeclaims", world.namespace, CLAIMS[1], held)
+    await world.api.delete("persistentvolumeclaims", world.namespace, CLAIMS[1])
+    await world.settle()
+    assert world.conditions()["Degraded"] == ("True", "BeingDeleted")
+    assert world.conditions()["Available"] == ("True", "Ready")
+    gone = {"metadata": {"finalizers": None}}
+    await world.api.patch("persistentvolumeclaims", world.namespace, CLAIMS[1], gone)
+    await world.settle()
+    assert world.conditions()["Degraded"] == ("False", "AsExpected")
+    assert len(world.children()) == 7
+
+
+async def site_whose_database_has_the_name_of_the_frontend(world: World) -> None:
+    """Create a site whose database takes both names of the frontend of `site-mysql`."""
+    await world.create()
+    await world.settle()
+    world.key = ObjectKey(world.namespace, "site-mysql")
+    spec = {"sqlrootpassword": "in-the-open"}
+    await world.api.create(SITES, world.namespace, {"metadata": {"name": world.key.name}, "spec": spec})
+    await world.settle()
+    assert world.conditions("site-mysql")["Degraded"] == ("True", "NameTaken")
+    assert world.events.reasons.count(("site-mysql", "NameTaken")) == 2
+
+
+@pytest.mark.parametrize("leaves", ["gone", "going"])
+async def test_a_name_whose_owner_goes_is_about_to_be_free_and_no_news(world: World, leaves: str):
+    await site_whose_database_has_the_name_of_the_frontend(world)
+    # The garbage collector removes one child after the other, in any order.
+    if leaves == "going":
+        await world.api.patch(SITES, world.namespace, "site", {"metadata": {"finalizers": ["test/x"]}})
+    await world.api.delete(SITES, world.namespace, "site")
+    await world.api.delete("deployments.apps", world.namespace, "site-mysql")
+    await world.settle()
+    assert world.conditions("site-mysql")["Degraded"] == ("False", "AsExpected")
+    assert world.conditions("site-mysql")["Progressing"] == ("True", "LeftOver")
+    await world.api.delete("services", world.namespace, "site-mysql")
+    await world.settle()
+    assert world.conditions("site-mysql")["Available"] == ("True", "Ready")
+    assert world.events.reasons.count(("site-mysql", "NameTaken")) == 2
+
+
+@pytest.mark.parametrize(
+    ("write", "child"),
+    [
+        (0, "PersistentVolumeClaim site-mysql-pv-claim"),
+        (1, "PersistentVolumeClaim site-wp-pv-claim"),
+        (3, "Deployment site-mysql"),
+        (4, "Service site-mysql"),
+    ],
+)
+async def test_a_child_that_is_refused_is_a_state_to_tell_of(world: World, write: int, child: str):
+    await world.create()
+    process = world.process(Fate({write: StatusError(403, "Forbidden", "exceeded quota: small")}))
+    assert await process.reconcile(world.key) == Result(requeue_after=300)
+    assert world.conditions()["Degraded"] == ("True", "Refused")
+    [warning] = [message for _, kind, _, message in world.events.told if kind == "Warning"]
+    assert warning == f"{child} is refused: exceeded quota: small"
+    await world.settle()
+    assert world.conditions()["Degraded"] == ("False", "AsExpected")
+    assert len(world.children()) == 7
+
+
+async def test_a_namespace_that_is_being_deleted_is_no_refusal_to_tell_of(world: World):
+    await world.create()
+    await world.api.delete("namespaces", "", world.namespace)
+    assert await world.process().reconcile(world.key) is None
+    assert world.children() == {}
+    assert world.conditions() == {}
+    assert world.events.told == []
+
+
+@pytest.mark.parametrize(("status", "reason"), [(403, "Forbidden"), (422, "Invalid")])
+async def test_a_secret_that_is_refused_is_a_state_to_tell_of(world: World, status: int, reason: str):
+    await world.create(sqlrootpassword="to-be-quoted")
+    quoted = base64.b64encode(b"to-be-quoted").decode()
+    refusal = StatusError(status, reason, f"{quoted} is not liked")
+    process = world.process(Fate({2: refusal}))  # the third write, after the claims
+    assert await process.reconcile(world.key) == Result(requeue_after=300)
+    assert world.conditions()["Degraded"] == ("True", "Refused")
+    assert world.conditions()["Progressing"] == ("False", "Refused")
+    [warning] = [message for _, kind, _, message in world.events.told if kind == "Warning"]
+    assert warning.startswith(f"Secret {SECRET} is refused: {status} {reason}")
+    assert quoted not in warning
+    assert await process.reconcile(world.key) is not None
+    # The Secret is immutable, because it has the only copy of the passwords.
+    assert world.api.peek("secrets", world.namespace, SECRET)["immutable"] is True
+
+
+async def test_a_server_that_fails_and_quotes_the_password_is_not_passed_on(world: World):
+    await world.create(sqlrootpassword="to-be-quoted")
+    quoted = base64.b64encode(b"to-be-quoted").decode()
+    process = world.process(Fate({2: StatusError(500, "InternalError", f"{quoted} is not liked")}))
+    with pytest.raises(ServerError) as failed:
+        await process.reconcile(world.key)
+    assert "creating Secret site-mysql failed with 500" in str(failed.value)
+    assert quoted not in "".join(traceback.format_exception(failed.value))
+
+
+@pytest.mark.parametrize(("status", "reason"), [(500, "InternalError"), (403, "Forbidden"), (422, "Invalid")])
+async def test_a_server_that_quotes_the_password_when_its_secret_is_put_right_is_not_passed_on(
+    world: World, status: int, reason: str
+) -> None:
+    await world.create(sqlrootpassword="to-be-quoted")
+    await world.settle()
+    quoted = base64.b64encode(b"to-be-quoted").decode()
+    changed = {"metadata": {"labels": {"app.kubernetes.io/name": None}}}
+    await world.api.patch("secrets", world.namespace, SECRET, changed)
+    process = world.process(Fate({0: StatusError(status, reason, f"{quoted} is not liked")}))
+    with pytest.raises(ApiError) as failed:
+        await process.reconcile(world.key)
+    assert f"changing Secret site-mysql failed with {status}" in str(failed.value)
+    assert quoted not in "".join(traceback.format_exception(failed.value))
+
+
+class Reads:
+    """Wrapper of `client.uncached` that records the Secrets read through it."""
+
+    def __init__(self, reader: Any) -> None:
+        self.find = reader.find
+        self.got: list[str] = []
+        self._get = reader.get
+
+    async def get(self, kind: Any, key: ObjectKey) -> Any:
+        if kind is Secret:
+            self.got.append(key.name)
+        return await self._get(kind, key)
+
+
+async def test_a_secret_that_it_has_just_made_is_not_read_again(world: World):
+    await world.create()
+    process = world.process()
+    reads: Any = Reads(process.client.uncached)
+    process.client.uncached = reads
+    for _ in range(3):
+        await process.reconcile(world.key)
+        await world.bring_up()
+    assert world.conditions()["DatabaseReady"] == ("True", "Ready")
+    assert reads.got == []
+
+    # The operator reads the Secret once after a foreign change.
+    await world.api.patch("secrets", world.namespace, SECRET, {"metadata": {"annotations": {"by": "hand"}}})
+    for _ in range(2):
+        await process.reconcile(world.key)
+    assert reads.got == [SECRET]

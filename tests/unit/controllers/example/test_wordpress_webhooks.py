@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apis.example.v1.wordpress import Wordpress
+from controllers.example.wordpress import WordpressOperator
+from manager.webhook import Admission
+from manager_tools.testing import without_manager
+from tests.support.admission import request, webhooks_of
+
+warn_of_what_is_open = without_manager(WordpressOperator).warn_of_what_is_open
+PASSWORD = "correct-horse"
+
+
+def site(**spec: Any) -> Wordpress:
+    return Wordpress.model_validate(
+        {"metadata": {"name": "blog"}, "spec": {"serviceType": "ClusterIP", **spec}}
+    )
+
+
+async def test_a_password_in_the_open_is_warned_about_without_showing_it():
+    (warning,) = await warn_of_what_is_open(site(sqlrootpassword=PASSWORD), request(Wordpress))
+    assert warning.startswith("spec.sqlrootpassword: ")
+    assert "spec.sqlRootPasswordSecretRef" in warning
+    assert PASSWORD not in warning
+
+
+@pytest.mark.parametrize("opened", ["NodePort", "LoadBalancer", None])
+async def test_a_site_that_strangers_may_reach_before_it_is_installed_is_warned_about(opened: str | None):
+    spec = {} if opened is None else {"serviceType": opened}
+    given = Wordpress.model_validate({"metadata": {"name": "blog"}, "spec": spec})
+    (warning,) = await warn_of_what_is_open(given, request(Wordpress))
+    assert warning.startswith(f"spec.serviceType: {opened or 'NodePort'} lets whoever comes first")
+    assert "kubectl port-forward" in warning
+    assert len(warning) <= 256, "an API server may cut what is longer"
+
+
+def test_password_webhook_sees_only_creation():
+    (admission,) = webhooks_of(WordpressOperator)
+    assert isinstance(admission, Admission)
+    (webhook,) = admission.webhooks
+    assert not webhook.mutating
+    assert webhook.operations == ("CREATE",)
+    assert admission.failure_policy == "Ignore", "it only warns"

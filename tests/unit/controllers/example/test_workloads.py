@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from apis.example.v1.wordpress import Wordpress
+from controllers.example.workloads import Workloads
+from manager_kinds.apps_v1 import Deployment
+from tests.unit.controllers.example.sites import site
+
+WORKLOADS = Workloads(program="test", mysql_image="mysql:default", wordpress_image="wordpress:default")
+
+
+def pod_of(deployment: Deployment) -> dict[str, Any]:
+    pod: dict[str, Any] = deployment.spec["template"]["spec"]
+    return pod
+
+
+def both(wanted: Wordpress) -> list[Deployment]:
+    return [WORKLOADS.database(wanted), WORKLOADS.frontend(wanted)]
+
+
+def test_pods_meet_the_restricted_pod_security_standard():
+    for deployment in both(site()):
+        pod = pod_of(deployment)
+        security = pod["securityContext"]
+        assert security["runAsNonRoot"] is True
+        assert security["runAsUser"] > 0
+        assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+        # The only one that the standard allows and the images need.
+        for sysctl in security.get("sysctls", ()):
+            assert sysctl == {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
+        [container] = pod["containers"]
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert pod["automountServiceAccountToken"] is False
+
+
+def test_pods_contain_no_password_in_the_clear():
+    for deployment in both(site(sqlrootpassword="in-the-open")):
+        assert "in-the-open" not in str(deployment.to_wire())
+        for variable in pod_of(deployment)["containers"][0]["env"]:
+            assert ("PASSWORD" in variable["name"]) is ("valueFrom" in variable)
+
+
+def test_database_and_frontend_share_user_password_and_host():
+    database, frontend = (
+        {each["name"]: each for each in pod_of(deployment)["containers"][0]["env"]}
+        for deployment in both(site())
+    )
+    assert database["MYSQL_USER"]["value"] == frontend["WORDPRESS_DB_USER"]["value"]
+    assert database["MYSQL_DATABASE"]["value"] == frontend["WORDPRESS_DB_NAME"]["value"]
+    assert database["MYSQL_PASSWORD"]["valueFrom"] == frontend["WORDPRESS_DB_PASSWORD"]["valueFrom"]
+    assert database["MYSQL_ROOT_PASSWORD"]["valueFrom"] != database["MYSQL_PASSWORD"]["valueFrom"]
+    host = frontend["WORDPRESS_DB_HOST"]["value"]
+    service = WORKLOADS.database_service(site())
+    assert service.metadata.name == host
+    assert service.spec["selector"] == WORKLOADS.database(site()).spec["selector"]["matchLabels"]
+
+
+@pytest.mark.parametrize("empty", [None, ""])
+def test_a_site_without_images_gets_the_managers(empty: str | None):
+    images = [pod_of(each)["containers"][0]["image"] for each in both(site(mysqlImage=empty, image=empty))]
+    assert images == ["mysql:default", "wordpress:default"]
+
+
+def test_labels_never_exceed_their_bounds():
+    wanted = site()
+    wanted.metadata.name = "n" * 50
+    for deployment in both(wanted):
+        assert max(map(len, deployment.metadata.labels.values())) <= 63
+        assert len(deployment.metadata.name) <= 63
+    assert len(WORKLOADS.database_service(wanted).metadata.name) <= 63
+
+
+def test_frontend_probe_opens_the_installer_and_follows_no_redirect_to_the_pod():
+    """WordPress redirects to the requested host; the kubelet follows redirects to the pod alone."""
+    probe = pod_of(WORKLOADS.frontend(site()))["containers"][0]["readinessProbe"]["httpGet"]
+    assert probe["path"] == "/wp-admin/install.php?step=1"
+    headers = {each["name"]: each["value"] for each in probe["httpHeaders"]}
+    assert headers == {"Host": "blog.default.svc", "X-Forwarded-Proto": "https"}

@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import asyncio
+import copy
+import datetime
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apis.petstore.v1alpha1.pet import Pet as OldPet
+from apis.petstore.v1beta1.pet import Pet, PetOwner
+from controllers.petstore.conversion import FROM_V1BETA1
+from controllers.petstore.pet import PetOperator
+from manager.settings import SettingValues
+from manager.webhook import Admission, Refused
+from manager.webhook.methods import registrations
+from manager_tools.testing import without_manager
+from tests.support.admission import request
+
+NOON = datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC)
+PETS = without_manager(PetOperator)
+DELETED = {"deletionTimestamp": "2026-02-28T00:00:00Z", "finalizers": ["pet.petstore.example.com/finalizer"]}
+UPDATE = request(Pet, "UPDATE")
+
+
+@pytest.fixture(autouse=True)
+async def noon() -> None:
+    """Set the clock to noon of the first of March 2026, in UTC."""
+    turn_to(NOON)
+
+
+def turn_to(moment: datetime.datetime) -> None:
+    """Set the clock that the running loop supplies."""
+    asyncio.get_running_loop().wall_clock = moment.timestamp  # type: ignore[attr-defined]
+
+
+def written(
+    name: Any = "Thor", species: Any = "dog", birthday: Any = "2021-04-01", **metadata: Any
+) -> dict[str, Any]:
+    """Return a Pet as the API server sends it."""
+    return {
+        "apiVersion": Pet.gvk.api_version,
+        "kind": "Pet",
+        "metadata": {"name": "thor", "namespace": "default", **metadata},
+        "spec": {"name": name, "species": species, "birthday": birthday},
+    }
+
+
+def pet(**fields: Any) -> Pet:
+    return Pet.model_validate(written(**fields))
+
+
+async def tidied(body: dict[str, Any], *, old: dict[str, Any] | None = None) -> Any:
+    kind = request(Pet, "UPDATE" if old else "CREATE", old=old)
+    await PETS.tidy(body, kind)
+    return body["spec"]
+
+
+def refusal_of(error: pytest.ExceptionInfo[Refused]) -> Any:
+    return error.value.status(Pet.gvk, "thor")
+
+
+def blank() -> list[str]:
+    """Return every character that the store's language counts as space, in Python's terms."""
+    return [chr(number) for number in range(sys.maxunicode + 1) if chr(number).isspace()]
+
+
+async def test_the_name_is_trimmed_and_the_species_becomes_lower_case():
+    assert await tidied(written(name="  Thor \n", species="DoG")) == written()["spec"]
+
+
+async def test_tidy_trims_every_character_that_the_store_calls_blank():
+    for character in blank():
+        spec = await tidied(written(name=f"{character}Thor{character}"))
+        assert spec["name"] == "Thor", hex(ord(character))
+
+
+async def test_a_name_stored_untrimmed_stays_while_something_else_is_written():
+    old = written(name=" Thor ")
+    assert (await tidied(written(name=" Thor ", birthday="2021-04-02"), old=old))["name"] == " Thor "
+    assert (await tidied(written(name="  Thor "), old=old))["name"] == "Thor"
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+objects = st.fixed_dictionaries(
+    {},
+    optional={
+        "metadata": anything,
+        "spec": anything
+        | st.fixed_dictionaries({}, optional=dict.fromkeys(("name", "species", "birthday"), anything)),
+    },
+)
+
+
+@given(body=objects, old=st.none() | objects)
+async def test_tidy_changes_only_name_and_species_of_any_object(
+    body: dict[str, Any], old: dict[str, Any] | None
+):
+    before = copy.deepcopy(body)
+    await PETS.tidy(body, request(Pet, "UPDATE" if old else "CREATE", old=old))
+    spec, was = body.get("spec"), before.get("spec")
+    if isinstance(spec, dict) and isinstance(was, dict):
+        for key in ("name", "species"):
+            if isinstance(was.get(key), str):
+                spec[key] = was[key]
+    assert body == before
+
+
+@pytest.mark.parametrize(
+    ("birthday", "why"),
+    [
+        ("2026-03-02", "must not be in the future (it is 2026-03-01 in UTC)"),
+        ("2999-01-01", "must not be in the future (it is 2026-03-01 in UTC)"),
+        ("1899-12-31", "must not be before 1900-01-01"),
+        ("0001-01-01", "must not be before 1900-01-01"),
+    ],
+)
+async def test_judge_refuses_a_birthday_out_of_range_with_field_and_reason(birthday: str, why: str):
+    with pytest.raises(Refused) as error:
+        await PETS.judge(None, pet(birthday=birthday), request(Pet))
+    status = refusal_of(error)
+    assert (status["code"], status["reason"]) == (422, "Invalid")
+    said = f'Pet.petstore.example.com "thor" is invalid: spec.birthday: Invalid value: "{birthday}": {why}'
+    assert status["message"] == said
+    (cause,) = status["details"]["causes"]
+    assert (cause["field"], cause["reason"]) == ("spec.birthday", "FieldValueInvalid")
+
+
+async def test_judge_takes_today_from_utc():
+    new_year = datetime.datetime(2027, 1, 1, tzinfo=datetime.UTC)
+    turn_to(new_year - datetime.timedelta(seconds=1))
+    with pytest.raises(Refused):
+        await PETS.judge(None, pet(birthday="2027-01-01"), request(Pet))
+    turn_to(new_year)
+    await PETS.judge(None, pet(birthday="2027-01-01"), request(Pet))
+
+
+@pytest.mark.parametrize(
+    "birthday", ["0000-01-01", "0000-01-01T00:00:00Z", f"9999-12-31T23:59:59.{'9' * 900}-01:00"]
+)
+async def test_a_moment_that_is_on_no_calendar_is_refused_and_shown_in_short(birthday: str):
+    with pytest.raises(Refused, match="must be a day of the calendar") as error:
+        await PETS.judge(None, pet(birthday=birthday), request(Pet))
+    assert birthday[:64] in str(error.value)
+    assert len(str(error.value)) < 200
+
+
+@pytest.mark.parametrize("birthday", ["2999-01-01", "1899-12-31", "0000-01-01T00:00:00Z"])
+async def test_an_old_pet_with_an_impossible_birthday_can_still_be_changed(birthday: str):
+    old, new = pet(birthday=birthday), pet(birthday=birthday, name="Thorbert", labels={"good": "yes"})
+    assert list(await PETS.judge(old, new, UPDATE)) == []
+
+
+async def test_a_birthday_is_judged_when_it_changes():
+    with pytest.raises(Refused, match="in the future"):
+        await PETS.judge(pet(), pet(birthday="2999-01-01"), UPDATE)
+    with pytest.raises(Refused, match="before 1900-01-01"):
+        await PETS.judge(pet(birthday="2999-01-01"), pet(birthday="1800-01-01"), UPDATE)
+    assert list(await PETS.judge(pet(birthday="2999-01-01"), pet(), UPDATE)) == []
+
+
+async def test_judge_passes_a_pet_that_is_being_deleted_without_a_warning():
+    old = pet(birthday="2999-01-01", **DELETED)
+    new = pet(birthday="2998-01-01", species="cat", **{**DELETED, "finalizers": []})
+    assert list(await PETS.judge(old, new, UPDATE)) == []
+
+
+async def test_judge_warns_of_a_changed_species():
+    (warning,) = await PETS.judge(pet(), pet(species="cat"), UPDATE)
+    assert warning.startswith("spec.species: changed from dog to cat; ")
+    # The API server shows no more than 256 characters where several are too long together.
+    assert len(warning) < 256
+
+
+async def test_warning_names_the_field_of_v1alpha1_to_clients_of_that_version():
+    asked = request(Pet, "UPDATE", requested=OldPet.gvk)
+    (warning,) = await PETS.judge(pet(), pet(species="cat"), asked)
+    assert warning.startswith("spec.type: changed from dog to cat; ")
+
+
+def test_every_pet_that_is_written_is_looked_at_and_none_that_is_deleted():
+    admission, _ = registrations(PETS)
+    assert isinstance(admission, Admission)
+    mutating, validating = admission.webhooks
+    assert mutating.operations == ("CREATE", "UPDATE")
+    assert validating.operations == ("CREATE", "UPDATE")
+    assert admission.failure_policy == "Fail"
+    assert admission.match_policy == "Equivalent"
+
+
+def test_an_operator_that_does_not_run_answers_without_the_values_of_its_settings():
+    manager: Any = SimpleNamespace(
+        client=SimpleNamespace(named=lambda name, **_: None), settings=SettingValues()
+    )
+    assert len(list(registrations(PetOperator(manager)))) == 2
+
+
+def annotated(size: int, **fields: Any) -> Pet:
+    """Return a Pet with an owner, and annotations of `size` bytes."""
+    found = pet(annotations={"a": "x" * (size - 1)}, **fields)
+    found.spec.owner = PetOwner(name="Ann")
+    return found
+
+
+async def test_managed_fields_that_are_nested_deeply_are_no_reason_to_fail():
+    nested: dict[str, Any] = {}
+    for _ in range(900):
+        nested = {"f:a": nested}
+    taken = pet(managedFields=[{"manager": "m", "fieldsV1": nested}])
+    await PETS.judge(None, taken, request(Pet))
+    await PETS.judge(annotated(1), taken, UPDATE)
+
+
+async def test_judge_refuses_annotations_without_room_for_the_conversion_note():
+    await PETS.judge(None, annotated(255_000), request(Pet))
+    with pytest.raises(Refused, match=r"metadata\.annotations: .* 256 KiB"):
+        await PETS.judge(None, annotated(260_000), request(Pet))
+    # A note is written as JSON, in which a control character takes six bytes.
+    taken = pet(annotations={FROM_V1BETA1: "\1" * 45_000})
+    taken.spec.owner = PetOwner(name="Ann")
+    with pytest.raises(Refused, match="annotations"):
+        await PETS.judge(None, taken, request(Pet))
+
+
+async def test_judge_accepts_stored_annotations_without_room_but_no_loss_of_an_owner():
+    full = annotated(262_144)
+    await PETS.judge(full, full, UPDATE)
+    await PETS.judge(full, annotated(262_000), UPDATE)
+    await PETS.judge(full, annotated(262_144, **DELETED), UPDATE)
+    with pytest.raises(Refused, match="annotations"):
+        await PETS.judge(annotated(255_000), full, UPDATE)
+    # A v1alpha1 client does so, because that version does not show the owner.
+    with pytest.raises(Refused, match="annotations"):
+        await PETS.judge(full, pet(annotations=full.metadata.annotations), UPDATE)

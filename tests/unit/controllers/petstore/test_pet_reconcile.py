@@ -1,0 +1,470 @@
+"""Steps of one reconcile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from apis.petstore.v1beta1.pet import Pet
+from controllers.petstore.pet import PetOperator
+from controllers.petstore.record import ADDED_AS
+from manager.api import ObjectKey, find_condition
+from manager.kube.errors import ConnectionLost
+from petstore.client import Pet as Record
+from petstore.client import PetStoreError, PetType
+from petstore.embedded import EmbeddedStore, embedded_store
+from tests.support.petstores import pet
+from tests.unit.controllers.fate import Died, Fate
+from tests.unit.controllers.petstore.world import ApiServer, FatefulStore, Process
+
+FINALIZER, (OLD_FINALIZER,) = PetOperator.finalizer, PetOperator.former_finalizers
+THOR = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
+
+
+class Stage:
+    """An API server and a store, and processes between them that share a fate."""
+
+    def __init__(self, server: ApiServer, store: EmbeddedStore) -> None:
+        self.store = store
+        self.server = server
+        self.fate = Fate()
+        self.process = Process(self.server, store.client, self.fate)
+
+    def create(self, pet: str = "thor", **more: Any) -> ObjectKey:
+        spec = {field: more.pop(field, value) for field, value in THOR.items()}
+        return self.server.create(pet, spec, **more)
+
+    def pet(self, key: ObjectKey) -> Pet:
+        return self.server.get(key)
+
+    def says(self, key: ObjectKey, kind: str) -> tuple[str, str]:
+        found = find_condition(self.pet(key).status.conditions, kind)
+        assert found is not None
+        return found.status, found.reason
+
+    async def names(self) -> list[str]:
+        return sorted(pet.name for pet in await self.store.pets())
+
+    def restart(self) -> None:
+        self.process = Process(self.server, self.store.client, self.fate)
+
+    async def meet(self, key: ObjectKey, script: dict[str, str]) -> None:
+        """Reconcile once; the first call of each name meets its blow."""
+
+        class Named(Fate):
+            async def pass_through(self, what: str, *rest: Any) -> Any:
+                self.script = {len(self.passed): script.pop(what, "")}
+                return await super().pass_through(what, *rest)
+
+        self.process = Process(self.server, self.store.client, Named())
+        with contextlib.suppress(Died):
+            await self.process.reconcile(key)
+        self.restart()
+
+
+@pytest.fixture
+def stage(server: ApiServer, store: EmbeddedStore) -> Stage:
+    return Stage(server, store)
+
+
+@pytest.fixture
+async def keyless(server: ApiServer) -> AsyncIterator[Stage]:
+    async with embedded_store(ignore_idempotency_keys=True) as store:
+        yield Stage(server, store)
+
+
+@pytest.fixture
+async def keyed(server: ApiServer) -> AsyncIterator[Stage]:
+    async with embedded_store() as store:
+        yield Stage(server, store)
+
+
+async def test_a_new_pet_takes_two_writes_and_one_add(stage: Stage):
+    key = stage.create()
+    assert await stage.process.reconcile(key) is None
+    # The first record shows whether the store knows keys.
+    assert stage.fate.passed == ["patch metadata", "search", "add", "search", "patch status"]
+    pet = stage.pet(key)
+    assert pet.metadata.finalizers == [FINALIZER]
+    assert pet.metadata.annotations[ADDED_AS] == '{"name":"Thor","type":"dog","birthday":"2021-04-01"}'
+    (record,) = await stage.store.pets()
+    assert (pet.status.id, pet.status.observed_generation) == (record.id, 1)
+    assert stage.says(key, "Ready") == ("True", "InStore")
+    assert stage.says(key, "StoreReachable") == ("True", "Answered")
+    assert stage.process.events.reasons == [("thor", "Added")]
+    stage.fate.passed.clear()
+    assert await stage.process.reconcile(stage.create("second")) is None
+    # Where it does, nothing that is there already can be this Pet's.
+    searches = [] if stage.process.store.knows_keys else ["search"]
+    assert stage.fate.passed == ["patch metadata", *searches, "add", "patch status"]
+
+
+async def test_reconcile_writes_nothing_when_nothing_changed(stage: Stage):
+    key = stage.create()
+    await stage.process.settle(key)
+    stage.restart()
+    await stage.process.settle(key)
+    stage.fate.passed.clear()
+    await stage.process.settle(key)
+    assert set(stage.fate.passed) == {"search"}
+    assert stage.process.events.reasons == []
+
+
+async def test_a_change_updates_the_same_record(stage: Stage):
+    key = stage.create()
+    await stage.process.settle(key)
+    before = stage.pet(key).status.id
+    stage.server.change(key, name="Thorbert", species="bird", birthday="2019-12-31")
+    stage.restart()
+    await stage.process.settle(key)
+    (record,) = await stage.store.pets()
+    assert (record.id, record.name, record.type) == (before, "Thorbert", PetType.BIRD)
+    assert record.birthday == datetime.date(2019, 12, 31)
+    assert stage.process.events.reasons == [("thor", "Updated")]
+
+
+async def test_reconcile_restores_a_changed_or_deleted_record(stage: Stage):
+    key = stage.create()
+    await stage.process.settle(key)
+    (record,) = await stage.store.pets()
+    await stage.store.client.update(
+        [Record(id=record.id, name="Loki", type=PetType.REPTILE, birthday=datetime.date(1, 1, 1))]
+    )
+    await stage.process.settle(key)
+    assert [(pet.id, pet.name) for pet in await stage.store.pets()] == [(record.id, "Thor")]
+    await stage.store.client.delete([record.id])
+    await stage.process.settle(key)
+    assert await stage.names() == ["Thor"]
+    assert [reason for _, reason in stage.process.events.reasons] == ["Added", "Restored", "Restored"]
+
+
+async def test_record_is_found_by_its_added_as_annotation_after_renames(keyless: Stage):
+    """Even when the Pet was renamed before the first add, and again after the one whose answer was lost."""
+    key = keyless.create()
+    await keyless.meet(key, {"add": "lost before"})
+    keyless.server.change(key, name="Thorbert")
+    await keyless.meet(key, {"add": "died after"})
+    keyless.server.change(key, name="Thorvald")
+    await keyless.process.settle(key)
+    assert await keyless.names() == ["Thorvald"]
+
+
+async def test_pet_does_not_adopt_a_record_that_its_twin_is_adding(keyless: Stage):
+    first, second = keyless.create("first"), keyless.create("second")
+    hold = keyless.fate.hold("add")
+    working = asyncio.ensure_future(keyless.process.settle(first))
+    await hold.reached.wait()
+    waiting = asyncio.ensure_future(keyless.process.settle(second))
+    await asyncio.wait([waiting], timeout=0.2)
+    hold.released.set()
+    await asyncio.gather(working, waiting)
+    assert await keyless.names() == ["Thor", "Thor"]
+    assert keyless.pet(first).status.id != keyless.pet(second).status.id
+
+
+async def test_pet_does_not_adopt_its_twins_record_before_the_twins_status_has_the_id(keyless: Stage):
+    first, second = keyless.create("first"), keyless.create("second")
+    keyless.fate.script = {4: "lost before"}
+    with pytest.raises(ConnectionLost):
+        await keyless.process.reconcile(first)
+    assert keyless.fate.passed[-1] == "patch status"
+    (added,) = await keyless.store.pets()
+    await keyless.process.settle(second)
+    await keyless.process.settle(first)
+    assert await keyless.names() == ["Thor", "Thor"]
+    assert keyless.pet(first).status.id == added.id != keyless.pet(second).status.id
+
+
+async def test_pet_adopts_an_equal_record_without_a_key(keyed: Stage):
+    (before,) = await keyed.store.client.add([pet()])
+    key = keyed.create()
+    await keyed.process.settle(key)
+    assert keyed.pet(key).status.id == before
+    (record,) = await keyed.store.pets()
+    assert record.idempotency_key == keyed.pet(key).metadata.uid
+    assert keyed.process.events.reasons == [("thor", "Adopted")]
+
+
+async def test_a_record_with_anothers_key_is_never_touched(keyed: Stage):
+    theirs = pet(idempotency_key="theirs")
+    (before,) = await keyed.store.client.add([theirs])
+    key = keyed.create()
+    await keyed.process.settle(key)
+    assert keyed.pet(key).status.id != before
+    # Another client writes that record's id into the status, and then deletes the Pet.
+    keyed.server.edit(key, status={"id": before})
+    keyed.server.change(key, name="Thorbert")
+    await keyed.process.settle(key)
+    assert keyed.pet(key).status.id != before
+    keyed.server.edit(key, status={"id": before})
+    keyed.server.delete(key)
+    await keyed.process.settle(key)
+    assert [pet.id for pet in await keyed.store.pets()] == [before]
+
+
+async def test_older_of_two_pets_with_one_id_keeps_the_record(keyless: Stage):
+    older, younger = keyless.create("older"), keyless.create("younger", name="Loki")
+    await keyless.process.settle(older)
+    await keyless.process.settle(younger)
+    identity = keyless.pet(older).status.id
+    keyless.server.edit(younger, status={"id": identity})
+    await keyless.process.settle(younger)
+    assert await keyless.names() == ["Loki", "Thor"]
+    assert keyless.pet(younger).status.id != identity
+    keyless.server.edit(younger, status={"id": identity})
+    keyless.server.delete(younger)
+    await keyless.process.settle(younger)
+    assert identity in {pet.id for pet in await keyless.store.pets()}
+
+
+async def test_a_record_without_a_key_gets_it_once_the_store_knows_keys(keyed: Stage):
+    key = keyed.create()
+    await keyed.process.settle(key)
+    (record,) = await keyed.store.pets()
+    # The same state as with a store that does not support keys.
+    await keyed.store.client.delete([record.id])
+    (identity,) = await keyed.store.client.add([pet()])
+    keyed.server.edit(key, status={"id": identity})
+    keyed.restart()
+    await keyed.process.settle(key)
+    (record,) = await keyed.store.pets()
+    assert (record.id, record.idempotency_key) == (identity, keyed.pet(key).metadata.uid)
+    assert keyed.process.events.reasons == []
+
+
+async def test_a_pet_that_the_older_operator_added_takes_over_its_record(keyed: Stage):
+    """Check a Pet with only a finalizer, whose record has no key."""
+    await keyed.process.settle(keyed.create("first", name="Loki"))
+    assert keyed.store.client.knows_keys
+    (identity,) = await keyed.store.client.add([pet()])
+    key = keyed.create(finalizers=[OLD_FINALIZER])
+    await keyed.process.settle(key)
+    assert keyed.pet(key).status.id == identity
+
+
+async def test_a_pet_without_its_finalizer_and_status_keeps_its_record(keyed: Stage):
+    key = keyed.create()
+    await keyed.process.settle(key)
+    identity = keyed.pet(key).status.id
+    keyed.server.edit(key, metadata={"finalizers": None}, status=None)
+    keyed.server.change(key, name="Thorbert")
+    await keyed.process.settle(key)
+    assert [(pet.id, pet.name) for pet in await keyed.store.pets()] == [(identity, "Thorbert")]
+    assert keyed.pet(key).metadata.finalizers == [FINALIZER]
+
+
+async def test_a_deleted_pet_takes_one_record_with_it_and_not_another_that_says_the_same(keyless: Stage):
+    key = keyless.create()
+    keyless.fate.script = {2: "lost after"}
+    await keyless.process.reconcile(key)
+    assert keyless.fate.passed[2] == "add"
+    assert keyless.pet(key).status.id is None
+    (mine,) = await keyless.store.pets()
+    (other,) = await keyless.store.client.add([pet()])
+    keyless.server.delete(key)
+    await keyless.process.settle(key)
+    assert [pet.id for pet in await keyless.store.pets()] == [other]
+    assert mine.id != other
+
+
+async def test_a_deleted_pet_goes_after_its_record_and_leaves_others_finalizers(stage: Stage):
+    key = stage.create(finalizers=["example.com/theirs", OLD_FINALIZER])
+    await stage.process.settle(key)
+    assert stage.pet(key).metadata.finalizers == ["example.com/theirs", FINALIZER]
+    stage.server.delete(key)
+    await stage.process.settle(key)
+    assert await stage.store.pets() == []
+    assert stage.pet(key).metadata.finalizers == ["example.com/theirs"]
+    # The status of the remaining object says that the record is removed.
+    assert stage.pet(key).status.id is None
+    assert stage.says(key, "Ready") == ("False", "Removed")
+    assert stage.says(key, "StoreReachable") == ("True", "Answered")
+    assert stage.process.events.reasons[-1] == ("thor", "Removed")
+    calls = len(stage.fate.passed)
+    await stage.process.settle(key)
+    assert len(stage.fate.passed) == calls
+
+
+async def test_a_pet_that_the_older_operator_left_goes_too(stage: Stage):
+    (identity,) = await stage.store.client.add([pet()])
+    key = stage.create(finalizers=[OLD_FINALIZER])
+    stage.server.edit(key, status={"id": identity})
+    stage.server.delete(key)
+    await stage.process.settle(key)
+    assert stage.server.pets == {}
+    assert await stage.store.pets() == []
+
+
+async def test_deleted_pet_removes_a_record_that_is_added_late(keyed: Stage):
+    """An add that was under way when the process died lands after the records were looked for."""
+    key = keyed.create()
+    await keyed.meet(key, {"add": "died before"})
+    keyed.server.delete(key)
+    uid = keyed.pet(key).metadata.uid
+    hold = keyed.fate.hold("search")
+    working = asyncio.ensure_future(keyed.process.settle(key))
+    await hold.reached.wait()
+    late = pet(idempotency_key=uid)
+    await keyed.store.client.add([late])
+    hold.released.set()
+    await working
+    assert await keyed.store.pets() == []
+
+
+@pytest.mark.parametrize("impossible", ["0000-06-01T00:00:00Z", "0000-06-01"])
+async def test_an_impossible_birthday_is_said_and_mended_by_a_change(stage: Stage, impossible: str):
+    key = stage.create(birthday=impossible)
+    assert await stage.process.reconcile(key) is None
+    assert stage.says(key, "Ready") == ("False", "InvalidBirthday")
+    found = find_condition(stage.pet(key).status.conditions, "Ready")
+    assert found is not None
+    assert "spec.birthday" in found.message
+    writes = stage.server.writes
+    assert await stage.process.reconcile(key) is None
+    assert stage.server.writes == writes
+    assert stage.process.events.reasons == [("thor", "InvalidBirthday")]
+    stage.server.change(key, birthday="2021-04-01")
+    await stage.process.settle(key)
+    assert stage.says(key, "Ready") == ("True", "InStore")
+    # Made impossible again, it keeps its record until it goes.
+    stage.server.change(key, birthday=impossible)
+    await stage.process.settle(key)
+    assert await stage.names() == ["Thor"]
+    stage.server.delete(key)
+    await stage.process.settle(key)
+    assert (await stage.store.pets(), stage.server.pets) == ([], {})
+
+
+async def test_ready_condition_names_the_field_that_the_store_refuses(stage: Stage):
+    key = stage.create(name="\N{EM SPACE}")  # a server with an older definition lets it pass
+    assert await stage.process.reconcile(key) is None
+    found = find_condition(stage.pet(key).status.conditions, "Ready")
+    assert found is not None
+    assert (found.status, found.reason, found.message) == (
+        "False",
+        "InvalidPet",
+        "spec.name: must not be blank",
+    )
+    stage.server.delete(key)
+    await stage.process.settle(key)
+    assert stage.server.pets == {}
+
+
+async def test_a_store_that_fails_for_every_pet_is_one_line_of_log(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+):
+    async def fail(self: object, **filters: object) -> AsyncIterator[None]:
+        raise PetStoreError("its disk is broken")
+        yield  # what makes it a generator
+
+    monkeypatch.setattr(FatefulStore, "search", fail)
+    keys = [stage.create(f"pet-{number}") for number in range(20)]
+    with capture_logs() as lines:
+        for key in keys:
+            result = await stage.process.reconcile(key)
+            assert result is not None
+            assert result.requeue_after is not None
+    assert [(line["event"], line["error"]) for line in lines] == [
+        ("the pet store failed", "its disk is broken")
+    ]
+    assert {stage.says(key, "Ready") for key in keys} == {("False", "StoreFailed")}
+    with capture_logs() as lines:
+        for key in keys:
+            stage.process.claims.begin(stage.pet(key))
+            stage.server.vanish(key)
+            result = await stage.process.reconcile(key)
+            assert result is not None
+            assert result.requeue_after is not None
+    assert [(line["event"], line["error"]) for line in lines] == [
+        ("cannot take back the record of a Pet that is gone", "its disk is broken")
+    ]
+
+
+async def test_reconcile_reports_an_unreachable_store_once_and_backs_off(stage: Stage):
+    key = stage.create()
+    await stage.process.settle(key)
+    stage.process.events.told.clear()
+    delays = []
+    writes = stage.server.writes
+    for _ in range(9):
+        stage.fate.script = {len(stage.fate.passed): "lost before"}
+        result = await stage.process.reconcile(key)
+        assert result is not None
+        assert result.requeue_after is not None
+        delays.append(result.requeue_after)
+    assert delays[:6] == sorted(delays[:6])
+    assert 0.4 < delays[0] < 0.7
+    assert 25 < delays[-1] <= 30
+    assert stage.server.writes == writes + 1
+    assert stage.says(key, "StoreReachable") == ("False", "NoAnswer")
+    assert stage.says(key, "Ready") == ("Unknown", "StoreUnreachable")
+    assert stage.process.events.reasons == [("thor", "StoreUnreachable")]
+
+    # Ready is False, not Unknown, when a change has not reached the store.
+    stage.server.change(key, name="Thorbert")
+    stage.fate.script = {len(stage.fate.passed): "lost before"}
+    await stage.process.reconcile(key)
+    assert stage.says(key, "Ready") == ("False", "StoreUnreachable")
+
+    stage.fate.script = {}
+    await stage.process.settle(key)
+    assert stage.says(key, "StoreReachable") == ("True", "Answered")
+    reasons = [reason for _, reason in stage.process.events.reasons]
+    assert reasons.count("StoreUnreachable") == 1
+    assert reasons.count("StoreReachable") == 1
+
+    stage.server.delete(key)
+    stage.fate.script = {len(stage.fate.passed): "lost before"}
+    await stage.process.reconcile(key)
+    ready = find_condition(stage.pet(key).status.conditions, "Ready")
+    assert ready is not None
+    assert ready.message.startswith("is being deleted; waits for the pet store at ")
+    assert ready.message.endswith(", which does not answer; it is asked again until it does")
+
+
+async def test_a_store_that_is_down_is_not_asked(stage: Stage):
+    key = stage.create()
+    stage.process.outlook.down = True
+    # Thousands of Pets do not need a timer each: `Outlook` requests those that wait.
+    assert await stage.process.reconcile(key) is None
+    assert stage.says(key, "StoreReachable") == ("False", "NoAnswer")
+    assert stage.process.outlook.is_waiting(key)
+    assert stage.fate.passed == ["patch status"]
+
+
+async def test_a_record_is_found_again_that_was_renamed_before_its_id_was_known(keyless: Stage):
+    """Each time the process dies before the status has the id, and the Pet is renamed."""
+    key = keyless.create()
+    await keyless.meet(key, {"patch status": "died before"})
+    keyless.server.change(key, name="Thorbert")
+    await keyless.meet(key, {"update": "died after"})
+    keyless.server.change(key, name="Thorvald")
+    await keyless.process.settle(key)
+    assert await keyless.names() == ["Thorvald"]
+
+
+async def test_a_record_is_not_left_behind_that_was_renamed_before_its_id_was_known(keyless: Stage):
+    key = keyless.create()
+    await keyless.meet(key, {"patch status": "died before"})
+    keyless.server.change(key, name="Thorbert")
+    await keyless.meet(key, {"update": "died after"})
+    keyless.server.delete(key)
+    await keyless.process.settle(key)
+    assert await keyless.names() == []
+
+
+async def test_deleted_pet_goes_although_the_store_refuses_its_name(stage: Stage):
+    (identity,) = await stage.store.client.add([pet("Loki")])
+    # Nothing tells what was added but the id, and the record has been changed since.
+    key = stage.create(name="\N{EM SPACE}", finalizers=[OLD_FINALIZER])
+    stage.server.edit(key, status={"id": identity})
+    stage.server.delete(key)
+    await stage.process.settle(key)
+    assert stage.server.pets == {}
+    assert await stage.store.pets() == []

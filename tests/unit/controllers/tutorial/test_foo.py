@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any
+
+import pytest
+
+from apis.tutorial.v1.foo import Foo
+from controllers.tutorial.foo import FooOperator
+from manager.cache import Record
+from manager.cache.store import KeyGroups
+from tests.unit.conftest import LogLines
+from tests.unit.controllers.seen import Seen, seen
+
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("log_lines")]
+
+ONE_AND_A_WRITE, ONE_IN_VAIN, NONE = (1, 1), (1, 0), (0, 0)
+HELD = ["example.com/hold"]
+DEFINITION = "customresourcedefinitions.apiextensions.k8s.io"
+
+
+@pytest.fixture
+async def foos() -> AsyncIterator[Seen]:
+    async with seen(FooOperator) as found:
+        await found.api.create("namespaces", "", {"metadata": {"name": "there"}})
+        await asyncio.sleep(1)
+        yield found
+
+
+async def create(foos: Seen, **friends: str) -> None:
+    """Make these Foos, by name, with these friends; an underscore stands for a hyphen."""
+    for name, friend in friends.items():
+        await foos.create(name.replace("_", "-"), {"name": friend})
+    await asyncio.sleep(1)
+
+
+def pod(foos: Seen, name: str, namespace: str = "default", **metadata: Any) -> Awaitable[object]:
+    spec = {"containers": [{"name": "main", "image": "image"}]}
+    return foos.api.create("pods", namespace, {"metadata": {"name": name, **metadata}, "spec": spec})
+
+
+def change(foos: Seen, name: str, **changes: Any) -> Awaitable[object]:
+    return foos.api.patch("pods", "default", name, {"metadata": changes})
+
+
+def delete(foos: Seen, name: str, namespace: str = "default") -> Awaitable[object]:
+    return foos.api.delete("pods", namespace, name)
+
+
+def happy(foos: Seen, *names: str) -> list[Any]:
+    return [foos.status(name)["happy"] for name in names or ("foo-01",)]
+
+
+async def test_foo_is_happy_while_a_pod_has_the_name_of_its_friend(foos: Seen):
+    await create(foos, foo_01="jack", foo_02="joe")
+    assert happy(foos, "foo-01", "foo-02") == [False, False]
+    assert await foos.cost(pod(foos, "jack")) == ONE_AND_A_WRITE
+    assert happy(foos, "foo-01", "foo-02") == [True, False]
+    assert await foos.cost(foos.patch("foo-02", spec={"name": "jack"})) == ONE_AND_A_WRITE
+    assert happy(foos, "foo-01", "foo-02") == [True, True]
+    # One event, two Foos; the pod's deletion a moment later causes no reconcile.
+    assert await foos.cost(delete(foos, "jack")) == (2, 2)
+    assert happy(foos, "foo-01", "foo-02") == [False, False]
+    assert await foos.cost(foos.patch("foo-02", spec={"name": "jim"})) == ONE_AND_A_WRITE
+    status = foos.status("foo-02")
+    [condition] = status.pop("conditions")
+    assert status == {"happy": False, "colour": "blue-green", "observedGeneration": 3}
+    assert condition.pop("lastTransitionTime")
+    assert condition == {
+        "type": "Happy",
+        "status": "False",
+        "reason": "FriendMissing",
+        "message": "There is no pod named jim",
+        "observedGeneration": 3,
+    }
+    for name in ("foo-01", "foo-02"):
+        assert await foos.events_of(name) == [("Waiting", 1), ("BecameHappy", 1), ("BecameUnhappy", 1)]
+
+
+async def test_foo_is_not_reconciled_for_unrelated_pods_labels_or_finalizers(foos: Seen):
+    await create(foos, foo_01="jack")
+    await foos.cost(pod(foos, "jack"))
+    for changes in (
+        [change(foos, "jack", labels={"a": "b"})],
+        [pod(foos, "stranger")],
+        [delete(foos, "stranger")],
+        [foos.patch("foo-01", metadata={"labels": {"a": "b"}, "finalizers": HELD})],
+    ):
+        assert await foos.cost(*changes) == NONE
+    # Nor does a pod that is no friend any more.
+    await foos.patch("foo-01", spec={"name": "joe"})
+    assert await foos.cost(delete(foos, "jack")) == ONE_AND_A_WRITE
+    assert await foos.cost(pod(foos, "jack")) == NONE
+    assert await foos.cost(pod(foos, "joe")) == ONE_AND_A_WRITE
+
+
+async def test_foo_is_happy_while_any_namespace_has_a_pod_of_its_friends_name(foos: Seen):
+    await create(foos, foo_01="jack")
+    assert await foos.cost(pod(foos, "jack")) == ONE_AND_A_WRITE
+    assert await foos.cost(pod(foos, "jack", "there")) == ONE_IN_VAIN
+    assert await foos.cost(delete(foos, "jack")) == ONE_IN_VAIN
+    assert happy(foos) == [True]
+    assert await foos.cost(delete(foos, "jack", "there")) == ONE_AND_A_WRITE
+    assert happy(foos) == [False]
+
+
+async def test_a_pod_that_is_being_deleted_is_no_friend(foos: Seen):
+    await foos.cost(pod(foos, "jack", finalizers=HELD), delete(foos, "jack"))
+    await create(foos, foo_01="jack")
+    assert happy(foos) == [False]
+    await change(foos, "jack", finalizers=None)
+    await foos.cost(pod(foos, "jack"))
+    assert happy(foos) == [True]
+
+
+async def test_a_write_that_fails_is_tried_again_and_told_once(foos: Seen):
+    await create(foos, foo_01="jack")
+    foos.refusals = 3
+    # The last one has asked first whether one of the others has come through.
+    assert await foos.cost(pod(foos, "jack")) == (4, 2)
+    assert happy(foos) == [True]
+    assert await foos.events_of("foo-01") == [("Waiting", 1), ("BecameHappy", 1)]
+
+
+async def test_a_name_that_no_pod_can_have_is_a_name_that_is_waited_for_in_vain(foos: Seen):
+    names = {
+        "FriendMissing": ("jack", "web-0.example.com", "a" * 253),
+        "NameImpossible": (
+            *("Jack", "jack\n", "-jack", "jack..joe", "ja/ck"),
+            *("\N{SNOWMAN}" * 253, "\N{GRINNING FACE}\0'\";${jack}"),
+        ),
+    }
+    friends = {f"{reason.lower()}-{at}": name for reason in names for at, name in enumerate(names[reason])}
+    await create(foos, **friends)
+    for foo in friends:
+        [condition] = foos.status(foo)["conditions"]
+        assert (condition["status"], condition["reason"].lower()) == ("False", foo.partition("-")[0])
+
+
+async def test_foo_operator_logs_malformed_specs_and_corrects_an_invalid_status(
+    foos: Seen, log_lines: LogLines
+):
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    definition: Any = foos.api.peek(DEFINITION, "", foos.resource)
+    [version] = definition["spec"]["versions"]
+    version["schema"] = {"openAPIV3Schema": anything}
+    await foos.api.patch(DEFINITION, "", foos.resource, {"spec": {"versions": [version]}})
+    await asyncio.sleep(60)
+    odd = [{"name": 5}, {"name": None}, {}, "jack", None, ["name"]]
+    for number, spec in enumerate(odd):
+        await foos.create(f"odd-{number}", spec)
+    await create(foos, foo_01="jack")
+    status = {"happy": False, "colour": "pink", "favourite": "joe"}
+    await foos.api.patch(foos.resource, "default", "foo-01", {"status": status}, subresource="status")
+    await pod(foos, "jack")
+    await asyncio.sleep(60)
+    found = foos.status("foo-01")
+    assert (found["happy"], found["colour"], found["favourite"]) == (True, "yellow", "joe")
+    complaints = [line for line in log_lines if line["log_level"] == "error"]
+    assert {line["name"] for line in complaints} == {f"odd-{number}" for number, _ in enumerate(odd)}
+    assert all(line["error"].startswith(f"Foo default/{line['name']}: spec") for line in complaints)
+    assert not [line for line in complaints if "exc_info" in line]
+
+
+class Counted:
+    """Counts how often each of some methods is called."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *methods: tuple[type, str]) -> None:
+        self.counts = {name: 0 for _, name in methods}
+        for owner, name in methods:
+            monkeypatch.setattr(owner, name, self._counting(name, getattr(owner, name)))
+
+    def _counting(self, name: str, original: Any) -> Any:
+        def method(*args: Any, **kwargs: Any) -> Any:
+            self.counts[name] += 1
+            return original(*args, **kwargs)
+
+        return method
+
+
+async def cost_of_pod_events(count: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return the costs of events of a pod that one of `count` Foos waits for, and of an unrelated pod."""
+    costs = []
+    async with seen(FooOperator) as foos:
+        for number in range(count):
+            await foos.create(f"foo-{number}", {"name": f"friend-{number}"})
+        await asyncio.sleep(60)
+        for name in ("friend-3", "stranger"):
+            for event in (pod(foos, name), change(foos, name, labels={"a": "b"}), delete(foos, name)):
+                with monkeypatch.context() as patched:
+                    counted = Counted(patched, (KeyGroups, "keys"), (Record, "meta"), (Foo, "decode"))
+                    costs.append((await foos.cost(event), counted.counts))
+    return costs
+
+
+async def test_a_pod_event_costs_the_same_whatever_the_number_of_foos(monkeypatch: pytest.MonkeyPatch):
+    few = await cost_of_pod_events(5, monkeypatch)
+    many = await cost_of_pod_events(50, monkeypatch)
+    assert many == few
+    found, unknown = few[:3], few[3:]
+    assert [cost for cost, _ in found] == [ONE_AND_A_WRITE, NONE, ONE_AND_A_WRITE]
+    assert [cost for cost, _ in unknown] == [NONE] * 3
+    # The controller reads no Foo that the event does not concern.
+    assert [counts["decode"] for _, counts in unknown] == [0] * 3

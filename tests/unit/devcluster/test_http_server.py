@@ -1,0 +1,513 @@
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import aiohttp
+import pytest
+
+from devcluster.errors import not_found
+from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut, WebSocket
+from devcluster.http_server import BODY_LIMIT, HttpServer, _fitting
+
+
+async def handle(request: ApiRequest) -> ApiResponse:
+    match request.path:
+        case "/large":
+            return ApiResponse(body=b"x" * 200_000)
+        case "/missing":
+            raise not_found("", "pods", "a")
+        case "/broken":
+            raise RuntimeError("oops")
+        case "/cut":
+            raise ConnectionCut
+        case "/warned":
+            return ApiResponse(body=b"{}", warnings=['say "hi"', "second\nline"])
+    return ApiResponse.json(
+        {
+            "method": request.method,
+            "path": request.path,
+            "query": request.query,
+            "headers": dict(request.headers),
+            "size": len(request.body),
+        }
+    )
+
+
+class Client:
+    """Client that sends the literal bytes of a test as HTTP."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def send(self, head: str, body: bytes = b"") -> None:
+        self.writer.write(head.replace("\n", "\r\n").encode() + b"\r\n\r\n" + body)
+        await self.writer.drain()
+
+    async def receive(self) -> tuple[int, dict[str, str], bytes]:
+        lines = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        status = int(lines[0].split()[1])
+        headers: dict[str, str] = {}
+        for line in lines[1:-2]:
+            name, _, value = line.partition(": ")
+            headers[name.lower()] = f"{headers[name.lower()]}|{value}" if name.lower() in headers else value
+        body = b""
+        if "content-length" in headers:
+            body = await self.reader.readexactly(int(headers["content-length"]))
+        return status, headers, body
+
+    async def ask(self, head: str, body: bytes = b"") -> tuple[int, dict[str, str], bytes]:
+        await self.send(head, body)
+        return await self.receive()
+
+
+class Served:
+    """A server with a stream that the test holds."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.closed = asyncio.Event()
+        self.lines: asyncio.Queue[bytes] = asyncio.Queue()
+        self.server = HttpServer(self.handle)
+        self.port = 0
+        self.clients: list[Client] = []
+
+    async def handle(self, request: ApiRequest) -> ApiResponse:
+        if request.path == "/slow":
+            self.begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.closed.set()
+        if request.path == "/stream":
+            return ApiResponse(stream=self.stream())
+        return await handle(request)
+
+    async def stream(self):
+        try:
+            while True:
+                line = await self.lines.get()
+                if line == b"cut":
+                    raise ConnectionCut
+                if line == b"fail":
+                    raise RuntimeError("oops")
+                yield line
+        finally:
+            self.closed.set()
+
+    async def connect(self) -> Client:
+        client = Client(*await asyncio.open_connection("127.0.0.1", self.port))
+        self.clients.append(client)
+        return client
+
+
+@pytest.fixture
+async def served():
+    listener = socket.create_server(("127.0.0.1", 0))
+    served = Served()
+    served.port = listener.getsockname()[1]
+    await served.server.start(listener)
+    yield served
+    await served.server.stop()
+    for client in served.clients:
+        client.writer.close()
+
+
+@pytest.fixture
+async def client(served: Served):
+    return await served.connect()
+
+
+async def test_server_decodes_the_parts_of_a_request(client: Client):
+    status, _, body = await client.ask("GET /a%20b?x=1&x=%202&y HTTP/1.1\nHost: h\nAccept: a\nAccept: b")
+    request = json.loads(body)
+    assert status == 200
+    assert request["path"] == "/a b"
+    assert request["query"] == {"x": ["1", " 2"], "y": [""]}
+    assert request["headers"]["accept"] == "a, b"
+
+
+async def test_server_keeps_values_of_impersonation_headers_apart(client: Client):
+    _, _, body = await client.ask("GET / HTTP/1.1\nHost: h\nImpersonate-Group: a,b\nImpersonate-Group: c")
+    assert json.loads(body)["headers"]["impersonate-group"] == "a,b\nc"
+
+
+async def test_answers_say_that_they_must_not_be_kept_and_have_an_audit_id(client: Client):
+    _, headers, _ = await client.ask("GET / HTTP/1.1\nHost: h")
+    assert headers["cache-control"] == "no-cache, private"
+    assert len(headers["audit-id"]) == 36
+
+
+async def test_chunked_body_arrives_whole(client: Client):
+    _, _, body = await client.ask(
+        "POST / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked", b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+    )
+    assert json.loads(body)["size"] == 5
+
+
+async def test_client_that_expects_100_gets_it(client: Client):
+    await client.send("POST / HTTP/1.1\nHost: h\nContent-Length: 2\nExpect: 100-continue")
+    assert (await client.reader.readuntil(b"\r\n\r\n")) == b"HTTP/1.1 100 Continue\r\n\r\n"
+    client.writer.write(b"ab")
+    _, _, body = await client.receive()
+    assert json.loads(body)["size"] == 2
+
+
+async def test_compressed_body_is_not_unpacked(client: Client):
+    packed = gzip.compress(b"{}")
+    _, _, body = await client.ask(
+        f"POST / HTTP/1.1\nHost: h\nContent-Encoding: gzip\nContent-Length: {len(packed)}", packed
+    )
+    assert json.loads(body)["size"] == len(packed)
+
+
+async def test_body_above_the_limit_is_refused_with_a_status(client: Client):
+    await client.send(f"POST / HTTP/1.1\nHost: h\nContent-Length: {BODY_LIMIT + 1}")
+    client.writer.write(b"a" * (BODY_LIMIT + 1))
+    status, _, body = await client.receive()
+    assert status == 413
+    assert json.loads(body)["message"] == "Request entity too large: limit is 3145728"
+
+
+async def test_body_of_the_limit_is_taken(client: Client):
+    _, _, body = await client.ask(
+        f"POST / HTTP/1.1\nHost: h\nContent-Length: {BODY_LIMIT}", b"a" * BODY_LIMIT
+    )
+    assert json.loads(body)["size"] == BODY_LIMIT
+
+
+async def test_pipelined_requests_are_answered_in_their_order(client: Client):
+    for path in ("/1", "/2", "/3"):
+        await client.send(f"GET {path} HTTP/1.1\nHost: h")
+    answers = [json.loads((await client.receive())[2])["path"] for _ in range(3)]
+    assert answers == ["/1", "/2", "/3"]
+
+
+async def test_handler_that_raises_a_status_answers_with_it(client: Client):
+    status, _, body = await client.ask("GET /missing HTTP/1.1\nHost: h")
+    assert status == 404
+    assert json.loads(body)["reason"] == "NotFound"
+
+
+async def test_handler_that_fails_answers_500_and_the_connection_lives_on(client: Client):
+    status, _, body = await client.ask("GET /broken HTTP/1.1\nHost: h")
+    assert status == 500
+    assert json.loads(body)["reason"] == "InternalError"
+    assert (await client.ask("GET / HTTP/1.1\nHost: h"))[0] == 200
+
+
+async def test_server_refuses_a_request_that_is_not_http(client: Client):
+    await client.send("HELLO THERE")
+    assert (await client.reader.readline()).split()[1] == b"400"
+
+
+async def test_long_headers_are_taken(client: Client):
+    assert (await client.ask(f"GET / HTTP/1.1\nHost: h\nX-Long: {'a' * 100_000}"))[0] == 200
+
+
+async def test_headers_that_are_too_long_are_refused(client: Client):
+    client.writer.write(b"GET / HTTP/1.1\r\nHost: h\r\nX-Long: " + b"a" * 1_500_000)
+    assert (await client.reader.readline()).split()[1] == b"431"
+
+
+async def test_warnings_are_quoted(client: Client):
+    _, headers, _ = await client.ask("GET /warned HTTP/1.1\nHost: h")
+    assert headers["warning"] == '299 - "say \\"hi\\""|299 - "second line"'
+
+
+@pytest.mark.parametrize(
+    ("accepted", "encoding"),
+    [("gzip", "gzip"), ("br, gzip", "gzip"), ("", None), ("deflate", None), ("gzip;q=0", None)],
+)
+async def test_large_answers_are_compressed_only_for_clients_that_accept_gzip(
+    client: Client, accepted: str, encoding: str | None
+):
+    _, headers, body = await client.ask(f"GET /large HTTP/1.1\nHost: h\nAccept-Encoding: {accepted}")
+    assert headers.get("content-encoding") == encoding
+    assert (gzip.decompress(body) if encoding else body) == b"x" * 200_000
+
+
+async def test_small_answers_are_not_compressed(client: Client):
+    _, headers, _ = await client.ask("GET / HTTP/1.1\nHost: h\nAccept-Encoding: gzip")
+    assert "content-encoding" not in headers
+
+
+async def test_stream_begins_before_its_first_part(client: Client, served: Served):
+    status, headers, _ = await client.ask("GET /stream HTTP/1.1\nHost: h\nAccept-Encoding: gzip")
+    assert status == 200
+    assert headers["transfer-encoding"] == "chunked"
+    served.lines.put_nowait(b"one\n")
+    assert await client.reader.readuntil(b"one\n\r\n") == b"4\r\none\n\r\n"
+
+
+async def test_stream_is_closed_when_its_client_goes_away(client: Client, served: Served):
+    await client.ask("GET /stream HTTP/1.1\nHost: h")
+    client.writer.transport.abort()
+    async with asyncio.timeout(5):
+        await served.closed.wait()
+
+
+async def test_stop_ends_streams_as_if_they_were_over(client: Client, served: Served):
+    await client.ask("GET /stream HTTP/1.1\nHost: h")
+    async with asyncio.timeout(5):
+        await served.server.stop()
+        assert await client.reader.read() == b"0\r\n\r\n"
+    assert served.closed.is_set()
+
+
+@pytest.mark.parametrize("how", [b"cut", b"fail"])
+async def test_stream_that_breaks_off_resets_the_connection(client: Client, served: Served, how: bytes):
+    await client.ask("GET /stream HTTP/1.1\nHost: h")
+    served.lines.put_nowait(how)
+    with pytest.raises(ConnectionResetError):
+        await client.reader.read()
+
+
+async def test_connection_that_the_handler_cuts_gets_no_answer(client: Client):
+    await client.send("GET /cut HTTP/1.1\nHost: h")
+    with pytest.raises(ConnectionResetError):
+        await client.reader.read()
+
+
+async def test_server_cuts_all_connections(served: Served):
+    clients = [await served.connect() for _ in range(3)]
+    for each in clients:
+        await each.ask("GET / HTTP/1.1\nHost: h")
+    assert served.server.cut_connections() == 3
+    for each in clients:
+        with pytest.raises(ConnectionResetError):
+            await each.reader.read()
+
+
+async def test_request_for_another_protocol_is_answered_and_ends_the_connection(client: Client):
+    status, headers, _ = await client.ask(
+        "GET / HTTP/1.1\nHost: h\nConnection: Upgrade\nUpgrade: websocket\nSec-WebSocket-Key: a"
+    )
+    assert status == 200
+    assert headers["connection"] == "close"
+
+
+async def test_stop_cancels_unfinished_requests_after_its_timeout(
+    client: Client, served: Served, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("devcluster.http_server._STOP_TIMEOUT", 0.1)
+    await client.send("GET /slow HTTP/1.1\nHost: h")
+    await served.begun.wait()
+    await served.server.stop()
+    assert served.closed.is_set()
+
+
+async def test_server_drops_the_trailers_of_a_chunked_body(client: Client):
+    _, _, body = await client.ask(
+        "POST / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked",
+        b"0\r\nAuthorization: Bearer stolen\r\nImpersonate-User: admin\r\n\r\n",
+    )
+    assert json.loads(body)["headers"].keys() == {"host", "transfer-encoding"}
+
+
+async def test_body_that_does_not_end_is_refused(client: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("devcluster.http_server._BODY_TIMEOUT", 0.1)
+    await client.send("POST / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked")
+    client.writer.write(b"1\r\na\r\n")
+    assert (await client.reader.readline()).split()[1] == b"408"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "POST / HTTP/1.1\nHost: h\nContent-Length: 4\nTransfer-Encoding: chunked",
+        "POST / HTTP/1.1\nHost: h\nContent-Length: 4\nContent-Length: 5",
+        "POST / HTTP/1.1\nHost: h\nContent-Length: -4",
+        "POST / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked, identity",
+        "POST / HTTP/1.1\nHost: h\nContent-Length : 4",
+        "GET / HTTP/1.1\nHost: h\nAudit-Id: a\n b",
+        "GET / HTTP/1.1\nHost: h\nAudit-Id: a\rX-Evil: b",
+        "GET /%zz HTTP/1.1\nHost: h",
+        "GET / HTTP/3.0\nHost: h",
+        "PRI * HTTP/2.0",
+    ],
+)
+async def test_server_refuses_ambiguous_requests(client: Client, head: str):
+    await client.send(head, b"0\r\n\r\nGET /missing HTTP/1.1\r\nHost: h\r\n\r\n")
+    answer = await client.reader.read()
+    assert answer.split()[1] == b"400"
+    assert answer.count(b"HTTP/1.") == 1
+
+
+async def test_client_that_reads_nothing_is_dropped(
+    client: Client, served: Served, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("devcluster.http_server._STALL_TIMEOUT", 0.1)
+    monkeypatch.setattr("devcluster.http_server._CHECK_INTERVAL", 0.1)
+    served.server._check()
+    await client.ask("GET /stream HTTP/1.1\nHost: h")
+    client.writer.transport.pause_reading()
+    for _ in range(64):
+        served.lines.put_nowait(b"x" * 1_000_000)
+    await asyncio.wait_for(served.closed.wait(), 5)
+
+
+def test_warnings_are_truncated_as_the_real_server_does_when_they_are_too_long():
+    assert _fitting(["a" * 4000, "b"]) == ["a" * 4000, "b"]
+    assert _fitting(["a" * 4000, "b" * 4000, "c"]) == ["a" * 256, "b" * 256, "c"]
+    assert len(_fitting([f"{each:0216}" for each in range(200)])) == 19
+
+
+Serve = Callable[[WebSocket], Awaitable[None]]
+
+HANDSHAKE = (
+    b"GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+
+
+async def echo(opened: WebSocket) -> None:
+    while (message := await opened.receive()) is not None:
+        await opened.send(message)
+
+
+class Opening:
+    """A server that answers each request with a WebSocket."""
+
+    def __init__(self) -> None:
+        self.serve: Serve = echo
+        self.ended = asyncio.Event()
+        self.server = HttpServer(self.handle)
+        self.port = 0
+
+    async def handle(self, _: ApiRequest) -> ApiResponse:
+        async def serve(opened: WebSocket) -> None:
+            try:
+                await self.serve(opened)
+            finally:
+                self.ended.set()
+
+        return ApiResponse(status=101, headers={"Sec-WebSocket-Protocol": "p"}, websocket=serve)
+
+
+@pytest.fixture
+async def opening() -> AsyncIterator[Opening]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    opening = Opening()
+    opening.port = listener.getsockname()[1]
+    await opening.server.start(listener)
+    yield opening
+    await opening.server.stop()
+
+
+@pytest.fixture
+async def socket_client(opening: Opening) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"http://127.0.0.1:{opening.port}/", protocols=("p",), max_msg_size=0) as opened,
+    ):
+        yield opened
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 65535, 65536, 1_000_000])
+async def test_websocket_echoes_messages_of_any_size(
+    socket_client: aiohttp.ClientWebSocketResponse, size: int
+):
+    message = bytes(range(256)) * (size // 256 + 1)
+    await socket_client.send_bytes(message[:size])
+    assert await socket_client.receive_bytes(timeout=10) == message[:size]
+
+
+async def test_websocket_answers_a_ping(socket_client: aiohttp.ClientWebSocketResponse):
+    await socket_client.ping(b"there?")
+    await socket_client.send_bytes(b"after")
+    # aiohttp takes the pong for itself; the echo comes after it.
+    assert await socket_client.receive_bytes(timeout=10) == b"after"
+
+
+async def test_websocket_handler_gets_the_end_when_the_client_closes(
+    opening: Opening, socket_client: aiohttp.ClientWebSocketResponse
+):
+    await socket_client.close()
+    await asyncio.wait_for(opening.ended.wait(), 10)
+    assert socket_client.close_code == 1000
+
+
+async def test_websocket_is_closed_when_its_handler_returns(
+    opening: Opening, socket_client: aiohttp.ClientWebSocketResponse
+):
+    async def once(opened: WebSocket) -> None:
+        message = await opened.receive()
+        assert message is not None
+        await opened.send(message)
+
+    await socket_client.close()
+    opening.serve = once
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"http://127.0.0.1:{opening.port}/", protocols=("p",)) as opened,
+    ):
+        await opened.send_bytes(b"x")
+        assert await opened.receive_bytes(timeout=10) == b"x"
+        assert (await opened.receive(timeout=10)).type is aiohttp.WSMsgType.CLOSE
+
+
+async def test_websocket_handler_is_cancelled_when_the_connection_breaks(opening: Opening):
+    reader, writer = await asyncio.open_connection("127.0.0.1", opening.port)
+    writer.write(HANDSHAKE)
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in head  # the example of the RFC
+    writer.transport.abort()
+    await asyncio.wait_for(opening.ended.wait(), 10)
+
+
+async def test_websocket_joins_the_frames_of_a_message_that_came_with_the_handshake(opening: Opening):
+    reader, writer = await asyncio.open_connection("127.0.0.1", opening.port)
+    mask = b"\0\0\0\0"
+    writer.write(HANDSHAKE + b"\x02\x82" + mask + b"ab" + b"\x80\x81" + mask + b"c")
+    await reader.readuntil(b"\r\n\r\n")
+    assert await reader.readexactly(5) == b"\x82\x03abc"
+    writer.close()
+
+
+async def test_websocket_closes_at_a_message_that_is_too_long(opening: Opening):
+    reader, writer = await asyncio.open_connection("127.0.0.1", opening.port)
+    writer.write(HANDSHAKE + b"\x82\xff" + (4 * 1024 * 1024 + 1).to_bytes(8))
+    await reader.readuntil(b"\r\n\r\n")
+    frame = await reader.read()
+    assert (frame[0], int.from_bytes(frame[2:4])) == (0x88, 1009)
+    writer.close()
+
+
+async def test_websocket_stops_reading_while_the_handler_is_busy(opening: Opening):
+    go_on, taken = asyncio.Event(), list[bytes]()
+
+    async def late(opened: WebSocket) -> None:
+        await go_on.wait()
+        while (message := await opened.receive()) is not None:
+            taken.append(message)
+
+    opening.serve = late
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"http://127.0.0.1:{opening.port}/", protocols=("p",)) as opened,
+    ):
+        piece = bytes(1_000_000)
+
+        async def send() -> None:
+            for _ in range(60):
+                await opened.send_bytes(piece)
+
+        sending = asyncio.create_task(send())
+        await asyncio.wait([sending], timeout=0.5)
+        assert not sending.done()
+        go_on.set()
+        await asyncio.wait_for(sending, 20)
+    await asyncio.wait_for(opening.ended.wait(), 10)
+    assert len(taken) == 60
+
+
+async def test_stop_ends_websockets(opening: Opening, socket_client: aiohttp.ClientWebSocketResponse):
+    stopping = asyncio.create_task(opening.server.stop())
+    assert (await socket_client.receive(timeout=10)).type is aiohttp.WSMsgType.CLOSE
+    await socket_client.close()
+    await stopping

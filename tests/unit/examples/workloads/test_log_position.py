@@ -1,0 +1,53 @@
+"""Position in a log that servers resume at a whole second: the follower shows each line once."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime
+
+from examples.workloads.log_position import LogPosition
+
+
+def stamped(second: int, fraction: int, text: str) -> str:
+    return f"2026-11-21T12:00:{second:02}.{fraction:09}Z {text}"
+
+
+def served(log: list[str], since: datetime | None) -> list[str]:
+    """Return a server's answer, which is accurate to whole seconds."""
+    first = "" if since is None else since.strftime("%Y-%m-%dT%H:%M:%S")
+    return [line for line in log if line[:19] >= first]
+
+
+def read(position: LogPosition, lines: list[str]) -> list[str]:
+    return [text for line in lines if (text := position.advance(line)) is not None]
+
+
+def test_log_position_advance_strips_timestamp():
+    assert LogPosition().advance(stamped(1, 5, "  two words ")) == "  two words "
+    assert LogPosition().advance("2026-11-21T12:00:01+01:00 zone") == "zone"
+
+
+def test_lines_that_are_equal_are_all_shown_and_none_twice():
+    position, line = LogPosition(), stamped(1, 1, "again")
+    position.resume()
+    assert read(position, [line, line]) == ["again", "again"]
+    position.resume()
+    assert read(position, [line, line, line]) == ["again"]
+
+
+def test_log_position_resumes_without_loss_or_repetition_after_cuts():
+    rng = random.Random(5)
+    for _ in range(200):
+        # Two streams of a container, whose lines are not quite in the order of their times.
+        texts = [rng.choice("xyz") for _ in range(40)]
+        times = sorted(rng.randrange(5 * 10) for _ in texts)
+        log = [
+            stamped(time // 10, time % 10 + rng.choice((0, 1)), text)
+            for time, text in zip(times, texts, strict=True)
+        ]
+        position, shown, there = LogPosition(), list[str](), 0
+        while len(shown) < len(log):
+            there = min(len(log), there + rng.randrange(10))
+            answer = served(log[:there], position.resume())
+            shown += read(position, answer[: rng.randrange(len(answer) + 1)])
+        assert shown == texts

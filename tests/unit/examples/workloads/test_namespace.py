@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from devcluster import DevCluster
+from examples.workloads.errors import Failure
+from examples.workloads.namespace import OURS, clear_leftovers, create_namespace, remove_namespace
+from manager.api import ObjectKey
+from manager.client import Client
+from manager.kube.errors import AlreadyExists, ConnectionLost
+from manager_kinds.core_v1 import Namespace
+from tests.support.cluster_wire import ClusterServer
+from tests.support.scripted_wire import LostAfter, LostBefore, Reply, ScriptedWire
+
+pytestmark = pytest.mark.virtual_time
+
+ALL, ONE = "/api/v1/namespaces", "/api/v1/namespaces/n"
+
+
+@pytest.fixture
+async def server(wire: ScriptedWire) -> AsyncIterator[ClusterServer]:
+    async with DevCluster(port=None) as cluster:
+        server = ClusterServer(cluster)
+        server.serve(wire)
+        yield server
+
+
+async def made(server: ClusterServer, **labels: str) -> Namespace:
+    """Create a namespace as an earlier run, or another client, has made it."""
+    metadata = {"name": "n", "labels": labels or dict([OURS])}
+    return Namespace.model_validate(await server.api.create("namespaces", "", {"metadata": metadata}))
+
+
+async def is_there(client: Client) -> bool:
+    return await client.uncached.find(Namespace, ObjectKey("", "n")) is not None
+
+
+async def test_create_namespace_succeeds_when_only_the_answer_was_lost(
+    client: Client, wire: ScriptedWire, server: ClusterServer
+):
+    wire.on("POST", ALL, LostAfter(server.answer))
+    await remove_namespace(client, await create_namespace(client, "n"), timeout=10)
+    wire.on("POST", ALL, LostBefore())
+    with pytest.raises(ConnectionLost):
+        await create_namespace(client, "n")
+
+
+async def test_create_namespace_raises_already_exists_for_namespace_of_another_run(
+    client: Client, server: ClusterServer
+):
+    await made(server)
+    with pytest.raises(AlreadyExists):
+        await create_namespace(client, "n")
+
+
+async def test_remove_namespace_waits_until_it_has_gone(
+    client: Client, wire: ScriptedWire, server: ClusterServer
+):
+    await remove_namespace(client, await made(server), timeout=10)
+    assert not await is_there(client)
+    assert len(wire.sent("DELETE")) == 1
+
+
+async def test_remove_namespace_retries_while_the_server_is_away(
+    client: Client, wire: ScriptedWire, server: ClusterServer, capsys: pytest.CaptureFixture[str]
+):
+    failure = Reply.status(500, "InternalError", "boom")
+    wire.on("DELETE", ONE, LostBefore(), LostBefore(), failure, server.answer)
+    await remove_namespace(client, await made(server), timeout=60)
+    assert not await is_there(client)
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2  # each problem once
+    assert said[1] == "deleting namespace n: boom; trying again"
+
+
+async def test_remove_namespace_spares_recreated_namespace_of_same_name(
+    client: Client, wire: ScriptedWire, server: ClusterServer
+):
+    mine = await made(server)
+    await remove_namespace(client, mine, timeout=10)
+    await made(server)
+    await remove_namespace(client, mine, timeout=10)
+    assert await is_there(client)
+    assert len(wire.sent("DELETE")) == 1
+
+
+async def test_leftovers_are_cleared_and_what_is_not_ours_is_left(
+    client: Client, wire: ScriptedWire, server: ClusterServer
+):
+    await clear_leftovers(client, "n", timeout=10)
+    await made(server)
+    await clear_leftovers(client, "n", timeout=10)
+    assert not await is_there(client)
+    await made(server, **{OURS[0]: "Helm"})
+    with pytest.raises(Failure, match="was not made by this program"):
+        await clear_leftovers(client, "n", timeout=10)
+    assert len(wire.sent("DELETE")) == 1

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import asyncio
+
+import click
+import pytest
+
+from manager.util.address import BindAddress
+from manager_tools.commands.console import ConsoleArguments, _end_of
+from tests.unit.cli.conftest import Command
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[ConsoleArguments]:
+    """Have `console` end at once; the list gets what it would open."""
+    seen: list[ConsoleArguments] = []
+
+    async def open_console(_: object, arguments: ConsoleArguments, __: object) -> None:
+        seen.append(arguments)
+
+    monkeypatch.setattr("manager_tools.commands.console._until_stopped", open_console)
+    return seen
+
+
+def test_console_opens_the_deployed_manager_by_default(command: Command, asked: list[ConsoleArguments]):
+    assert command("console").code == 0
+    [arguments] = asked
+    assert (arguments.namespace, arguments.name_prefix) == ("operator-manager-system", "operator-manager-")
+    assert (arguments.port, arguments.bind_address) == (8082, BindAddress("127.0.0.1", 0))
+    assert not arguments.no_browser
+
+
+def test_console_reads_every_flag(command: Command, asked: list[ConsoleArguments]):
+    argv = "-n zoo --kubeconfig k --context=c --port 9 --bind-address=localhost:7 --no-browser"
+    argv += " --manager https://manager:8082/ --manager-ca-file ca.crt --manager-token-file token"
+    argv += " --name-prefix zoo-"
+    command("console", *argv.split())
+    command("console", "--pod=p", "--service-account=tools/ann", "--insecure-skip-tls-verify")
+    assert asked[0] == ConsoleArguments(
+        namespace="zoo",
+        name_prefix="zoo-",
+        kubeconfig="k",
+        context="c",
+        pod=None,
+        port=9,
+        manager="https://manager:8082",
+        manager_ca_file="ca.crt",
+        manager_token_file="token",
+        service_account=None,
+        insecure_skip_tls_verify=False,
+        bind_address=BindAddress("localhost", 7),
+        no_browser=True,
+    )
+    assert (asked[1].pod, asked[1].service_account) == ("p", ("tools", "ann"))
+    assert asked[1].insecure_skip_tls_verify
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["--manager=http://127.0.0.1:8082"], "'--manager': https://HOST:PORT is expected"),
+        (["--manager=none"], "'--manager': https://HOST:PORT is expected"),
+        (["--manager=https://m:1", "--insecure-skip-tls-verify"], "--insecure-skip-tls-verify and --manager"),
+        (
+            ["--manager-ca-file=c", "--insecure-skip-tls-verify"],
+            "--insecure-skip-tls-verify and --manager-ca-",
+        ),
+        (["--manager-token-file=t", "--service-account=a/b"], "--service-account and --manager-token-file "),
+        (["--service-account=ann"], "'--service-account': NAMESPACE/NAME is expected"),
+        (["--manager=https://m:1", "--pod=p"], "--pod and --manager cannot be given together"),
+        (["--port=0"], "'--port': 0 is not in the range 1<=x<=65535."),
+        (["--port=65536"], "'--port': 65536 is not in the range 1<=x<=65535."),
+        (["--bind-address=:8083"], "'--bind-address': an address of this machine alone is expected"),
+        (["--bind-address=0"], "'--bind-address': an address of this machine alone is expected"),
+        (["--bind-address=0.0.0.0:1"], "'--bind-address': an address of this machine alone is expected"),
+        (["pet/rex"], "Got unexpected extra argument (pet/rex)"),
+        (["--browser"], "No such option '--browser'. Did you mean '--no-browser'?"),
+    ],
+)
+def test_console_names_the_wrong_argument(command: Command, argv: list[str], told: str):
+    said = command("console", *argv).refusal()
+    assert said.removeprefix("console: ").removeprefix("Invalid value for ").startswith(told)
+
+
+@pytest.mark.virtual_time
+async def test_end_of_kubectl_is_an_error_unless_a_signal_follows():
+    def ended() -> asyncio.Task[None]:
+        lines = asyncio.StreamReader()
+        lines.feed_data(b"lost connection to pod\n")
+        lines.feed_eof()
+        return asyncio.create_task(_end_of(lines, "pod/a"))
+
+    stopped, alone = ended(), ended()
+    await asyncio.sleep(0.4)
+    stopped.cancel()
+    await asyncio.wait([stopped, alone])
+    assert stopped.cancelled()
+    with pytest.raises(click.ClickException, match=r"no more; it says: lost connection to pod$"):
+        alone.result()

@@ -1,0 +1,211 @@
+"""`explain` and the answer of a manager, whose port another program may have taken."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+import pytest
+import trustme
+
+from apis.petstore.v1beta1.pet import Pet
+from controllers.cache.memcached import MemcachedOperator
+from controllers.main import PROGRAM
+from controllers.petstore.pet import PetOperator
+from manager.api import ObjectKey
+from manager.console.shard_holders import ShardLeases
+from manager.diagnose.explanation import ControllerReport, ManagerReport, ShardOwner
+from manager.kube.errors import ConfigError
+from manager.kube.transport import Transport
+from manager.shards.shard_set import ShardSet
+from manager.telemetry.metrics import Metrics
+from manager_tools.commands import explain
+from manager_tools.commands.explain import ExplainArguments
+from tests.support.scripted_wire import Reply, ScriptedWire
+from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
+from tests.unit.election.program import COUNT, Program, program
+
+__all__ = ["program"]
+
+REX = ObjectKey("zoo", "rex")
+REQUEST = {"verb": "get", "path": "/api", "at": 1.8e9, "code": 200}
+RUN = {
+    **dict.fromkeys(("controller", "namespace", "name", "id"), ""),
+    **dict.fromkeys(("started", "waited"), 0.0),
+    **dict.fromkeys(("attempt", "priority", "triggered"), 0),
+    "triggers": [{"why": "found"}],
+    "requests": [REQUEST],
+}
+CONTROLLER = {
+    "controller": "pet",
+    "state": "running",
+    "paused": False,
+    "uid": None,
+    "running": None,
+    "next": None,
+    "runs": [RUN],
+}
+OWNER = {"controller": "pet", "shard": 0, "shards": 4, "holder": "pod_1", "here": False}
+
+
+async def report_from(manager: str, **flags: str) -> tuple[ManagerReport, str]:
+    arguments = replace(ExplainArguments("pet", "rex", "zoo"), manager=manager, **flags)
+    return await explain._ask(PROGRAM, arguments, Pet, REX, "a-uid")
+
+
+async def asked(manager: str, **flags: str) -> tuple[list[ControllerReport], str]:
+    report, why = await report_from(manager, **flags)
+    return report.controllers, why
+
+
+@asynccontextmanager
+async def answering(
+    *pieces: bytes, ends: bool = True, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[str]:
+    """Serve these pieces to each client, then the end or a byte now and then."""
+
+    serving = set[asyncio.Task[None]]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        serving.add(task)
+        await reader.readuntil(b"\r\n\r\n")
+        try:
+            for piece in pieces:
+                writer.write(piece)
+            while not ends:
+                await asyncio.sleep(0.02)
+                writer.write(b" ")
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls) as server:
+        host, port = server.sockets[0].getsockname()
+        yield f"http{'s' if tls else ''}://{host}:{port}"
+        if serving:
+            await asyncio.wait(serving)  # until they see that the client is gone
+
+
+def page(body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+async def test_explain_reads_the_runs_from_the_manager():
+    async with answering(page(orjson.dumps({"controllers": [CONTROLLER]}))) as manager:
+        [report], why = await asked(manager)
+    assert (report.controller, report.runs[0].requests[0].code, why) == ("pet", 200, "")
+
+
+async def test_explain_reads_the_owning_replica_from_the_manager():
+    for manager_answer, owners in (
+        ({"controllers": [CONTROLLER], "owners": [OWNER]}, [ShardOwner("pet", 0, 4, "pod_1", here=False)]),
+        ({"controllers": [CONTROLLER], "owners": []}, []),
+        # The object that it knows is another one of that name.
+        ({"controllers": [{**CONTROLLER, "uid": "another"}], "owners": [OWNER]}, []),
+    ):
+        async with answering(page(orjson.dumps(manager_answer))) as manager:
+            assert (await report_from(manager))[0].owners == owners
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"", b"[]", b"5", b"{}", b'{"controllers":null}', b'{"controllers":[1,2]}', b"[" * 100_000),
+        *(
+            orjson.dumps({"controllers": [{**CONTROLLER, name: value}]})
+            for name, value in (("runs", [1]), ("uid", 5), ("next", 1), ("next", {"at": "1", "triggers": []}))
+        ),
+        *(orjson.dumps({"controllers": [{**CONTROLLER, "runs": [{**RUN, name: None}]}]}) for name in RUN),
+        orjson.dumps({"controllers": [{name: CONTROLLER[name] for name in CONTROLLER if name != "runs"}]}),
+        *(orjson.dumps({"controllers": [], "owners": [{**OWNER, name: []}]}) for name in OWNER),
+        *(orjson.dumps({"controllers": [CONTROLLER], "owners": each}) for each in (None, [5], {})),
+    ],
+)
+async def test_explain_reports_no_manager_when_the_answer_is_not_a_manager_s(body: bytes):
+    async with answering(page(body)) as manager:
+        controllers, why = await asked(manager)
+    assert controllers == []
+    assert why.startswith(f"No manager answers at {manager} (")
+
+
+@pytest.mark.parametrize(
+    "begin", [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"]
+)
+async def test_explain_stops_waiting_for_an_answer_that_does_not_end(
+    begin: bytes, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(explain, "_PATIENCE", 0.2)
+    async with answering(begin, ends=False) as manager:
+        controllers, why = await asked(manager)
+    assert (controllers, why.startswith("No manager answers at")) == ([], True)
+
+
+async def test_explain_refuses_an_answer_that_is_too_long(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(explain, "_LONGEST", 1000)
+    async with answering(page(b" " * 2000)) as manager:
+        assert "longer than 1000 bytes" in (await asked(manager))[1]
+
+
+async def test_explain_reports_the_status_of_a_redirect_or_refusal():
+    for status in (302, 403, 404):
+        head = b"HTTP/1.1 %d No\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n" % status
+        async with answering(head) as manager:
+            assert f"answers {status}:" in (await asked(manager))[1]
+
+
+async def test_explain_reports_no_manager_when_nothing_listens():
+    async with answering() as manager:
+        pass
+    assert (await asked(manager))[1].startswith(f"No manager answers at {manager} (")
+
+
+async def test_explain_reaches_a_forwarded_manager_by_the_name_in_its_certificate(tmp_path: Path):
+    authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("webhooks.system.svc").configure_cert(tls)
+    file = tmp_path / "ca.crt"
+    authority.cert_pem.write_to_path(str(file))
+    answer = page(orjson.dumps({"controllers": [CONTROLLER]}))
+    async with answering(answer, tls=tls) as manager:
+        flags = {"manager_ca_file": str(file)}
+        assert "its certificate is not to be trusted" in (await asked(manager, **flags))[1]
+        name = "webhooks.system.svc"
+        [report], why = await asked(manager, **flags, manager_tls_server_name=name)
+        assert (report.controller, why) == ("pet", "")
+
+
+@pytest.mark.parametrize("flag", ["manager_token_file", "manager_ca_file"])
+@pytest.mark.parametrize("kind", ["endless", "pipe", "missing"])
+async def test_explain_names_the_flag_of_a_file_that_cannot_be_read(flag: str, kind: str, tmp_path: Path):
+    file = Path("/dev/zero") if kind == "endless" else tmp_path / kind
+    if kind == "pipe":
+        os.mkfifo(file)
+    with pytest.raises(ConfigError, match=f"--{flag.replace('_', '-')}: {file} cannot be read"):
+        await asked("https://127.0.0.1:1", **{flag: str(file)})
+
+
+@pytest.mark.virtual_time
+async def test_explain_reads_the_replica_from_leases_without_a_manager(program: Program):
+    wire = ScriptedWire()
+    program.server.serve(wire)
+    transport = Transport(wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+    leases = ShardLeases(transport, namespace=NAMESPACE, name=NAME)
+    assert await explain._owners(leases, [PetOperator], "a-uid") == []
+    await program.start("a")
+    [owner] = await explain._owners(leases, [PetOperator], "a-uid")
+    assert owner == ShardOwner("pet", 0, COUNT, "a", owner.renewed)
+    [owner] = await explain._owners(leases, [MemcachedOperator], "a-uid")
+    assert owner.shard == ShardSet.of(COUNT, ()).number_of("a-uid")
+    # A user without the right to read Leases gets all other information.
+    wire.on("GET", LEASES, Reply.status(403, "Forbidden", "no right to leases"))
+    assert await explain._owners(leases, [PetOperator], "a-uid") == []

@@ -1,0 +1,217 @@
+"""The arguments and the output of `plan`; tests/integration/test_plan.py tests its work."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apis.example.v1.wordpress import Wordpress
+from manager import Context
+from manager.api import ObjectKey
+from manager.api.confidential import LAST_APPLIED
+from manager_tools.commands import plan as command_module
+from manager_tools.commands.plan import differs, replaced_pods, unified
+from manager_tools.dry_run import Change
+from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
+from tests.unit.cli.conftest import Command
+from tests.unit.manager_tools.test_dry_run import config, greeting, planning
+
+OURS = "{apiVersion: cache.example.com/v1, kind: Memcached, metadata: {name: web}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "FILE: not valid YAML in line"),
+        ("&a [*a, *a]", "FILE: not valid YAML in line 1, column 5: it is part of itself"),
+        ("text", "FILE: an object with apiVersion, kind and metadata is expected"),
+        ("{metadata: {name: a}}", "FILE: an object with apiVersion, kind and metadata.name is expected"),
+        ("{items: [{metadata: 1}]}", "FILE: an object with apiVersion, kind and metadata is expected"),
+        (OURS.replace("web", "[a]"), "FILE: an object with apiVersion, kind and metadata.name is expected"),
+        (OURS.replace("Memcached", "Pet"), "the files have no object of our kinds, which are Memcached"),
+        ("", "the files have no object of our kinds, which are Memcached"),
+    ],
+)
+def test_plan_refuses_a_file_without_valid_objects_in_one_line(
+    command: Command, tmp_path: Path, text: str, told: str
+):
+    path = tmp_path / "objects.yaml"
+    path.write_text(text)
+    assert command("plan", "-f", str(path)).refusal().startswith(f"plan: {told.replace('FILE', str(path))}")
+
+
+def test_plan_refuses_a_file_or_stdin_longer_than_16_mib(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = tmp_path / "objects.yaml"
+    path.write_bytes(OURS.encode() + b"\n" * (16 << 20))
+    assert command("plan", "-f", str(path)).refusal() == f"plan: {path}: it is longer than 16 MiB"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    assert command("plan", "-f", "-").refusal() == "plan: -: it is longer than 16 MiB"
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        ((), "either -f FILE or --all is expected"),
+        (("--all", "-f", "objects.yaml"), "either -f FILE or --all is expected"),
+        (("--all", "-n", "team"), "-n/--namespace is for objects of -f FILE; --namespaces limits --all"),
+        (("-f", "no-such\x1b[2J"), r"no-such\x1b[2J: No such file or directory"),
+        (("-f", "/dev/zero"), "/dev/zero: it is not a regular file"),
+        (("--all", "--timeout=soon"), "Invalid value for '--timeout': a duration"),
+        (("--all", "--controllers=dog"), "--controllers: unknown controller 'dog'"),
+        (
+            ("--all", "--namespaces=Not_One"),
+            "invalid value 'Not_One' for --namespaces: a namespace is expected",
+        ),
+        (("--al",), "No such option '--al'. (Did you mean one of: '--all', '--help'?)"),
+    ],
+)
+def test_plan_reports_a_wrong_argument_in_one_line(command: Command, argv: tuple[str, ...], told: str):
+    assert command("plan", *argv).refusal().startswith(f"plan: {told}")
+
+
+def test_plan_fails_when_the_kubeconfig_cannot_be_read(command: Command, tmp_path: Path):
+    assert command("plan", "--all", f"--kubeconfig={tmp_path / 'none'}").refusal(1).startswith("plan: ")
+
+
+def test_unified_masks_fields_that_the_model_hides():
+    change = Change(site("HUNTER2", "10Gi"), site("HUNTER2", "20Gi"), renamed=False)
+    text = "\n".join(unified(change))
+    assert "HUNTER2" not in text
+    assert "sqlrootpassword: '***'" in text
+    text = "\n".join(unified(Change(None, site("HUNTER2", "20Gi"), renamed=False)))
+    assert "HUNTER2" not in text
+    change = Change(site("HUNTER2", "10Gi"), site("SESAME", "10Gi"), renamed=False)
+    assert differs(change)
+    assert "-  sqlrootpassword: '*** (before)'\n+  sqlrootpassword: '*** (after)'" in "\n".join(
+        unified(change)
+    )
+
+
+def site(password: str, size: str) -> dict[str, Any]:
+    return {
+        "apiVersion": Wordpress.gvk.api_version,
+        "kind": Wordpress.gvk.kind,
+        "metadata": {"name": "blog", "annotations": {LAST_APPLIED: password}},
+        "spec": {"sqlrootpassword": password, "storageSize": size},
+    }
+
+
+def change(before: dict[str, Any] | None, after: dict[str, Any] | None) -> Change:
+    def whole(content: dict[str, Any] | None) -> dict[str, Any] | None:
+        base = {"apiVersion": "v1", "kind": "ConfigMap"}
+        return content and {**base, "metadata": {"name": "a", "resourceVersion": "1"}, **content}
+
+    return Change(whole(before), whole(after), renamed=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "pods"),
+    [
+        ("Deployment", {}, 3),
+        ("Deployment", {"paused": True}, 0),
+        ("StatefulSet", {}, 3),
+        ("StatefulSet", {"updateStrategy": {"type": "OnDelete"}}, 0),
+        ("DaemonSet", {}, 4),
+        ("ReplicaSet", {}, 0),
+    ],
+)
+def test_replaced_pods_counts_those_of_another_template(kind: str, spec: dict[str, Any], pods: int):
+    def version(image: str) -> dict[str, Any]:
+        status = {"replicas": 3, "currentNumberScheduled": 4}
+        return {"kind": kind, "spec": {**spec, "template": {"spec": image}}, "status": status}
+
+    assert replaced_pods(Change(version("a"), version("b"), False)) == pods
+    assert replaced_pods(Change(version("a"), version("a"), False)) == 0
+    assert (
+        replaced_pods(Change(None, version("b"), False))
+        == replaced_pods(Change(version("a"), None, False))
+        == 0
+    )
+
+
+def test_differs_ignores_resource_version_and_managed_fields():
+    before = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": "1"}}
+    after = {**before, "metadata": {"name": "a", "resourceVersion": "2", "managedFields": [{}]}}
+    assert not differs(Change(before, after, renamed=False))
+    assert list(unified(Change(before, after, renamed=False))) == []
+
+
+def test_unified_strips_control_characters_and_adds_only_own_colours():
+    hostile = "\x1b[2J\x9b31m\u202e\n\x07"
+    found = change({"data": {"a": "b"}}, {"data": {"a": hostile, hostile: "x" * 10_000}})
+    assert all(line.isprintable() for line in unified(found))
+    assert max(map(len, unified(found))) < 2_100
+    coloured = list(unified(found, coloured=True))
+    assert coloured[0] == "\x1b[1m--- live/v1.ConfigMap.a\x1b[0m"
+    assert any(line.startswith("\x1b[31m-  a: b") for line in coloured)
+    for line in coloured:
+        inner = line.removesuffix("\x1b[0m")
+        assert (inner[5:] if inner.startswith("\x1b[3") else inner.removeprefix("\x1b[1m")).isprintable()
+
+
+def test_unified_reports_difference_without_comparing_overlong_objects():
+    long = {"data": {f"key-{number}": "x" for number in range(30_000)}}
+    assert list(unified(change({"data": {}}, long))) == [
+        "v1.ConfigMap.a differs, and is too long to be compared"
+    ]
+
+
+async def test_plan_counts_further_objects_after_output_limit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    async def create(greeting: Greeting, ctx: Context) -> None:
+        await ctx.apply(config(greeting.metadata.name, key="x" * 100))
+
+    names = ("hello", "second", "third")
+    monkeypatch.setattr(command_module, "_MOST_SHOWN", 1)
+    async with planning(*map(greeting, names[1:])) as cluster, cluster.controller(create) as controller:
+        targets = [
+            command_module._Target("Greeting", ObjectKey("default", each), controller) for each in names
+        ]
+        targets.append(command_module._Target("Greeting", ObjectKey("default", "nobody"), None))
+        code = await command_module._print_all(targets, cluster.transport)
+    printed = capsys.readouterr().out
+    assert code == command_module.FAILED
+    assert "Greeting default/hello would change" in printed
+    assert "Greeting default/second" not in printed
+    assert printed.splitlines()[-3:] == [
+        "Greeting default/nobody is not there",
+        "2 objects more would change something, which is not shown",
+        "3 of 4 objects would change something; 1 failed",
+    ]
+
+
+async def test_objects_are_planned_some_at_a_time_and_each_is_told_of_its_own_changes_in_their_order(
+    capsys: pytest.CaptureFixture[str],
+):
+    names = ("hello", *(f"hello-{number}" for number in range(20)))
+    under_way, most = 0, 0
+
+    async def create(greeting: Greeting, ctx: Context) -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await ctx.apply(config(greeting.metadata.name))
+        for _ in range(len(greeting.metadata.name)):  # they end in another order
+            await asyncio.sleep(0)
+        greeting.metadata.annotations["of"] = greeting.metadata.name
+        await ctx.patch()
+        under_way -= 1
+
+    async with planning(*map(greeting, names[1:])) as cluster, cluster.controller(create) as controller:
+        targets = [
+            command_module._Target("Greeting", ObjectKey("default", each), controller) for each in names
+        ]
+        code = await command_module._print_all(targets, cluster.transport)
+    told = [line for line in capsys.readouterr().out.splitlines() if " would change " in line]
+    told_of = "Greeting default/{0} would change v1.ConfigMap.default.{0}, "
+    told_of += "hello.example.com.v1.Greeting.default.{0}"
+    assert told == [*map(told_of.format, names), "21 of 21 objects would change something"]
+    assert (code, most) == (command_module.CHANGES, 8)

@@ -1,0 +1,72 @@
+"""The operators of this project hold, wherever a process ends: all its writes, of one operator by turns."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+
+import pytest
+
+from controllers.main import OPERATORS
+from manager_tools.simulation.seeds import Plan, crash_points, plan_of, run, story_of
+from tests.support import ROOT
+
+QUICK = [each.name for each in OPERATORS if each.name != "wordpress"]
+"""All points of the other one take minutes."""
+
+
+def turn() -> str:
+    """Another one whenever a source changes, and the same for all who have the same sources."""
+    sources = (
+        path
+        for each in ("apis", "controllers", "manager", "manager_tools")
+        for path in (ROOT / each).rglob("*.py")
+    )
+    return QUICK[zlib.crc32(b"".join(path.read_bytes() for path in sorted(sources))) % len(QUICK)]
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(number, id=each.name, marks=[] if each.name == turn() else [pytest.mark.whole])
+        for number, each in enumerate(OPERATORS)
+    ],
+)
+@pytest.mark.long
+@pytest.mark.timeout(1800)  # all points of Wordpress are half a thousand runs
+def test_operator_recovers_from_a_crash_before_or_after_any_write(number: int):
+    operators = (OPERATORS[number],)
+    plan = plan_of(3, operators, minutes=1)
+    for point in crash_points(Plan(plan.seed, 1, plan.steps[:4], ()), operators):
+        outcome = run(point, operators)
+        assert not outcome.violations, story_of(outcome)
+
+
+def test_run_waits_for_manager_that_restarts_when_all_is_calm():
+    (pet,) = (each for each in OPERATORS if each.name == "pet")
+    plan = plan_of(3, (pet,), minutes=1)
+    outcome = run(Plan(plan.seed, 2, plan.steps[:4], (), crash_at=(4, "look")), (pet,))
+    assert not outcome.violations, story_of(outcome)
+
+
+RENEWALS = Plan(seed=1, replicas=1, steps=(), faults=(), keeps_certificates=True)
+"""Nothing happens but that a Pet's webhooks get certificates, and that these and their CA are renewed."""
+PET = tuple(each for each in OPERATORS if each.name == "pet")
+
+
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(number, marks=() if number % 3 == 1 else pytest.mark.long) for number in range(1, 16)],
+)
+def test_pet_operator_recovers_from_a_crash_after_any_renewal_write(number: int):
+    outcome = run(replace(RENEWALS, crash_at=(number, "after")), PET, compare=False)
+    assert outcome.writes > number
+    assert not outcome.violations, story_of(outcome)
+
+
+@pytest.mark.whole
+@pytest.mark.timeout(1800)
+def test_pet_operator_holds_at_every_crash_point_of_a_renewal():
+    for point in crash_points(RENEWALS, PET):
+        outcome = run(point, PET, compare=False)
+        assert not outcome.violations, story_of(outcome)

@@ -1,0 +1,173 @@
+"""The pod, the certificate and the token of the command `console`."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from controllers.main import PROGRAM
+from manager.kube.errors import ConfigError, Forbidden, KubeError, ProtocolError
+from manager.kube.transport import Transport
+from manager_tools.console_proxy import AccountToken, Installed
+from tests.support.scripted_wire import Reply, ScriptedWire
+
+pytestmark = pytest.mark.virtual_time
+PLACE = Installed(PROGRAM, "zoo", "operator-manager-")
+PODS = "/api/v1/namespaces/zoo/pods"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/zoo/leases/operator-manager"
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/"
+VALIDATING = (
+    f"{CONFIGURATIONS}validatingwebhookconfigurations/operator-manager-validating-webhook-configuration"
+)
+MUTATING = f"{CONFIGURATIONS}mutatingwebhookconfigurations/operator-manager-mutating-webhook-configuration"
+TOKEN = "/api/v1/namespaces/zoo/serviceaccounts/ann/token"
+ACCOUNT = "operator-manager-controller-manager"
+LONG = f"manager-{'x' * 70}"
+
+
+def pod(name: str, account: str = ACCOUNT, phase: str = "Running", **metadata: Any) -> dict[str, Any]:
+    metadata = {"name": name, **metadata}
+    return {"metadata": metadata, "spec": {"serviceAccountName": account}, "status": {"phase": phase}}
+
+
+THERE = (
+    pod("evil", "default"),
+    pod("evil-too", f"{ACCOUNT}s"),
+    pod("ended", phase="Failed"),
+    pod("going", deletionTimestamp="2031-01-01T00:00:00Z"),
+    pod("manager-b"),
+    pod("manager-a", f"{ACCOUNT}-foo"),
+    pod(LONG),
+)
+
+
+def there(wire: ScriptedWire, holder: str | None, *pods: dict[str, Any]) -> None:
+    wire.on("GET", PODS, Reply.json({"kind": "PodList", "items": list(pods)}))
+    lease = Reply.json({"metadata": {"name": "operator-manager"}, "spec": {"holderIdentity": holder}})
+    wire.on("GET", LEASE, lease)
+
+
+@pytest.mark.parametrize(
+    ("holder", "wanted", "expected"),
+    [
+        ("manager-b_1", None, "manager-b"),
+        (f"{LONG[:63]}_1", None, LONG),
+        ("", None, "manager-a"),
+        (None, None, "manager-a"),
+        ("manager-b_1", "manager-a", "manager-a"),
+        ("evil_1", "manager-a", "manager-a"),
+    ],
+)
+async def test_a_pod_of_the_managers_account_is_asked_and_first_the_one_that_leads(
+    wire: ScriptedWire, transport: Transport, holder: str | None, wanted: str | None, expected: str
+):
+    there(wire, holder, *THERE)
+    assert await PLACE.pod(transport, wanted) == expected
+    [asked] = wire.sent("GET", PODS)
+    assert asked.query == {"labelSelector": "app.kubernetes.io/name=operator-manager"}
+
+
+@pytest.mark.parametrize("holder", ["evil_1", "evil-too_1", "ended_1", "going_1", "elsewhere_1", "../x_1"])
+async def test_installed_pod_rejects_a_lease_holder_that_is_no_pod_of_the_manager(
+    wire: ScriptedWire, transport: Transport, holder: str
+):
+    there(wire, holder, *THERE)
+    with pytest.raises(
+        ConfigError, match="is no pod of the manager; --pod may be one of: manager-a, manager-b"
+    ):
+        await PLACE.pod(transport)
+    with pytest.raises(ConfigError, match="is no pod of the manager"):
+        await PLACE.pod(transport, holder.removesuffix("_1"))
+
+
+async def test_installed_pod_error_escapes_control_characters_from_the_lease(
+    wire: ScriptedWire, transport: Transport
+):
+    there(wire, "\x1b[2J\nevil_1", *THERE)
+    with pytest.raises(ConfigError) as error:
+        await PLACE.pod(transport)
+    assert str(error.value).isprintable()
+
+
+async def test_installed_pod_raises_when_the_namespace_has_no_manager_or_is_forbidden(
+    wire: ScriptedWire, transport: Transport
+):
+    there(wire, "evil_1", THERE[0])
+    with pytest.raises(ConfigError, match="--namespace and --name-prefix say where the manager is"):
+        await PLACE.pod(transport)
+    wire.on("GET", LEASE, Reply.status(403, "Forbidden"))
+    wire.on("GET", PODS, Reply.status(403, "Forbidden"))
+    with pytest.raises(Forbidden):
+        await PLACE.pod(transport)
+
+
+def configuration(namespace: str, bundle: bytes) -> Reply:
+    service = {"name": "operator-manager-webhook-service", "namespace": namespace}
+    client = {"service": service, "caBundle": base64.b64encode(bundle).decode()}
+    return Reply.json(
+        {"webhooks": [{"clientConfig": {"url": "https://127.0.0.1"}}, {"clientConfig": client}]}
+    )
+
+
+async def test_installed_trust_returns_the_service_name_and_ca_bundle_of_the_webhooks(
+    wire: ScriptedWire, transport: Transport
+):
+    wire.on("GET", VALIDATING, Reply.status(404, "NotFound"))
+    wire.on("GET", MUTATING, configuration("zoo", b"PEM"))
+    assert await PLACE.trust(transport) == ("operator-manager-webhook-service.zoo.svc", b"PEM")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        configuration("other", b"PEM"),
+        configuration("zoo", b""),
+        Reply.json({}),
+        Reply.json({"webhooks": [1]}),
+        Reply.json({"webhooks": 1}),
+        Reply.json({"webhooks": [{"clientConfig": 1}]}),
+        Reply.json({"webhooks": [{"clientConfig": {"service": [], "caBundle": "UEVN"}}]}),
+        Reply.json({"webhooks": [{"clientConfig": {"service": {"namespace": "zoo"}, "caBundle": "UEVN"}}]}),
+        Reply.status(403, "Forbidden"),
+    ],
+)
+async def test_installed_trust_raises_when_no_webhook_configuration_is_usable(
+    wire: ScriptedWire, transport: Transport, found: Reply
+):
+    wire.on("GET", VALIDATING, found)
+    wire.on("GET", MUTATING, Reply.status(404, "NotFound"))
+    with pytest.raises(KubeError):
+        await PLACE.trust(transport)
+
+
+async def test_a_token_of_an_account_is_for_the_console_alone(wire: ScriptedWire, transport: Transport):
+    wire.on("POST", TOKEN, Reply.json({"status": {"token": "t"}}, status=201))
+    tokens = AccountToken(transport, "zoo", "ann", "operator-manager-console")
+    assert (await tokens.current()).header == "Bearer t"
+    [asked] = wire.sent("POST", TOKEN)
+    assert asked.json()["spec"] == {"audiences": ["operator-manager-console"], "expirationSeconds": 3600}
+
+
+@pytest.mark.parametrize(
+    "answer", [Reply.status(403, "Forbidden"), Reply.json({"status": {"token": "a\nb"}})]
+)
+async def test_an_account_without_a_token_is_told(wire: ScriptedWire, transport: Transport, answer: Reply):
+    wire.on("POST", TOKEN, answer)
+    with pytest.raises(ConfigError, match="a token of the service account zoo/ann"):
+        await AccountToken(transport, "zoo", "ann", "operator-manager-console").current()
+
+
+@pytest.mark.parametrize("status", [[1], {}, {"token": None}, None])
+async def test_account_token_raises_protocol_error_when_the_answer_has_no_token(
+    wire: ScriptedWire, transport: Transport, status: Any
+):
+    wire.on("POST", TOKEN, Reply.json({"status": status}))
+    with pytest.raises(ProtocolError, match="not a TokenRequest"):
+        await AccountToken(transport, "zoo", "ann", "operator-manager-console").current()
+
+
+async def test_the_name_of_a_pod_is_one_that_pods_have(wire: ScriptedWire, transport: Transport):
+    there(wire, "", pod("\x1b]0;owned\x07"), pod("--as=admin"), pod("manager-b"))
+    assert await PLACE.pod(transport) == "manager-b"

@@ -1,0 +1,375 @@
+"""A plan shows each write, and stores nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+import pytest
+
+from devcluster import DevCluster
+from devcluster.api.pod_sessions import Process
+from manager import Context, Operator
+from manager.api import ObjectKey, ObjectMeta
+from manager.cache import Cache
+from manager.client import Client
+from manager.controller import Controller
+from manager.kube.errors import Fenced
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.operator import add_controller
+from manager.process.manager import Manager
+from manager.telemetry.metrics import Metrics
+from manager.util.program import Program
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import ConfigMap, Secret
+from manager_tools.codegen import custom_resource_definitions
+from manager_tools.commands.plan import OUTSIDE, Planned, plan_object, title, unified
+from manager_tools.dry_run import IN_A_POD, DryRunTransport
+from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
+from manager_tools.testing import LocalWire
+
+KEY = ObjectKey("default", "hello")
+Do = Callable[[Any, Context], Any]
+
+
+class Cluster:
+    """A control plane with a Greeting, and a manager that plans."""
+
+    def __init__(self, cluster: DevCluster) -> None:
+        self.client = cluster.client
+        self.sessions = cluster.sessions
+        self.wire = LocalWire(cluster)
+        self.transport = DryRunTransport(
+            self.wire, metrics=Metrics(), rng=random.Random(1), user_agent="test"
+        )
+        self.manager = Manager(
+            self.transport,
+            program=Program("test", "0"),
+            metrics=Metrics(),
+            rng=random.Random(1),
+            identity="test",
+        )
+        self.manager.leadership.ended(OUTSIDE)
+
+    async def plan(self, do: Do, **members: Any) -> Planned:
+        """Plan the reconcile of an operator."""
+        async with self.controller(do, **members) as controller:
+            return await plan_object(controller, KEY, self.transport)
+
+    @asynccontextmanager
+    async def controller(self, do: Do, **members: Any) -> AsyncIterator[Controller]:
+        """Make a controller with this reconcile, and check that the cluster stays as before."""
+
+        class Planner(Operator[Greeting]):
+            owns = (ConfigMap,)
+            finalizer_first = False
+
+            async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+                await do(greeting, ctx)
+
+        operator = type("Planner", (Planner,), members)
+        controller = add_controller(operator(self.manager))
+        assert controller is not None
+        before = self.versions()
+        reading = asyncio.create_task(self.manager.cache.run())
+        try:
+            await self.manager.cache.wait_synced()
+            yield controller
+        finally:
+            reading.cancel()
+            await asyncio.wait([reading])
+            assert self.versions() == before
+
+    def versions(self) -> dict[str, str]:
+        watched = ("configmaps", "secrets", "events", "greetings.hello.example.com")
+        found = {
+            f"{resource}/{each['metadata']['name']}": each["metadata"]["resourceVersion"]
+            for resource in watched
+            for each in self.client.list(resource, "default")
+            if each["metadata"]["name"] != "kube-root-ca.crt"  # which the cluster makes in its own time
+        }
+        for each in self.client.list("deployments.apps", "default"):  # which has a controller of its own
+            found[each["metadata"]["name"]] = str(each["metadata"]["generation"])
+        return found
+
+
+@asynccontextmanager
+async def planning(*objects: tuple[str, dict[str, Any]]) -> AsyncIterator[Cluster]:
+    async with await asyncio.to_thread(DevCluster, port=None) as devcluster:
+        cluster = Cluster(devcluster)
+        for definition in await asyncio.to_thread(custom_resource_definitions, [Greeting], (), None):
+            await devcluster.client.create("customresourcedefinitions.apiextensions.k8s.io", "", definition)
+        await asyncio.sleep(0)
+        for resource, obj in (greeting("hello"), *objects):
+            await devcluster.client.create(resource, "default", obj)
+        yield cluster
+        await cluster.transport.aclose()
+
+
+def greeting(name: str) -> tuple[str, dict[str, Any]]:
+    made = Greeting(metadata=ObjectMeta(name=name, namespace="default"), spec=GreetingSpec(size=7))
+    return "greetings.hello.example.com", made.to_wire()
+
+
+def config(name: str, **data: str) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name=name, namespace="default"), data=data)
+
+
+def shown(planned: Planned) -> str:
+    return "\n".join(line for each in planned.changes for line in unified(each))
+
+
+async def test_plan_shows_created_child_to_rest_of_reconcile():
+    seen = []
+
+    async def create(greeting: Greeting, ctx: Context) -> None:
+        await ctx.apply(config("one", key="first"))
+        found = await ctx.find(ConfigMap, "one")
+        live = await ctx.client.uncached.get(ConfigMap, ObjectKey("default", "one"))
+        assert found is not None
+        found.data["key"] = "second"
+        seen.extend([live.data, (await ctx.client.patch(found)).data])
+        await ctx.write_status()
+        greeting.status.size = 7
+        ctx.condition("Ready", True, "Done")
+
+    async with planning() as cluster:
+        planned = await cluster.plan(create)
+    assert (planned.ends, planned.failed, planned.other) == ("", False, [])
+    assert seen == [{"key": "first"}, {"key": "second"}]
+    made, own = planned.changes
+    assert made.before is None
+    text = "\n".join(unified(made))
+    assert "+++ planned/v1.ConfigMap.default.one" in text
+    assert "+  key: second" in text
+    assert "uid: " in text  # of its owner
+    assert "\n+  uid: " not in text
+    assert own.after is not None
+    assert own.after["status"]["size"] == 7
+    assert "+    reason: Done" in "\n".join(unified(own))
+
+
+async def test_plan_accumulates_several_writes_to_one_object():
+    async def write(greeting: Greeting, ctx: Context) -> None:
+        greeting.metadata.annotations["one"] = "1"
+        await ctx.patch()
+        ctx.condition("Ready", False, "First")
+        await ctx.write_status()
+        ctx.condition("Ready", True, "Second")
+        await ctx.write_status()
+        greeting.metadata.annotations["two"] = "2"
+        await ctx.client.patch(greeting, optimistic_lock=True)
+
+    async with planning() as cluster:
+        planned = await cluster.plan(write)
+    assert planned.ends == ""
+    [own] = planned.changes
+    assert own.after is not None
+    assert own.after["metadata"]["annotations"] == {"one": "1", "two": "2"}
+    assert [each["reason"] for each in own.after["status"]["conditions"]] == ["Second"]
+
+
+async def test_plan_accepts_optimistic_lock_on_object_planned_earlier():
+    async def write(greeting: Greeting, ctx: Context) -> None:
+        greeting.metadata.annotations["one"] = "1"
+        with cluster.transport.planning() as taken:
+            await ctx.patch()
+        [first], _ = taken()
+        assert first.after is not None
+        greeting.metadata.annotations["two"] = "2"
+        await ctx.client.patch(greeting, optimistic_lock=True)
+
+    async with planning() as cluster:
+        planned = await cluster.plan(write)
+    assert (planned.ends, planned.failed) == ("", False)
+    assert "+    two: '2'" in shown(planned)
+
+
+@pytest.mark.parametrize("by", ["created", "applied", "a former manager"])
+async def test_plan_shows_fields_that_go_and_none_that_are_given_up(by: str):
+    labels = {"app": "web"}
+    before = {"name": "a", "image": "b", "env": [{"name": "X", "value": "1"}], "workingDir": "/"}
+
+    def deployment(container: dict[str, Any]) -> Deployment:
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+        annotations = {"kept": "y", **({"old": "x"} if container is before else {})}
+        metadata = ObjectMeta(name="web", namespace="default", labels=labels, annotations=annotations)
+        spec = {"replicas": 0, "paused": True, "selector": {"matchLabels": labels}, "template": template}
+        return Deployment(metadata=metadata, spec=spec)
+
+    async def apply(greeting: Greeting, ctx: Context) -> None:
+        await ctx.apply(deployment({"name": "a", "image": "c"}), initial=(".spec.paused",))
+
+    async with planning() as cluster:
+        transport = Transport(cluster.wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+        mapper = RestMapper(transport)
+        cache = Cache(transport, mapper, field_manager="test", metrics=Metrics(), rng=random.Random(1))
+        name = "old" if by == "a former manager" else "test-greeting"
+        client = Client(transport, mapper, cache, field_manager=name)
+        greeting = await client.uncached.get(Greeting, KEY)
+        if by == "applied":
+            await client.apply(deployment({**before, "image": "a"}), owner=greeting)
+        await client.apply(deployment(before), owner=greeting)
+        planned = await cluster.plan(apply, owns=(Deployment,), former_managers=("old",))
+    assert planned.ends == ""
+    child = planned.changes[0]
+    assert not child.renamed
+    changed = [line.strip("+- ") for line in unified(child) if line[0] in "+-"][2:]
+    gone = ["old: x", "env:", "name: X", "value: '1'", "workingDir: /"]
+    counted = ["generation: 2", "generation: 3"] if by == "applied" else ["generation: 1", "generation: 2"]
+    assert sorted(changed) == sorted([*gone, *counted, "image: b", "image: c"])
+
+
+async def test_plan_shows_items_of_others_that_go_because_they_are_in_the_way():
+    labels = {"app": "web"}
+
+    def deployment(image: str) -> Deployment:
+        container = {"name": "a", "image": image, "ports": [{"name": "web", "containerPort": 80}]}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+        spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+        return Deployment(metadata=ObjectMeta(name="web", namespace="default"), spec=spec)
+
+    async def apply(greeting: Greeting, ctx: Context) -> None:
+        await ctx.apply(deployment("b"))
+
+    async with planning() as cluster:
+        transport = Transport(cluster.wire, metrics=Metrics(), rng=random.Random(1), user_agent="test")
+        mapper = RestMapper(transport)
+        cache = Cache(transport, mapper, field_manager="test", metrics=Metrics(), rng=random.Random(1))
+        client = Client(transport, mapper, cache, field_manager="test-greeting")
+        greeting = await client.uncached.get(Greeting, KEY)
+        child = (await client.apply(deployment("a"), owner=greeting)).object
+        child.spec["template"]["spec"]["containers"][0]["ports"][0]["containerPort"] = 8080
+        await client.named("other").patch(child)
+        planned = await cluster.plan(apply, owns=(Deployment,))
+        stored = await client.uncached.get(Deployment, child.key)
+    assert planned.ends == ""
+    changed = [line.strip("+- ") for line in unified(planned.changes[0]) if line[0] in "+-"][2:]
+    counted = ["generation: 2", "generation: 3"]
+    assert sorted(changed) == sorted(
+        [*counted, "containerPort: 8080", "containerPort: 80", "image: a", "image: b"]
+    )
+    assert stored.metadata.generation == 2
+
+
+async def test_plan_hides_deleted_objects_for_rest_of_reconcile():
+    async def delete(greeting: Greeting, ctx: Context) -> None:
+        found = await ctx.find(ConfigMap, "old")
+        assert found is not None
+        assert await ctx.client.delete_if_there(found)
+        assert await ctx.find(ConfigMap, "old") is None
+        assert await ctx.client.uncached.find(ConfigMap, ObjectKey("default", "old")) is None
+        await ctx.client.delete_collection(ConfigMap, namespace="default", label_selector="app=old")
+
+    labelled = {"metadata": {"name": "labelled", "labels": {"app": "old"}}}
+    objects = ("configmaps", {"metadata": {"name": "old"}, "data": {"a": "b"}}), ("configmaps", labelled)
+    async with planning(*objects) as cluster:
+        planned = await cluster.plan(delete)
+    assert planned.ends == ""
+    names = {each.before["metadata"]["name"] for each in planned.changes if each.before and not each.after}
+    assert names == {"old", "labelled"}
+    assert "-  a: b" in shown(planned)
+
+
+async def test_plan_masks_secret_values():
+    async def write(greeting: Greeting, ctx: Context) -> None:
+        secret = await ctx.client.uncached.get(Secret, ObjectKey("default", "known"))
+        secret.data["changed"] = "bmV3"
+        await ctx.client.patch(secret)
+        made = Secret(metadata=ObjectMeta(name="made", namespace="default"), data={"password": "bWFkZQ=="})
+        await ctx.client.create(made)
+
+    last = {"kubectl.kubernetes.io/last-applied-configuration": '{"data":{"kept":"a2VwdA=="}}'}
+    known = {
+        "metadata": {"name": "known", "annotations": last},
+        "data": {"kept": "a2VwdA==", "changed": "b2xk"},
+    }
+    async with planning(("secrets", known)) as cluster:
+        text = shown(await cluster.plan(write))
+    assert not any(value in text for value in ("a2VwdA", "b2xk", "bmV3", "bWFkZQ"))
+    assert "-  changed: '*** (before)'\n+  changed: '*** (after)'" in text
+    assert "+  password: '***'" in text
+
+
+async def test_plan_ends_at_permit_before_calling_external_system():
+    called = []
+
+    async def call(greeting: Greeting, ctx: Context) -> None:
+        greeting.metadata.annotations["noted"] = "yes"
+        await ctx.patch()
+        async with ctx.permit():
+            called.append(greeting)
+
+    async with planning() as cluster:
+        planned = await cluster.plan(call)
+        with pytest.raises(Fenced):
+            cluster.manager.leadership.permit()
+    assert (planned.ends, planned.failed, called) == (OUTSIDE, False, [])
+    assert "+    noted: 'yes'" in shown(planned)
+
+
+async def test_plan_of_failed_reconcile_shows_changes_before_the_failure():
+    async def fail(greeting: Greeting, ctx: Context) -> None:
+        await ctx.apply(config("one"))
+        raise ConnectionError("no answer\x1b[2J")
+
+    async with planning() as cluster:
+        planned = await cluster.plan(fail)
+    assert planned.failed
+    assert planned.ends == "ConnectionError: no answer\x1b[2J"
+    assert len(planned.changes) == 1
+
+
+async def test_plan_ends_before_a_command_in_a_pod():
+    async def run(greeting: Greeting, ctx: Context) -> None:
+        greeting.status.text = "before"
+        await ctx.exec("web", ["rm", "-rf", "/"])
+
+    async def called(_: Process) -> int:
+        raise AssertionError("the command runs")
+
+    async with planning() as cluster:
+        cluster.sessions.exec = called
+        planned = await cluster.plan(run)
+    assert (planned.ends, planned.failed) == (IN_A_POD, False)
+    assert planned.other == ["CONNECT /api/v1/namespaces/default/pods/web/exec"]
+
+
+async def test_plan_tries_writes_of_kubernetes_asyncio():
+    models = pytest.importorskip("kubernetes_asyncio").client
+
+    async def write(greeting: Greeting, ctx: Context) -> None:
+        core = models.CoreV1Api(ctx.kubernetes_client())
+        made = models.V1ConfigMap(metadata=models.V1ObjectMeta(name="made"), data={"a": "b"})
+        assert (await core.create_namespaced_config_map("default", made)).data == {"a": "b"}
+
+    async with planning() as cluster:
+        planned = await cluster.plan(write)
+        assert cluster.client.peek("configmaps", "default", "made") is None
+    assert not planned.failed
+    assert "v1.ConfigMap.default.made" in [title(each) for each in planned.changes]
+
+
+async def test_plan_lists_scale_patch_among_other_requests():
+    async def scale(greeting: Greeting, ctx: Context) -> None:
+        deployment = await ctx.client.uncached.get(Deployment, ObjectKey("default", "web"))
+        await ctx.client.subresource("scale").patch(deployment, {"spec": {"replicas": 3}})
+        review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        answer = await cluster.transport.request("POST", path, body=orjson.dumps(review))
+        assert orjson.loads(answer)["status"]["allowed"]
+
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    async with planning(("deployments.apps", {"metadata": {"name": "web"}, "spec": spec})) as cluster:
+        planned = await cluster.plan(scale)
+        assert cluster.client.peek("deployments.apps", "default", "web")["spec"]["replicas"] == 0
+    assert [title(each) for each in planned.changes] == ["hello.example.com.v1.Greeting.default.hello"]
+    assert planned.ends == ""
+    assert planned.other == ["PATCH /apis/apps/v1/namespaces/default/deployments/web/scale"]

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import enum
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manager.settings import Setting, SettingsError, SettingValues, UndeclaredSetting, parse_bool, parse_text
+from manager.util.address import parse_address
+from manager.util.duration import parse_duration, parse_wait
+from tests.support.settings import load_declared, load_settings
+from tests.unit.cli.conftest import WriteFile, no_settings_in_the_environment, write_file
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+ADDRESS = Setting("store-address", parse_address, default="localhost:6742", description="where it is")
+INTERVAL = Setting("store-interval", parse_duration, default="1m30s", description="how often")
+LABEL = Setting("store-label", description="what it is called")
+
+
+def test_setting_parses_its_default_like_a_given_value():
+    assert ADDRESS.default_value() == "localhost:6742"
+    assert INTERVAL.default_value() == 90.0
+    assert LABEL.default_value() is None
+
+
+def test_setting_variable_is_its_name_in_capitals():
+    assert ADDRESS.variable == "STORE_ADDRESS"
+
+
+@pytest.mark.parametrize(
+    "name", ["", "Store", "store_address", "-store", "store-", "store--address", "1st", "a b"]
+)
+def test_setting_refuses_name_that_cannot_be_flag_and_variable(name: str):
+    with pytest.raises(ValueError, match="cannot name a setting"):
+        Setting(name, default="x", description="")
+
+
+def test_setting_refuses_invalid_default_at_declaration():
+    with pytest.raises(ValueError, match=r"the default '90' of the setting 'x': a duration such as"):
+        Setting("x", parse_duration, default="90", description="")
+
+
+@pytest.mark.parametrize(
+    ("parse", "default", "shown"),
+    [
+        (int, 0, "0"),
+        (float, 2, "2"),
+        (float, 0.5, "0.5"),
+        (parse_bool, False, "false"),
+        (parse_bool, True, "true"),
+        (bool, False, "false"),
+        (parse_duration, 90, "1m30s"),
+        (parse_wait, 0.25, "250ms"),
+        (Colour, Colour.RED, "red"),
+        (Path, Path("/tmp"), "/tmp"),
+        (lambda text: tuple(text.split(",")), ("a", "b"), "a,b"),
+    ],
+)
+def test_default_may_be_a_value_of_the_settings_own_type(parse: Any, default: Any, shown: str):
+    setting = Setting("x", parse, default=default, description="")
+    assert (setting.default, setting.default_value()) == (shown, default)
+    assert setting.parse(shown) == default
+    assert Setting("x", parse, default=shown, description="").default_value() == default
+
+
+@pytest.mark.parametrize(
+    ("parse", "default", "expected"),
+    [
+        (int, 1.5, "a whole number is expected"),
+        (int, True, "a whole number is expected"),
+        (float, [], "a number is expected"),
+        (parse_text, 3, "a text is expected"),
+        (parse_address, 80, "a text is expected"),
+        (parse_bool, 1, "a text, or true or false, is expected"),
+        (bool, "perhaps", "true or false is expected"),
+        (parse_duration, True, "a text, or seconds as a number, is expected"),
+        (parse_wait, -1, "a duration of 0 or more is expected"),
+    ],
+)
+def test_default_of_another_type_is_refused_where_it_is_declared(parse: Any, default: Any, expected: str):
+    with pytest.raises(
+        ValueError, match=f"^the default {re.escape(repr(default))} of the setting 'x': {expected}$"
+    ):
+        Setting("x", parse, default=default, description="")
+
+
+def test_default_of_the_settings_own_type_is_typed():
+    size: Setting[int] = Setting("x", int, default=3, description="")
+    on: Setting[bool] = Setting("y", parse_bool, default=True, description="")
+    assert (size.default_value(), on.default_value()) == (3, True)
+
+
+def test_setting_values_do_not_match_another_setting_of_the_same_name():
+    twin = Setting("store-address", parse_address, default="localhost:6742", description="where it is")
+    with pytest.raises(UndeclaredSetting):
+        SettingValues({ADDRESS: "store:1"})[twin]
+
+
+def test_undeclared_setting_error_tells_how_to_declare_it():
+    with pytest.raises(UndeclaredSetting) as error:
+        SettingValues()[ADDRESS]
+    assert str(error.value) == (
+        "the setting 'store-address' is not declared: its operator has to list it, "
+        "as in `image = KEY` in its class"
+    )
+
+
+__all__ = ["no_settings_in_the_environment", "write_file"]
+
+DECLARED: tuple[Setting[Any], ...] = (ADDRESS, INTERVAL, LABEL)
+
+
+@pytest.fixture(autouse=True)
+def none_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for setting in DECLARED:
+        monkeypatch.delenv(setting.variable, raising=False)
+
+
+def test_load_declared_returns_defaults_without_sources():
+    values = load_declared(DECLARED, {})
+    assert (values[ADDRESS], values[INTERVAL], values[LABEL]) == ("localhost:6742", 90.0, None)
+
+
+@pytest.mark.parametrize(
+    ("written", "text"), [("7", "7"), ("1.5", "1.5"), ("true", "true"), ("'007'", "007"), ("a b", "a b")]
+)
+def test_numbers_and_truths_in_a_file_are_read_as_their_text(write_file: WriteFile, written: str, text: str):
+    path = write_file(f"store-label: {written}\nstore-address:\n")
+    values = load_declared(DECLARED, {"config": path})
+    assert (values[LABEL], values[ADDRESS]) == (text, "localhost:6742")
+
+
+def test_load_declared_reports_errors_of_builtin_types_and_faulty_parsers():
+    def colour(text: str) -> int:
+        return {"red": 1}[text]
+
+    def never(text: str) -> str:
+        raise ValueError("no:\n  not this\n")
+
+    size, ratio = Setting("size", int, description=""), Setting("ratio", float, description="")
+    shade = Setting("shade", colour, description="")
+    picky = Setting("picky", never, description="")
+    for setting, told in (
+        (size, "a whole number is expected"),
+        (ratio, "a number is expected"),
+        (shade, "KeyError: 'x' (its parser should raise ValueError)"),
+        (picky, "no: not this"),
+    ):
+        with pytest.raises(SettingsError) as error:
+            load_declared([setting], {setting.name: "x"})
+        assert str(error.value) == f"invalid value 'x' for --{setting.name}: {told}"
+
+
+def test_load_settings_ignores_values_of_declared_settings(write_file: WriteFile):
+    flags = {"config": write_file("store-label: [x]\nlog-level: warn"), "store-address": "nonsense"}
+    assert load_settings(flags, DECLARED).log_level == "warn"
+
+
+def test_load_settings_suggests_declared_key_for_misspelled_one(write_file: WriteFile):
+    path = write_file("store-adress: a:1")
+    with pytest.raises(SettingsError, match="unknown key 'store-adress'; did you mean 'store-address'"):
+        load_settings({"config": path}, DECLARED)
+    with pytest.raises(SettingsError, match=r"unknown key 'store-adress'$"):
+        load_settings({"config": path})
