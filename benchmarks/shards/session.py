@@ -67,7 +67,7 @@ class Session:
         self._plane = plane
         self._figures = figures
         self._started = 0
-        self._ranges = ShardSet.of(SHARDS, range(SHARDS))
+        self._shards = ShardSet.of(SHARDS, range(SHARDS))
         for namespace in NAMESPACES:
             plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
         self._finish_one()
@@ -77,7 +77,7 @@ class Session:
         some = partial(plane.api.request, "GET", MEMCACHEDS, query={"limit": "1"}, accept=METADATA)
         eventually(some, within=WITHIN)
         for metadata in self._listed():
-            self._names[self._ranges.number_of(metadata["uid"])].append(metadata["name"])
+            self._names[self._shards.number_of(metadata["uid"])].append(metadata["name"])
         assert sum(map(len, self._names.values())) == figures.objects
 
     @contextlib.contextmanager

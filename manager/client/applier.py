@@ -14,9 +14,9 @@ import orjson
 from pydantic import ValidationError
 
 from manager.api import ObjectKey, OwnerReference, Resource, is_crd
-from manager.api.core_v1 import Secret
 from manager.api.model import without_defaults
 from manager.api.resource import reference_to
+from manager.api.secret import SECRET
 from manager.cache import Cache, Record
 from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther
 from manager.client.kubernetes_models import KubernetesModel, resource_of
@@ -713,7 +713,7 @@ def _wanted(obj: Resource, owner: Resource | None, child_label: ChildLabel | Non
         # Last, as `_keep_label` does it: the order counts for the record of our create.
         metadata.setdefault("labels", {})[child_label.key] = child_label.value_of(owner.metadata.uid)
     plain = _plain_fields(type(obj))
-    if plain is None or obj.gvk == Secret.gvk:
+    if plain is None or obj.gvk == SECRET:
         wire = sent_fields(obj)
         wire.pop("status", None)
         if is_crd(type(obj)):  # the definition has the same defaults: to send them would claim the fields

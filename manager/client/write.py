@@ -10,8 +10,8 @@ import msgspec
 import orjson
 
 from manager.api import ApiModel, GroupVersionKind, ObjectKey, Resource
-from manager.api.core_v1 import Secret, fold_string_data
 from manager.api.merging import conditions_by_type, merged_by_type
+from manager.api.secret import SECRET, fold_string_data
 from manager.cache import Cache
 from manager.client.reader import decode_at_once, decode_object
 from manager.kube.decoding import MALFORMED, json_object, not_a
@@ -80,7 +80,7 @@ def booked(field_manager: str, *, dry_run: bool = False) -> Query:
 def sent_fields(obj: Resource) -> dict[str, Any]:
     """Return the object in JSON, as every write sends it."""
     wire = obj.to_wire()
-    return fold_string_data(wire) if obj.gvk == Secret.gvk else wire
+    return fold_string_data(wire) if obj.gvk == SECRET else wire
 
 
 def whole_object(obj: Resource) -> dict[str, Any]:

@@ -14,8 +14,7 @@ import msgspec
 import orjson
 
 from manager.api import ObjectKey, Resource
-from manager.api.core_v1 import Secret, fold_string_data
-from manager.api.pod_health import PodHealth, Problem, warning_of
+from manager.api.secret import SECRET, fold_string_data
 from manager.client import Outcome
 from manager.client.reader import LiveReader
 from manager.kube.errors import KubeError
@@ -23,6 +22,7 @@ from manager.telemetry.logs import reconcile_log
 from manager.telemetry.runs import ReconcileRecord, Trigger
 from manager.util import clock
 from manager.util.backoff import Backoff
+from manager_kinds.pod_health import PodHealth, Problem, warning_of
 
 MOST_WRITES, WITHIN = 10, 60.0
 """So many changes of one child within so many seconds are too many, if the object's spec stays the same."""
@@ -197,7 +197,7 @@ def changed_fields(before: Resource, after: Resource, wanted: Resource) -> list[
     differing = {name for name in fields if getattr(before, name, None) != getattr(after, name, None)}
     plain = {name for name in differing if _is_plain(type(after), name)}
     ours = _content(wanted, differing | {"string_data", "stringData"}, set())
-    if wanted.gvk == Secret.gvk:
+    if wanted.gvk == SECRET:
         fold_string_data(ours)
     # `apply` adds the owner to what is wanted.
     ours["metadata"].setdefault("ownerReferences", [])

@@ -21,8 +21,6 @@ from manager.api import (
     Unstructured,
     controller_of,
 )
-from manager.api.apps_v1 import Deployment
-from manager.api.pod_health import PodHealth
 from manager.api.rights import Undeclared
 from manager.client import (
     Applied,
@@ -55,11 +53,13 @@ from manager.telemetry.logs import LONGEST, reconcile_log, shortened
 from manager.telemetry.runs import LONGEST_TEXT, current_record
 from manager.util import clock
 from manager.util.loop import Portions
+from manager_kinds.pod_health import PodHealth
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from manager.client.kubernetes_client import TransportApiClient
+    from manager_kinds.apps_v1 import Deployment
 
 R = TypeVar("R", bound=Resource)
 

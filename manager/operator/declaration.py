@@ -13,8 +13,6 @@ import orjson
 
 from manager.api import ApiModel, ObjectKey, Resource, is_crd
 from manager.api.condition import CONDITION_REASON, CONDITION_TYPE
-from manager.api.core_v1 import Pod
-from manager.api.pod_health import PARTS_OF_HEALTH, PodHealth
 from manager.api.rights import RbacRule
 from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Meta, Record, Selection, steps_of
 from manager.controller import ControllerOptions, Predicate, any_of, created_or_deleted, label_changed
@@ -24,6 +22,8 @@ from manager.telemetry.logs import shortened
 from manager.util import clock
 from manager.webhook import AdmissionOptions
 from manager.webhook.methods import classes_of, is_subclass, parameters_of, positional
+from manager_kinds.core_v1 import Pod
+from manager_kinds.pod_health import PARTS_OF_HEALTH, PodHealth
 
 _SHORTEST = 4
 """So many letters a name has at least for which another one may be a slip: `one` is not `on`."""

@@ -58,7 +58,7 @@ class Operator(OperatorBase, Generic[T]):
 
             async def reconcile(self, memcached: Memcached, ctx: Context) -> None:
                 deployment = await ctx.apply(self.deployment(memcached))
-                memcached.status.ready_replicas = deployment.status.ready_replicas
+                memcached.status.ready_replicas = deployment.ready_replicas
                 ctx.condition("Available", deployment.is_available, …)
 
     Flags, definitions, roles and webhooks are generated from the class without running anything. A manager

@@ -8,9 +8,9 @@ import pytest
 
 from apis.cache.v1.memcached import Memcached
 from manager.api import ObjectMeta, OwnerReference
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import Namespace
 from manager.client import Client, OwnedByOther
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import Namespace
 from tests.support.scripted_wire import Reply, ScriptedWire
 
 pytestmark = pytest.mark.virtual_time

@@ -18,9 +18,9 @@ from manager.api import (
     crd,
     list_map,
 )
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import Secret
 from manager.telemetry.runs import ReconcileRecord
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import Secret
 from manager_tools.testing import World
 
 

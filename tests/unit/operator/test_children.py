@@ -11,12 +11,12 @@ from manager.api import (
     ObjectMeta,
     OwnerReference,
 )
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import ConfigMap, Secret
 from manager.controller import (
     ControllerOptions,
 )
 from manager.operator.children import changed_fields, is_rolled_out
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import ConfigMap, Secret
 from manager_tools.testing import World, operated
 from tests.unit.conftest import LogLines
 from tests.unit.operator.greetings import (

@@ -14,7 +14,6 @@ from manager.api import (
     ObjectMeta,
     Resource,
 )
-from manager.api.core_v1 import Secret
 from manager.controller import (
     Predicate,
     any_of,
@@ -22,6 +21,7 @@ from manager.controller import (
     status_changed,
 )
 from manager.kube.errors import ServerError
+from manager_kinds.core_v1 import Secret
 from manager_tools.testing import operated
 from tests.unit.operator.greetings import (
     LAST,

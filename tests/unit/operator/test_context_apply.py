@@ -18,11 +18,11 @@ from manager.api import (
     controller_reference,
     crd,
 )
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import ConfigMap, Namespace, Secret
 from manager.cache import Selection
 from manager.cache.sink import Sink
 from manager.webhook import Refused, forbidden
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import ConfigMap, Namespace, Secret
 from manager_tools.testing import World, operated
 from tests.unit.conftest import LogLines
 from tests.unit.operator.greetings import (

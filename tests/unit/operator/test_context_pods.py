@@ -11,8 +11,8 @@ from devcluster.api.pod_channels import Session
 from devcluster.api.pod_sessions import Process
 from manager import Context, Operator, Owns, Watch, rbac
 from manager.api import ObjectMeta, Resource, Status, crd
-from manager.api.core_v1 import ConfigMap, Pod, Secret
 from manager.kube.errors import Forbidden
+from manager_kinds.core_v1 import ConfigMap, Pod, Secret
 from manager_tools.testing import operated
 from tests.support.running_pods import create_running_pod
 

@@ -14,7 +14,6 @@ from pydantic import Field
 
 from devcluster import DevCluster
 from manager.api import ApiModel, Int32, Resource, Scale, Status, crd, preserve_unknown
-from manager.api.core_v1 import PodTemplateSpec
 from manager.controller import KeyBackoff, WorkQueue
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -26,6 +25,7 @@ from manager.operator.definitions import (
     differences,
 )
 from manager.telemetry.metrics import Metrics
+from manager_kinds.core_v1 import PodTemplateSpec
 from manager_tools.codegen import custom_resource_definitions
 from manager_tools.testing import LocalWire
 from tests.unit.conftest import LogLines

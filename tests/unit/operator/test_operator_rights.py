@@ -11,13 +11,13 @@ from pydantic import Field
 
 from manager import Context, Operator, Owns, TerminalError, rbac
 from manager.api import ApiModel, ObjectKey, ObjectMeta, Resource, Status, crd, is_crd
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import ConfigMap, Secret
 from manager.api.rights import RbacRule
 from manager.controller.failure import describe
 from manager.kube.errors import Forbidden
 from manager.operator import rights_of
 from manager.operator.context import Blocked
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import ConfigMap, Secret
 from manager_tools.simulation import assert_holds
 from manager_tools.testing import World, operated
 
@@ -287,7 +287,8 @@ async def test_extends_status_writes_the_condition_and_no_observed_generation():
     operator = doing(report, Deployment, extends_status=True)
     async with operated(operator, objects=[deployment()]) as world:
         await world.until(
-            deployment(), lambda it: any(each.type == "Scanned" for each in it.status.conditions)
+            deployment(),
+            lambda it: any(each["type"] == "Scanned" for each in it.status.get("conditions", ())),
         )
         stored = world.cluster.client.peek("deployments.apps", "default", "web")
         assert stored is not None
@@ -296,11 +297,11 @@ async def test_extends_status_writes_the_condition_and_no_observed_generation():
 
 
 async def set_status(_: Any, obj: Any, ctx: Context) -> None:
-    obj.status.ready_replicas = 7
+    obj.status["readyReplicas"] = 7
 
 
 async def write_status(_: Any, obj: Any, ctx: Context) -> None:
-    obj.status.ready_replicas = 7
+    obj.status["readyReplicas"] = 7
     await ctx.write_status()
 
 

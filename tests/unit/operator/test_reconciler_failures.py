@@ -11,7 +11,6 @@ import pytest
 
 from manager import Blocked, Context, Operator, Result, TerminalError
 from manager.api import ApiModel, ObjectKey, ObjectMeta, Resource, Status, crd
-from manager.api.core_v1 import Secret
 from manager.controller import ControllerOptions
 from manager.kube.errors import (
     Conflict,
@@ -26,6 +25,7 @@ from manager.kube.errors import (
     Unreachable,
 )
 from manager.operator.reconciler import ObjectReconciler
+from manager_kinds.core_v1 import Secret
 from manager_tools.testing import World, operated
 from tests.unit.conftest import LogLines
 

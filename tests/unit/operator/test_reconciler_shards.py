@@ -17,7 +17,6 @@ from devcluster.errors import StatusError
 from devcluster.exchange import ApiResponse
 from manager import Context, Operator, daemon, every
 from manager.api import ObjectKey, ObjectMeta
-from manager.api.core_v1 import ConfigMap, Secret
 from manager.client.errors import NotCached
 from manager.controller import ControllerOptions, Result
 from manager.election.config import ElectionConfig
@@ -31,6 +30,7 @@ from manager.shards.owned import KNOWN_WITHIN, OwnedShards
 from manager.shards.shard_set import label_of
 from manager.telemetry.metrics import Metrics
 from manager.util.program import Program
+from manager_kinds.core_v1 import ConfigMap, Secret
 from manager_tools.simulation.loop import ThreadHold
 from manager_tools.testing import LocalWire
 
