@@ -21,7 +21,7 @@ from benchmarks.peers.interpreter import why_not_as_shipped
 from benchmarks.peers.ours import on_python
 from benchmarks.program import PROGRAM_CPUS, SERVER_CPUS, Program
 from benchmarks.progress import Progress, minutes
-from benchmarks.report.page import RAW, files_of
+from benchmarks.report.page import NAME, RAW, files_of
 from benchmarks.report.quotes import with_quotes
 from benchmarks.report.text import shown
 from benchmarks.results import Results, Run
@@ -343,7 +343,7 @@ def _write(parser: argparse.ArgumentParser, results: Results) -> None:
 def _wanted(parser: argparse.ArgumentParser, results: Results) -> dict[Path, str | None]:
     wanted = files_of(results, PAGE)
     if (raw := PAGE / shards_page.RAW).exists():
-        wanted[PAGE / shards_page.NAME] = shards_page.page(Figures.read(raw))
+        wanted[PAGE / NAME] = f"{wanted[PAGE / NAME]}\n{shards_page.section(Figures.read(raw))}"
     for path in QUOTING:
         try:
             wanted[path] = with_quotes(wanted.get(path) or path.read_text(), results)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         daemon,
         every,
     )
-    from manager.process.runnables import Lifespan, Runnable
+    from manager.process.manager import Lifespan, Runnable
     from manager.server import HttpServer
     from manager.settings import Setting
     from manager.util.loop import Portions
@@ -107,7 +107,7 @@ _HOMES = (
     "cache",
     "api",
     "api.rights",
-    "process.runnables",
+    "process.manager",
     "server",
     "settings",
     "util.loop",

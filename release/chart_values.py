@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from manager.shards.ranges import LABEL_PARTS
+from manager.shards.shard_set import LABEL_SLICES
 from release.image import DIGEST, NAME, TAG
 
 __all__ = ["schema_text", "values_text"]
@@ -130,7 +130,7 @@ def _parts(*names: str) -> dict[str, Any]:
 
 _NARROWER: dict[str, dict[str, Any]] = {
     "replicas": {"type": "integer", "minimum": 0},
-    "shards": {"enum": [0, *(1 << power for power in range(1, LABEL_PARTS.bit_length()))]},
+    "shards": {"enum": [0, *(1 << power for power in range(1, LABEL_SLICES.bit_length()))]},
     "pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
     # Both are concatenated between quotes.
     "repository": {"type": "string", "pattern": f"^{NAME}$"},

@@ -199,7 +199,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
         "Replicas that share the work",
         (
             Panel(
-                "Ranges",
+                "Shards",
                 "Shards that each replica owns, and its desired number.",
                 "short",
                 (

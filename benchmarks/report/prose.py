@@ -148,6 +148,6 @@ etcd and the API server then use processors 2 to 5 alone, and the measured progr
 the rest, or the server's processors if none is left. Without `--write` the figures are only printed; with
 it, the page names the processors. Go and Rust start as many threads as they may use processors.
 
-More measurements: [replicas that share the objects](shards.md),
+More measurements: [replicas that share the objects](#replicas-that-share-the-objects),
 [the live path alone](profiles.md#the-live-path-alone), and [the simulation](../simulation.md#measured).
 """

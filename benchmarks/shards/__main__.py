@@ -15,8 +15,8 @@ import benchmarks.shards
 from benchmarks.machine import describe
 from benchmarks.program import ROOT
 from benchmarks.shards.figures import Figures
-from benchmarks.shards.page import NAME, RAW, page
-from benchmarks.shards.replica import RANGES
+from benchmarks.shards.page import RAW, section
+from benchmarks.shards.replica import SHARDS
 from benchmarks.shards.session import NAMESPACES, measure
 from manager.util.version import VERSION
 from tests.support.envtest import VARIABLE, why_not
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 OBJECTS, FEWEST = 20_000, 200
 # The ratio of all objects to changed ones.
 CHANGED = 20
-PAGES = ROOT / "docs" / "benchmarks"
+FIGURES = ROOT / "docs" / "benchmarks" / RAW
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,18 +40,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--objects", type=int, default=OBJECTS, metavar="N", help=f"at least {FEWEST} (%(default)s)"
     )
-    parser.add_argument("--write", action="store_true", help="put the figures on the page")
+    parser.add_argument("--write", action="store_true", help="keep the figures for the page of benchmarks")
     options = parser.parse_args(arguments)
     if options.objects < FEWEST:
-        parser.error(f"--objects must be at least {FEWEST}, so that each range has some")
+        parser.error(f"--objects must be at least {FEWEST}, so that each shard has some")
     if problem := why_not():
         parser.error(problem)
     figures = run(options.objects)
-    print(page(figures))
+    print(section(figures))
     if options.write:
-        figures.write(PAGES / RAW)
-        (PAGES / NAME).write_text(page(figures))
-        print(f"written to {PAGES.relative_to(ROOT)}/{NAME}", file=sys.stderr)
+        figures.write(FIGURES)
+        print("python -m benchmarks --render puts the figures on the page", file=sys.stderr)
     return 0
 
 
@@ -70,7 +69,7 @@ def run(objects: int) -> Figures:
         others=round(os.getloadavg()[0], 1),
         objects=objects,
         namespaces=len(NAMESPACES),
-        ranges=RANGES,
+        shards=SHARDS,
         load=objects // CHANGED,
         idle_mb=0.0,
     )

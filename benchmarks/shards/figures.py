@@ -59,7 +59,7 @@ class Figures:
     """The machine's load average at the start: other programs' load makes seconds longer."""
     objects: int
     namespaces: int
-    ranges: int
+    shards: int
     idle_mb: float
     """Resident memory of a replica while there was one object."""
     load: int

@@ -1,4 +1,4 @@
-"""The page of replicas that share the objects; figures alone determine it."""
+"""The section about replicas that share the objects; figures alone determine it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     Column = tuple[str, Callable[[Use], float]]
 
-__all__ = ["NAME", "RAW", "page"]
+__all__ = ["RAW", "section", "verdicts"]
 
-NAME, RAW = "shards.md", "shards.json"
+RAW = "shards.json"
 MOST_SHARE, MOST_SECONDS = 0.4, 1.0
 # The figures of each replica; the first AT_START belong to its start.
 AT_START = 3
@@ -29,23 +29,23 @@ COLUMNS: Sequence[Column] = (
 )
 
 INTRODUCTION = """\
-# Replicas that share the objects
+## Replicas that share the objects
 
-One, two and three managers with `--shards={ranges}` run the Memcached operator. This page says how much
-each receives, holds and uses. The API server has the feature gate `ShardedListAndWatch`; all share {cores}
-cores.
+One, two and three managers with `--shards={shards}` run the Memcached operator. This section says how much
+each receives, holds and uses. The API server has the feature gate `ShardedListAndWatch`; all share
+{cores} cores.
 
 {date} UTC, in {minutes} minutes, on {machine}; {version}. Other programs caused a load of {others} at the
 start.
 """
 USE = """\
-## Cost of each replica
+### Cost of each replica
 
 {objects:,} finished Memcacheds in {namespaces} namespaces, each with its Deployment. All replicas of a row
 start together. The start ends when every shard has a holder and every queue is empty. Memory is resident
 memory at that moment. For the changes, four clients give {load:,} Memcacheds another size, as quickly as
 they can. Parentheses have the share of the only replica's figure. With one object, a replica takes {idle}
-of memory. Of {ranges} shards, the largest part of three replicas is 6, or 38 %. The rest is the cost of a
+of memory. Of {shards} shards, the largest part of three replicas is 6, or 38 %. The rest is the cost of a
 process without objects.
 
 Each replica receives and holds the Deployments of its own Memcacheds, by their label.
@@ -54,7 +54,7 @@ COMERS = """\
 A replica that joins others:
 """
 CHANGES = """\
-## Replicas that join and leave
+### Replicas that join and leave
 
 Medians over the shards, with the shortest and the longest. *Had to move*: the objects of a replica that has
 left, or the objects of a new one at the end. *Without an owner*: from a shard's release, or the kill of its
@@ -63,11 +63,11 @@ status*: until that change is done, in the queue of all objects of the shard. Le
 and retry period have their defaults: 15, 10 and 2 s.
 """
 REPEAT = """\
-## How to repeat it
+### How to repeat it with replicas
 
 ```sh
 make bench ONLY=shards   # measured and printed
-make bench ONLY=shards ARGS=--write   # and put on this page
+make bench ONLY=shards ARGS=--write   # and kept for `python -m benchmarks --render`
 make bench ONLY=shards ARGS=--objects=2000   # a quick trial with fewer objects
 ```
 
@@ -76,8 +76,8 @@ suite share the cores. `{raw}` beside this page has the figures.
 """
 
 
-def page(figures: Figures) -> str:
-    """Return the page as Markdown."""
+def section(figures: Figures) -> str:
+    """Return the section as Markdown."""
     return "\n".join(_lines(figures)).rstrip() + "\n"
 
 
@@ -105,12 +105,11 @@ def verdicts(figures: Figures) -> Iterator[tuple[str, str, bool]]:
 
 
 def _lines(figures: Figures) -> Iterator[str]:
-    yield "<!-- made by `.venv/bin/python -m benchmarks.shards --write`; do not edit -->"
     machine = figures.machine
     described = f"{machine['processor']}, {machine['memory']}, {machine['system']}"
     described += f"; kube-apiserver {machine['kube-apiserver']}, etcd {machine['etcd']}"
     yield INTRODUCTION.format(
-        ranges=figures.ranges,
+        shards=figures.shards,
         cores=machine["cores"],
         date=figures.date,
         minutes=figures.minutes,
@@ -118,7 +117,7 @@ def _lines(figures: Figures) -> Iterator[str]:
         version=figures.version,
         others=figures.others,
     )
-    yield "## Aims\n"
+    yield "### Aims of replicas\n"
     yield from _table(
         ["aim", "found", ""],
         ([aim, found, "reached" if good else "**not reached**"] for aim, found, good in verdicts(figures)),
@@ -129,7 +128,7 @@ def _lines(figures: Figures) -> Iterator[str]:
         namespaces=figures.namespaces,
         load=figures.load,
         idle=f"{number(figures.idle_mb)} MB",
-        ranges=figures.ranges,
+        shards=figures.shards,
     )
     yield from _table(["replicas", "objects", *(heading for heading, _ in COLUMNS)], _uses(figures))
     yield ""

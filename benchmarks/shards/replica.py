@@ -19,9 +19,9 @@ from tests.support.ports import PortBlock
 if TYPE_CHECKING:
     from tests.support.envtest import EnvtestControlPlane
 
-__all__ = ["LEASE", "RANGES", "Replica"]
+__all__ = ["LEASE", "SHARDS", "Replica"]
 
-RANGES = 16
+SHARDS = 16
 LEASE = "operator-manager"
 STOP_WITHIN = 60.0
 _HELD = "leader_election_master_status"
@@ -47,7 +47,7 @@ class Replica:
             *(PROGRAM, "run", f"--kubeconfig={self._way.kubeconfig}", "--controllers=memcached"),
             *(f"--metrics-bind-address={self._metrics}", f"--health-probe-bind-address={self.health}"),
             *("--webhook-bind-address=0", "--console-bind-address=0", "--log-level=warn"),
-            *(f"--shards={RANGES}", "--leader-election-namespace=default"),
+            *(f"--shards={SHARDS}", "--leader-election-namespace=default"),
         ]
         # The program is started from its file, as users do.
         environ = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -75,7 +75,7 @@ class Replica:
         """CPU seconds used so far."""
         return self.process.cpu_seconds()
 
-    def ranges(self) -> frozenset[int]:
+    def shards(self) -> frozenset[int]:
         """Return the shards that the replica owns, by its metrics."""
         with urllib.request.urlopen(f"http://{self._metrics}/metrics", timeout=10) as answer:
             held = Samples(answer.read().decode()).select(_HELD)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.sessions.plane import create, fresh_plane, name_of, store_copies
 from benchmarks.sessions.process import wait_ready
 from benchmarks.shards.figures import Change, Use
-from benchmarks.shards.replica import LEASE, RANGES, Replica, number_of
+from benchmarks.shards.replica import LEASE, SHARDS, Replica, number_of
 from benchmarks.status_watch import StatusWatch
-from manager.shards.ranges import Ranges
+from manager.shards.shard_set import ShardSet
 from tests.support.eventually import eventually
 from tests.support.memcacheds import memcached_path
 
@@ -67,17 +67,17 @@ class Session:
         self._plane = plane
         self._figures = figures
         self._started = 0
-        self._ranges = Ranges.of(RANGES, range(RANGES))
+        self._shards = ShardSet.of(SHARDS, range(SHARDS))
         for namespace in NAMESPACES:
             plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
         self._finish_one()
         store_copies(plane, 1, figures.objects, of=0, namespaces=NAMESPACES)
-        self._names: dict[int, list[str]] = {number: [] for number in range(RANGES)}
+        self._names: dict[int, list[str]] = {number: [] for number in range(SHARDS)}
         # The API server refuses lists until its cache has all stored objects.
         some = partial(plane.api.request, "GET", MEMCACHEDS, query={"limit": "1"}, accept=METADATA)
         eventually(some, within=WITHIN)
         for metadata in self._listed():
-            self._names[self._ranges.number_of(metadata["uid"])].append(metadata["name"])
+            self._names[self._shards.number_of(metadata["uid"])].append(metadata["name"])
         assert sum(map(len, self._names.values())) == figures.objects
 
     @contextlib.contextmanager
@@ -120,7 +120,7 @@ class Session:
     def _without(self, replicas: list[Replica], how: signal.Signals) -> Change:
         before = self._owners(replicas)
         gone = replicas.pop(0)
-        theirs = gone.ranges()
+        theirs = gone.shards()
         held = self._holders()
         ended = time.monotonic()
         gone.process.signal(how)
@@ -130,7 +130,7 @@ class Session:
             changed = {number: pool.submit(self._change, number) for number in free}
             while len(taken) < len(theirs):
                 if time.monotonic() > ended + WITHIN:
-                    raise TimeoutError(f"{len(theirs) - len(taken)} ranges of {gone.name} were not taken")
+                    raise TimeoutError(f"{len(theirs) - len(taken)} shards of {gone.name} were not taken")
                 now, at = self._holders(), time.monotonic()
                 for number in theirs - free.keys():
                     if now[number] != held[number]:
@@ -167,7 +167,7 @@ class Session:
             what="one comes",
             replicas=len(replicas),
             moved=self._moved(before, self._owners(replicas)),
-            expected=self._objects(replicas[-1].ranges()),
+            expected=self._objects(replicas[-1].shards()),
             unowned_s=[],
             status_s=[],
             came=self._start_of(replicas[-1]),
@@ -176,7 +176,7 @@ class Session:
     def _start_of(self, replica: Replica) -> Use:
         """Return the replica's usage so far."""
         return Use(
-            objects=self._objects(replica.ranges()),
+            objects=self._objects(replica.shards()),
             start_mb=replica.received_mb,
             start_cpu_s=replica.cpu_seconds,
             memory_mb=replica.memory_mb,
@@ -205,7 +205,7 @@ class Session:
             self.watch.wait_generation(name, generation, replica.process, WITHIN)
 
     def _change(self, number: int) -> tuple[str, int]:
-        """Change an object of a range; its name and generation."""
+        """Change an object of a shard; its name and generation."""
         name = self._names[number][0]
         return self._resize(namespace_of(name), name)
 
@@ -219,15 +219,15 @@ class Session:
         while True:
             for each in replicas:
                 each.process.check()
-            shares = [len(each.ranges()) for each in replicas]
-            if sum(shares) == RANGES and max(shares) - min(shares) <= 1:
+            shares = [len(each.shards()) for each in replicas]
+            if sum(shares) == SHARDS and max(shares) - min(shares) <= 1:
                 return
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the ranges are shared out as {shares}")
+                raise TimeoutError(f"the shards are shared out as {shares}")
             time.sleep(0.1)
 
     def _owners(self, replicas: Sequence[Replica]) -> dict[int, str]:
-        return {number: each.name for each in replicas for number in each.ranges()}
+        return {number: each.name for each in replicas for number in each.shards()}
 
     def _moved(self, before: dict[int, str], after: dict[int, str]) -> int:
         return self._objects(number for number in after if before.get(number) != after[number])
@@ -236,7 +236,7 @@ class Session:
         return sum(len(self._names[number]) for number in numbers)
 
     def _holders(self) -> dict[int, str]:
-        leases = self._plane.api.get(LEASES, labelSelector=f"{LEASE}/lease=range")["items"]
+        leases = self._plane.api.get(LEASES, labelSelector=f"{LEASE}/lease=shard")["items"]
         return {
             number_of(each["metadata"]["name"]): each["spec"].get("holderIdentity", "") for each in leases
         }

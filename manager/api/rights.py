@@ -8,19 +8,9 @@ The roles in `config/rbac/` are generated from both.
 
 from __future__ import annotations
 
-import sysconfig
 from dataclasses import dataclass
-from inspect import currentframe
-from pathlib import Path
-from types import FrameType
 
-__all__ = ["RbacRule", "Undeclared", "advice_for", "line_of", "line_that_asks", "rbac"]
-
-_LIBRARY = {"kubernetes_asyncio", "manager", "manager_tools"}
-_TEMPLATE = "manager_tools.scaffold.project."
-"""Modules of the library that are an author's once `init` has written them."""
-_PYTHONS = sysconfig.get_path("stdlib")
-_LOOP = str(Path(_PYTHONS) / "asyncio")
+__all__ = ["RbacRule", "Undeclared", "advice_for", "rbac"]
 
 _DECLARATIONS = {"reads": ("list", "watch"), "owns": ("get", "create", "patch", "delete")}
 """Verbs by the declaration that grants them."""
@@ -80,30 +70,3 @@ def advice_for(missing: RbacRule) -> str:
         declared = (name for name, verbs in _DECLARATIONS.items() if verb in verbs)
         ways += [f"the kind to its `{name}`" for name in declared]
     return f"to grant it, add {', or '.join(ways)}, and run `generate`"
-
-
-def line_that_asks() -> str:
-    """Return file and line of the caller of the library; empty if the library runs by itself.
-
-    It searches the present task alone.
-    """
-    frame: FrameType | None = currentframe()
-    while frame is not None and not frame.f_code.co_filename.startswith(_LOOP):
-        if (found := line_of(frame, frame.f_lineno)) is not None:
-            return found
-        frame = frame.f_back
-    return ""
-
-
-def line_of(frame: FrameType, number: int) -> str | None:
-    """Return file and line of a frame; None for one of the library, kubernetes-asyncio or Python."""
-    file, module = frame.f_code.co_filename, frame.f_globals.get("__name__", "")
-    if module.partition(".")[0] in _LIBRARY:
-        is_ours = not module.startswith(_TEMPLATE)
-    else:
-        is_ours = file.startswith((_PYTHONS, "<")) and "site-packages" not in file
-    if is_ours:
-        return None
-    # The last parts of the path, as many as the module's name has: the parts before differ by machine.
-    parts = Path(file).parts[-1 - module.count(".") :]
-    return f"{'/'.join(parts)}:{number}"

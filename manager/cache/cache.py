@@ -176,11 +176,7 @@ class Cache:
 
     def holds_all(self, kind: type[Resource], namespace: str) -> bool:
         """Return whether some informer holds all objects of a kind in a namespace, or their metadata."""
-        return any(
-            each.covers(namespace)
-            and not (each.filter or each.spec.label_selector or each.spec.field_selector)
-            for each in self._informers(kind)
-        )
+        return any(each.selects_all_of(namespace) for each in self._informers(kind))
 
     async def run(self) -> None:
         """Run every informer, also those asked for later, until cancelled."""

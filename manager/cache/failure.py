@@ -61,19 +61,19 @@ class Pause(enum.Enum):
 
 
 class WatchClosed(KubeError):
-    """The server ended the stream in good order, before the requested time was over."""
+    """End of a stream in good order, before the requested time was over."""
 
 
 class WatchTimedOut(WatchClosed):
-    """The server ended the stream after the requested time."""
+    """End of a stream after the requested time."""
 
 
 class NotStreaming(KubeError):
-    """The server does not mark where the present content ends and the changes begin."""
+    """Stream without a mark between the present content and the changes."""
 
 
 class HistoryRestored(KubeError):
-    """The server is at an older version than it was: its storage was restored, or it is another server."""
+    """Server of an older version than before: its storage was restored, or it is another server."""
 
 
 class HistoryDoubted(KubeError):
@@ -81,7 +81,7 @@ class HistoryDoubted(KubeError):
 
 
 class OlderList(KubeError):
-    """A list is of an older version than one that was seen before."""
+    """List of an older version than one that was seen before."""
 
 
 @dataclass(frozen=True, slots=True)

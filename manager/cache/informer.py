@@ -168,8 +168,12 @@ class Informer:
 
     def has_all_of(self, namespace: str) -> bool:
         """Return whether the informer is complete for the namespace, so that no other object exists."""
+        return self.synced and self.selects_all_of(namespace)
+
+    def selects_all_of(self, namespace: str) -> bool:
+        """Return whether no selector or filter leaves out objects of the namespace."""
         selective = self.spec.label_selector or self.spec.field_selector or self.filter
-        return self.synced and self.covers(namespace) and not selective
+        return self.covers(namespace) and not selective
 
     # Reading.
 

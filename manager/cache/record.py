@@ -470,10 +470,8 @@ class CacheEvent:
         new: Record | None,
         *,
         meta: Meta | None = None,
-        old_meta: Meta | None = None,
         initial: bool = False,
         handed_over: bool = False,
-        received: float = 0.0,
     ) -> None:
         record = new or old
         assert record is not None
@@ -484,10 +482,10 @@ class CacheEvent:
         self.type = EventType.ADDED if old is None else EventType.MODIFIED if new else EventType.DELETED
         self.initial = initial
         self.handed_over = handed_over
-        self.received = received
+        self.received = 0.0
         self.reconciling = False
         self._meta = meta
-        self._old_meta = old_meta
+        self._old_meta: Meta | None = None
 
     @property
     def change(self) -> Change | None:

@@ -1,4 +1,4 @@
-"""Keeps one part of a store equal to the server: list, watch, and carry on whatever happens."""
+"""Reflector of one part of the server in a store: it lists, watches, and continues after every failure."""
 
 from __future__ import annotations
 

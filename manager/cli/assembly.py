@@ -33,7 +33,7 @@ from manager.shards.coordinator import ShardCoordinator
 from manager.shards.owned import OwnedShards
 from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics
-from manager.telemetry.open_files import tell_when_none_is_left
+from manager.telemetry.open_files import report_exhaustion
 from manager.telemetry.watchdog import Watchdog
 from manager.tls.served import CertificateFiles, CertificateSource, SelfSigned, ServedCertificate
 from manager.util.address import BindAddress, in_pod, is_loopback
@@ -148,7 +148,7 @@ async def assembled(
             keep_console()
         metrics.loop_tasks.set_function(count_tasks)
         manager.add(Runnable("loop-lag", lambda: observe_lag(metrics.loop_lag)))
-        manager.add(Runnable("open-files", tell_when_none_is_left))
+        manager.add(Runnable("open-files", report_exhaustion))
         manager.add(Runnable("settle", lambda: _settle_when_synced(manager)))
         server.problem = None
         yield manager

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GROUP", "Commands", "Invocation", "LazyCommand", "main", "pass_invocation"]
 
+HELP_FLAGS = ["-h", "--help"]
 GROUP = "operator_manager.commands"
 """The group of entry points that name sequences of `LazyCommand`."""
 
@@ -171,7 +172,7 @@ class Commands(click.Group):
             params=[show_version],
             help="Run and examine a Kubernetes controller manager.",
             context_settings={
-                "help_option_names": ["-h", "--help"],
+                "help_option_names": HELP_FLAGS,
                 "max_content_width": 110,
                 "show_default": True,
             },

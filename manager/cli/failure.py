@@ -20,7 +20,7 @@ from manager.kube.errors import (
     Unauthorized,
 )
 from manager.kube.transport import Transport
-from manager.process.runnables import CannotStart
+from manager.process.manager import CannotStart
 from manager.settings import SettingsError
 from manager.telemetry.logs import get_logger, on_one_line
 from manager.util import clock

@@ -17,7 +17,7 @@ from manager.cli.settings import Settings
 from manager.kube.config import IN_CLUSTER
 from manager.kube.errors import KubeError, ServerError, TooManyRequests, TransportError
 from manager.kube.transport import Transport
-from manager.process.runnables import Runnable
+from manager.process.manager import Runnable
 from manager.settings import SettingsError
 from manager.telemetry.logs import get_logger
 from manager.tls.key_pair import CertificateUnusable

@@ -207,7 +207,7 @@ class Console:
             "rows": rows,
             "more": more,
             "withheld": [each for each in known if each not in permitted],
-            "shards": self._manager.ranges,
+            "shards": self._manager.owned_shards,
         }
 
     async def _object(self, request: Request) -> dict[str, Any]:

@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 
 from manager.diagnose.explanation import ShardOwner
 from manager.election.config import LeaseTiming
-from manager.election.lease import Lease
-from manager.election.lease_client import LeaseGroup
+from manager.election.lease import Lease, LeaseGroup
 from manager.election.shard_count import SHARD, lease_of_shard, number_of_shards
 from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
 from manager.server.access import Answers, Place
 from manager.shards.owned import OwnedShards
-from manager.shards.ranges import Ranges, parse_count
 from manager.shards.registry import MEMBER
+from manager.shards.shard_set import ShardSet, parse_count
 from manager.util import clock
 
 _WITHIN, _FRESH = 2.0, 2.0
@@ -53,7 +52,7 @@ class Holders(NamedTuple):
     def owner(self, controller: str, uid: str, *, shared_out: bool) -> ShardOwner:
         """Return the owner of the object with that UID; the first shard's, if objects are not shared out."""
         count = len(self.shards)
-        shard = Ranges.of(count, ()).number_of(uid) if shared_out else 0
+        shard = ShardSet.of(count, ()).number_of(uid) if shared_out else 0
         holder = self.shards[shard]
         return ShardOwner(controller, shard, count, holder.name, holder.renewed, holder.silent)
 

@@ -54,16 +54,18 @@ class LeaseTiming:
     take over. The difference is the margin for clocks that run at different rates and for the last writes
     of the old leader to die: with 15 and 10, clocks may differ by a fifth in rate. Raises ValueError, which
     names the flag, when the three do not fit together.
+
+    Attributes:
+        lease_duration: how long the others wait after the last change of the lease before they take it.
+        renew_deadline: how long a leader goes on without a renewal that it knows succeeded.
+        retry_period: time between renewals, and between a standby's looks at the lease.
+        clock: names the monotonic clock of this process (`host_clock`); empty if no other process reads it.
     """
 
     lease_duration: float = 15.0
-    """How long the others wait after the last change of the lease before they take it."""
     renew_deadline: float = 10.0
-    """How long a leader goes on without a renewal that it knows succeeded."""
     retry_period: float = 2.0
-    """Time between renewals, and between a standby's looks at the lease."""
     clock: str = ""
-    """Names the monotonic clock of this process (`host_clock`); empty if no other process reads the same."""
 
     def __post_init__(self) -> None:
         flags = {_LEASE: self.lease_duration, _RENEW: self.renew_deadline, _RETRY: self.retry_period}

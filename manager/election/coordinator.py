@@ -1,4 +1,4 @@
-"""The protocol between a manager and the coordinator that decides which work its replica does."""
+"""The coordinator of a manager, which decides what work its replica does."""
 
 from __future__ import annotations
 
@@ -71,93 +71,63 @@ class Share(Protocol):
         """Return whether the object with that UID is in the shard that `work_on` was entered for."""
 
 
-class Coordinator(Protocol):
-    """A replica's part in an election by shards: it decides which work this replica does. Used once.
+class Coordinator:
+    """A replica's part in an election: it decides which work this replica does. Used once.
 
     The manager calls `attach` when it is made, then `run`. On a clean stop it calls `leave`, waits for
-    `handed_over` as long as the grace allows, ends all work while `run` goes on, and calls `release`.
+    `handed_over` as long as the grace allows, ends all work while `run` goes on, and calls `release`. This
+    class does all work at once, without an election; the others elect one leader, or divide the objects.
     """
+
+    def __init__(self) -> None:
+        self._work: Work | None = None
+        self._released = asyncio.Event()
+        self._leadership = Leadership()
 
     @property
     def leadership(self) -> Leadership:
         """The permission for effects outside of the cluster, in the context of the caller."""
+        return self._leadership
 
     @property
     def leader(self) -> str | None:
         """The identity of the leader, as far as this replica knows; None where no single one leads."""
+        return None
 
     @property
     def owned(self) -> str | None:
         """The number of shards that this replica holds, as in `5 of 16`; None without shards."""
+        return None
 
     @property
     def problem(self) -> str | None:
         """Why this replica cannot take part; None when it can."""
+        return None
 
     def attach(self, work: Work) -> None:
         """Start and stop this work from now on."""
+        self._work = work
 
-    def share(self, controller: ControllerObjects) -> Share | None:
+    def share(self, controller: ControllerObjects) -> Share | None:  # noqa: ARG002 - for coordinators of shards
         """Return the objects of a controller that this replica works on; None for all."""
+        return None
 
     async def run(self) -> None:
         """Take part until `release` is called. Raises LeadershipLost."""
+        self._start_work()
+        await self._released.wait()
 
     def leave(self) -> None:
-        """Offer all work to other replicas: the stop has begun."""
+        """Offer all work to other replicas: the stop has begun. Standbys know all objects already."""
 
     async def handed_over(self) -> None:
         """Return when other replicas know the objects of all that this one has."""
 
     async def release(self) -> None:
         """End `run`, and let other replicas take over at once; all work must have ended."""
-
-
-class SingleLeader:
-    """The common part of coordinators with which one replica does all work."""
-
-    owned: str | None = None
-
-    def __init__(self) -> None:
-        self._work: Work | None = None
-
-    def attach(self, work: Work) -> None:
-        """Start `work` when this replica becomes the leader."""
-        self._work = work
-
-    def share(self, controller: ControllerObjects) -> Share | None:
-        """Return None: all objects of the controller are this replica's."""
-        del controller
-        return None
-
-    def leave(self) -> None:
-        """Do nothing: the standbys know all objects."""
-
-    async def handed_over(self) -> None:
-        """Return at once: the standbys know all objects."""
+        self._released.set()
 
     def _start_work(self) -> None:
         if self._work is not None:
             self._work.start_controllers()
             self._work.start_leader_runnables()
-
-
-class AlwaysLeader(SingleLeader):
-    """A coordinator without an election: this replica does all work at once."""
-
-    leader: str | None = None
-    problem: str | None = None
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.leadership = Leadership()
-        self._released = asyncio.Event()
-
-    async def run(self) -> None:
-        """Start all work, and return when it is released."""
-        self._start_work()
-        await self._released.wait()
-
-    async def release(self) -> None:
-        """Make `run` return."""
-        self._released.set()

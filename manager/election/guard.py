@@ -20,7 +20,7 @@ _GONE_WITHIN = 0.95
 
 
 class LeadershipLost(Exception):
-    """This process was the leader and may no longer write; the text says why, for the log's last line."""
+    """The loss of the leadership, after which nothing is written; the text gives the reason for the log."""
 
 
 class ProcessGuard:

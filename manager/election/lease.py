@@ -1,16 +1,25 @@
-"""The Lease as a record: its holder, its last renewal, and its duration."""
+"""Leases: the record of a holder, its last renewal and its duration; and their client."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any, Self
+from urllib.parse import quote
 
 import orjson
 
-from manager.kube.decoding import json_object, not_a
+from manager.election.config import LeaseTiming
+from manager.kube.decoding import Listing, json_object, not_a, watch_events
+from manager.kube.errors import NotFound
+from manager.kube.transport import Transport
+from manager.kube.wire import LONGEST
+from manager.telemetry.logs import get_logger
+from manager.util import clock
+from manager.util.loop import own_turn
 from manager.util.nesting import MOST_LEVELS, is_too_deep
 
 _MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -19,6 +28,14 @@ _VERSION_DIGITS = 20  # of 64 bits
 _CUT = 4096  # characters of another writer's text; no replica writes as many
 _RENEW_TIME = "renewTime"
 _RELEASED_SECONDS = 1  # the server wants more than zero
+
+# Leases per answer. Each is at most as large as etcd allows, so the answer stays below the read limit.
+_PAGE = 40
+# Bytes above which of a Lease of a group only an outline is kept: others may make large ones.
+_LARGE = 32 * 1024
+_WATCH_SECONDS = (300.0, 600.0)
+
+_log = get_logger("leader")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +82,16 @@ class Lease:
     @property
     def labels(self) -> dict[str, Any]:
         """The object's labels."""
-        labels = self.metadata.get("labels")
-        return labels if isinstance(labels, dict) else {}
+        return self._texts("labels")
 
     @property
     def annotations(self) -> dict[str, Any]:
         """The object's annotations."""
-        annotations = self.metadata.get("annotations")
-        return annotations if isinstance(annotations, dict) else {}
+        return self._texts("annotations")
+
+    def _texts(self, field: str) -> dict[str, Any]:
+        found = self.metadata.get(field)
+        return found if isinstance(found, dict) else {}
 
     @property
     def holder(self) -> str:
@@ -168,12 +187,7 @@ class Lease:
 
     def recreated(self) -> Lease:
         """Return this lease for creation, after it was deleted: the same holder and history."""
-        kept: dict[str, Any] = {
-            key: self.metadata[key]
-            for key in ("name", "namespace", "labels", "annotations")
-            if key in self.metadata
-        }
-        return Lease(kept, self.spec)
+        return Lease(_only(self.metadata, "name", "namespace", "labels", "annotations"), self.spec)
 
     def outline(self, prefix: str) -> Lease:
         """Return the known parts of a lease that others have made large.
@@ -181,17 +195,12 @@ class Lease:
         These are the fields about its holder, and labels and annotations with keys of that prefix, each of
         them cut.
         """
-        metadata: dict[str, Any] = {
-            key: self.metadata[key]
-            for key in ("name", "namespace", "uid", "resourceVersion")
-            if key in self.metadata
-        }
+        metadata = _only(self.metadata, "name", "namespace", "uid", "resourceVersion")
         for key, own in (("labels", self.labels), ("annotations", self.annotations)):
             metadata[key] = {
                 name: str(own[name])[:_CUT] for name in own if name.startswith(prefix) and len(name) < _CUT
             }
-        fields = ("holderIdentity", "leaseDurationSeconds", _RENEW_TIME, "leaseTransitions")
-        spec = {key: self.spec[key] for key in fields if key in self.spec}
+        spec = _only(self.spec, "holderIdentity", "leaseDurationSeconds", _RENEW_TIME, "leaseTransitions")
         spec = {key: value[:_CUT] if isinstance(value, str) else value for key, value in spec.items()}
         return Lease(metadata, spec, is_outline=True)
 
@@ -211,3 +220,147 @@ class Lease:
         if stamp == self.spec.get(_RENEW_TIME):
             stamp = (now.astimezone(UTC) + timedelta(microseconds=1)).strftime(_MICRO_TIME)
         return stamp
+
+
+def _only(fields: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: fields[name] for name in names if name in fields}
+
+
+class LastError:
+    """The last failure of a request for a lease; each new one is logged once, however often it repeats.
+
+    Attributes:
+        problem: the failure in one sentence; None once a request for the lease has succeeded.
+    """
+
+    def __init__(self) -> None:
+        self.problem: str | None = None
+        self._kind: tuple[str, type[Exception]] | None = None
+
+    def report(self, failed: str, error: Exception) -> None:
+        """Note that something, such as `cannot read lease a/b`, failed with `error`."""
+        self.problem = f"{failed}: {str(error) or type(error).__name__}"
+        if self._kind != (failed, type(error)):
+            self._kind = (failed, type(error))
+            _log.warning(self.problem)
+
+    def clear(self) -> None:
+        """Note that a request succeeded."""
+        if self.problem is not None:
+            _log.info("the lease can be reached again", was=self.problem)
+        self.problem = self._kind = None
+
+
+class Leases:
+    """Leases of a namespace that match a selector. Every method raises KubeError."""
+
+    def __init__(self, transport: Transport, namespace: str, selector: dict[str, str]) -> None:
+        self.namespace = namespace
+        self._transport = transport
+        self._selector = selector
+        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace, safe='')}/leases"
+
+    async def read_all(self, *, timeout: float) -> list[Lease]:
+        """Return the Leases as they are now, not from any cache."""
+        listing = Listing(self._transport.request, self._collection, longest=LONGEST, deadline=timeout)
+        query = {**self._selector, "limit": str(_PAGE)}
+        found, resume = [], None
+        while resume != "":
+            page = await listing.page(query, resume or "")
+            for each in page.items:
+                raw = bytes(each)
+                await own_turn(len(raw))
+                found.append(self._decode(raw))
+            resume = page.resume
+        return found
+
+    async def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
+        """Watch the Leases: first as they are now, then each change, until the server ends the stream.
+
+        Yields each state with True if the Lease was deleted in it. A stream that is silent for `silence`
+        seconds is taken for dead and raises DeadlineExceeded.
+        """
+        seconds = str(round(rng.uniform(*_WATCH_SECONDS)))
+        query = {"watch": "true", **self._selector, "timeoutSeconds": seconds}
+        async with self._transport.stream(self._collection, query=query, idle_timeout=silence) as chunks:
+            async for event in watch_events(chunks):
+                if event.type != "BOOKMARK":
+                    yield self._decode(bytes(event.object)), event.type == "DELETED"
+
+    def _decode(self, raw: bytes) -> Lease:
+        return Lease.decode(raw)
+
+
+class LeaseClient(Leases):
+    """A client of one Lease. Every method raises KubeError.
+
+    A write whose error says nothing about its effect (a connection lost, a deadline, a failing server) may
+    have happened, or may still happen: the resourceVersion it carries makes that harmless.
+    """
+
+    def __init__(self, transport: Transport, *, namespace: str, name: str) -> None:
+        # With the name in the selector, RBAC can grant the watch of one lease only.
+        super().__init__(transport, namespace, {"fieldSelector": f"metadata.name={name}"})
+        self.name = name
+        self._object = f"{self._collection}/{quote(name, safe='')}"
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    async def read_all(self, *, timeout: float) -> list[Lease]:
+        """Return the lease as it is now in a list, which is empty when there is none."""
+        found = await self.read(timeout=timeout)
+        return [] if found is None else [found]
+
+    async def read(self, *, timeout: float) -> Lease | None:
+        """Return the lease as it is now, not from any cache; None when there is none."""
+        try:
+            return Lease.decode(await self._transport.request("GET", self._object, deadline=timeout))
+        except NotFound:
+            return None
+
+    async def write(self, lease: Lease, *, timeout: float) -> Lease:
+        """Create the lease when it carries no version, else replace that version; return what is stored now.
+
+        Raises Conflict, AlreadyExists or NotFound when the server has another version of it, or none.
+        """
+        body = lease.encode()
+        if lease.metadata.get("resourceVersion"):
+            answer = await self._transport.request("PUT", self._object, body=body, deadline=timeout)
+        else:
+            answer = await self._transport.request("POST", self._collection, body=body, deadline=timeout)
+        return Lease.decode(answer)
+
+    async def claim(
+        self, lease: Lease, *, identity: str, timing: LeaseTiming, timeout: float
+    ) -> tuple[Lease, float]:
+        """Write the lease as held by `identity` from now on; return the stored lease and the sending time."""
+        wanted = lease.claimed(identity=identity, seconds=timing.lease_seconds, now=clock.now())
+        sent = clock.monotonic()
+        return await self.write(wanted.sent(timing.clock, sent), timeout=timeout), sent
+
+    async def delete(self, lease: Lease, *, timeout: float) -> None:
+        """Delete that version of the lease; raises Conflict or NotFound when there is another, or none."""
+        demanded = _only(lease.metadata, "uid", "resourceVersion")
+        body = orjson.dumps({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": demanded})
+        await self._transport.request("DELETE", self._object, body=body, deadline=timeout)
+
+
+class LeaseGroup(Leases):
+    """The Leases of a namespace that have a label. Every method raises KubeError."""
+
+    def __init__(self, transport: Transport, *, namespace: str, label: str) -> None:
+        super().__init__(transport, namespace, {"labelSelector": label})
+        self.label = label
+        self._prefix = label.partition("/")[0] + "/"
+
+    def __str__(self) -> str:
+        return f"{self.namespace}, label {self.label}"
+
+    def one(self, name: str) -> LeaseClient:
+        """Return the client of one of them, which need not exist."""
+        return LeaseClient(self._transport, namespace=self.namespace, name=name)
+
+    def _decode(self, raw: bytes) -> Lease:
+        lease = Lease.decode(raw)
+        return lease.outline(self._prefix) if len(raw) > _LARGE else lease

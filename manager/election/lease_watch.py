@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import aclosing
 
 from manager.election.config import ElectionConfig, LeaseTiming
-from manager.election.lease import Lease
-from manager.election.lease_client import LastError, LeaseSet
+from manager.election.lease import LastError, Lease, Leases
 from manager.kube.errors import KubeError
 from manager.util import clock
 from manager.util.backoff import Backoff
@@ -41,17 +40,21 @@ class LeaseObservation:
 
     A record that was written with our own clock, by a process of the same host, is as old as it says. So a
     container that is started in the place of one that was killed need not wait for all of the duration.
+
+    Attributes:
+        newest: the newest version seen; None when versions cannot be ordered.
+        since: the local time at which the present content was first seen.
+        doubtful: whether the lease must be read again before the next claim.
     """
 
     def __init__(self, *, identity: str, timing: LeaseTiming) -> None:
         self._identity = identity
-        self._lease_duration = timing.lease_duration
-        self._clock = timing.clock
+        self._timing = timing
         self._lease: Lease | None = None
-        self._newest: int | None = None
         self._gone = False
-        self._since = -math.inf
-        self._current = False
+        self.newest: int | None = None
+        self.since = -math.inf
+        self.doubtful = True
 
     @property
     def lease(self) -> Lease | None:
@@ -63,11 +66,6 @@ class LeaseObservation:
         """The identity of the holder, as last seen; empty when there is none."""
         return self._lease.holder if self._lease is not None else ""
 
-    @property
-    def version(self) -> int | None:
-        """The newest version seen; None when versions cannot be ordered."""
-        return self._newest
-
     def saw(self, lease: Lease, *, now: float) -> bool:
         """Record a lease that was read or watched; return False if a live holder has renewed it.
 
@@ -75,24 +73,22 @@ class LeaseObservation:
         history was rewound, and all that follows is older too.
         """
         if self._is_stale(lease):
-            self.doubt()
+            self.doubtful = True
             return True
         known = self._lease
-        silent = now >= min(self.expires_at, self._since + self._lease_duration)
+        silent = now >= min(self.expires_at, self.since + self._timing.lease_duration)
         renewed = known is not None and lease.renews(known) and not (silent or self._gone or self.doubtful)
         if known is None or (lease.uid, lease.spec) != (known.uid, known.spec):
-            sent = lease.sent_at(self._clock)
-            self._since = now if sent is None else min(sent, now)
-        self._lease = lease
-        self._newest = lease.version
-        self._gone = False
-        self._current = True
+            sent = lease.sent_at(self._timing.clock)
+            self.since = now if sent is None else min(sent, now)
+        self._lease, self.newest = lease, lease.version
+        self._gone = self.doubtful = False
         return not renewed
 
     def saw_deletion(self, last: Lease) -> None:
         """Note that the lease, whose last state was `last`, was deleted."""
         if self._is_stale(last):
-            self.doubt()
+            self.doubtful = True
         else:
             self.saw_none()
 
@@ -101,57 +97,28 @@ class LeaseObservation:
 
         A deletion is no release: the holder may still be at work, and will create the lease again.
         """
-        self._gone = True
-        self._current = True
-
-    def history_was_rewound(self) -> None:
-        """Note that versions started again from an older one, as after etcd was restored from a backup."""
-        self._newest = None
-
-    def doubt(self) -> None:
-        """Claim no more on this knowledge; the next look at the lease renews it."""
-        self._current = False
-
-    @property
-    def doubtful(self) -> bool:
-        """Return whether the lease must be read again before the next claim."""
-        return not self._current
-
-    @property
-    def since(self) -> float:
-        """The local time at which the present content was first seen."""
-        return self._since
+        self._gone, self.doubtful = True, False
 
     @property
     def expires_at(self) -> float:
         """The local time at which the lease expires, unless it changes."""
-        return self._since + self._duration
-
-    def expired_for(self, now: float) -> float:
-        """Seconds since its holder's time was over; less than zero while it is not."""
-        return now - self.expires_at
+        claimed = self._lease.duration if self._lease is not None else None
+        # A holder that is at work creates it again; one that claimed it for years and is gone does not.
+        longest = BELIEVED * self._timing.lease_duration if self._gone else math.inf
+        return self.since + min(claimed or self._timing.lease_duration, longest)
 
     def claimable(self, now: float) -> bool:
         """Return whether to try to take the lease now."""
-        return self._current and now >= self.claimable_at() - TIMER_ERROR
+        return not self.doubtful and now >= self.claimable_at() - TIMER_ERROR
 
     def claimable_at(self) -> float:
         """Return the local time when the lease can be taken unless it changes; infinity while in doubt."""
-        if not self._current:
+        if self.doubtful:
             return math.inf
-        if self._lease is None or self._lease.holder in {"", self._identity}:
-            return -math.inf
-        return self.expires_at
-
-    @property
-    def _duration(self) -> float:
-        claimed = self._lease.duration if self._lease is not None else None
-        # A holder that is at work creates it again; one that claimed it for years and is gone does not.
-        longest = BELIEVED * self._lease_duration if self._gone else math.inf
-        return min(claimed or self._lease_duration, longest)
+        return -math.inf if self.holder in {"", self._identity} else self.expires_at
 
     def _is_stale(self, lease: Lease) -> bool:
-        return self._newest is not None and lease.version is not None and lease.version < self._newest
+        return self.newest is not None and lease.version is not None and lease.version < self.newest
 
 
 # A look at the lease comes a little before a retry period has passed, so that replicas do not look in step
@@ -173,7 +140,7 @@ class LeaseWatcher:
     request that hangs delays the other.
     """
 
-    def __init__(self, config: ElectionConfig, leases: LeaseSet) -> None:
+    def __init__(self, config: ElectionConfig, leases: Leases) -> None:
         self._identity = config.identity
         self._leases = leases
         self._timing = config.timing
@@ -185,7 +152,6 @@ class LeaseWatcher:
         self._asked_for: set[str] = set()
         self._listeners: list[Callable[[bool], None]] = []
         self._next_read = 0.0
-        self._failed = False
 
     @property
     def problem(self) -> str | None:
@@ -231,25 +197,24 @@ class LeaseWatcher:
             self._next_read = max(self._next_read, again)
 
     async def _read(self) -> None:
-        known = {name: view.version for name, view in self._views.items()}
+        known = {name: view.newest for name, view in self._views.items()}
         try:
             found = await self._leases.read_all(timeout=self._timing.attempt_timeout)
         except KubeError as error:
             self._error.report(f"cannot read lease {self._leases}", error)
-            self._failed = True
             return
-        self._failed = False
         now = clock.monotonic()
         for lease in found:
             view, before = self._view(lease.name), known.pop(lease.name, None)
             if before is not None and lease.version is not None and lease.version < before:
-                # A read shows at least the state known when it was sent, unless the history was rewound.
-                view.history_was_rewound()
+                # A read shows at least the state known when it was sent. So the history was rewound, as after
+                # etcd was restored from a backup, and versions start again from an older one.
+                view.newest = None
             view.saw(lease, now=now)
         for name, version in known.items():
             missing = self._views.get(name)
             # One that the watch has shown meanwhile was written after the server answered.
-            if missing is not None and missing.version == version:
+            if missing is not None and missing.newest == version:
                 missing.saw_none()
                 self._forget(name)
         self._notify(asked=True)
@@ -280,7 +245,7 @@ class LeaseWatcher:
         else:
             news = self._view(lease.name).saw(lease, now=now)
         # Only a read tells of a Lease without renewals, of one that is not there, and of unknown ones.
-        if not self._failed and not any(view.doubtful for view in self._views.values()):
+        if self._error.problem is None and not any(view.doubtful for view in self._views.values()):
             self._next_read = max(self._next_read, now + self._timing.retry_period * _SILENCE)
         if news:
             self._notify(asked=False)

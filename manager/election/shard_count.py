@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from manager.election.config import ElectionConfig
-from manager.election.lease import Lease
-from manager.election.lease_client import LastError, LeaseGroup
+from manager.election.lease import LastError, Lease, LeaseGroup
 from manager.election.lease_watch import LeaseObservation
 from manager.kube.errors import KubeError
 from manager.util import clock
 
-SHARD = "range"
+SHARD = "shard"
 """The value of the group's label that tells the Leases of shards from those of replicas."""
 
 
@@ -114,7 +113,7 @@ class ShardCountAgreement:
         To give a shard back before, only to take it again, would be a loop without any delay.
         """
         while True:
-            known = view.version
+            known = view.newest
             try:
                 lease = await self._first.read(timeout=self._timing.attempt_timeout)
             except KubeError as error:
@@ -124,14 +123,13 @@ class ShardCountAgreement:
             self._error.clear()
             if lease is not None:
                 view.saw(lease, now=clock.monotonic())
-            elif view.version == known:
+            elif view.newest == known:
                 view.saw_none()
             return self.is_settled(lease)
 
     def _is_held(self, lease: Lease, views: dict[str, LeaseObservation], now: float) -> bool:
         if lease.name == self._first.name or lease.labels.get(self.group.label) != SHARD:
             return False
-        new = LeaseObservation(identity=self._identity, timing=self._timing)
-        view = views.setdefault(lease.name, new)
+        view = views.setdefault(lease.name, LeaseObservation(identity=self._identity, timing=self._timing))
         view.saw(lease, now=now)
-        return lease.holder != "" and view.expired_for(now) < 0
+        return lease.holder != "" and now < view.expires_at

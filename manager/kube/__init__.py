@@ -1,1 +1,1 @@
-"""Talking to an API server: configuration, one transport, discovery, errors, watch framing."""
+"""Communication with an API server: configuration, one transport, discovery, errors, decoding."""

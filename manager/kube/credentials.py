@@ -33,7 +33,7 @@ time that a leader has to renew its lease."""
 
 @dataclass(frozen=True, slots=True)
 class Obtained:
-    """Credentials as they were obtained.
+    """Credentials from a source.
 
     Attributes:
         header: the Authorization header; None to send none.

@@ -12,7 +12,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from manager.api.rights import line_that_asks
 from manager.kube.errors import (
     ApiError,
     ConfigError,
@@ -33,6 +32,7 @@ from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics, Observe, counting, observing
 from manager.telemetry.runs import NO_ANSWER, RequestRecord, current_record
 from manager.telemetry.tracing import RequestTrace, current_trace
+from manager.util.author_code import line_that_asks
 from manager.util.backoff import ExponentialDelay
 from manager.util.loop import Deadlines
 

@@ -1,7 +1,6 @@
-"""The seam between the transport and whatever carries its bytes.
+"""The interface between the transport and a carrier of its bytes.
 
-Everything above this module is the same whether the bytes travel over HTTPS, into an in-process
-control plane, or through a test's script.
+The carrier may be HTTPS, a control plane in the same process, or a test's script.
 """
 
 from __future__ import annotations
@@ -132,7 +131,7 @@ class WebSocket(Protocol):
 
 @runtime_checkable
 class WebSocketWire(Protocol):
-    """A wire that can carry WebSockets, too: over a network, that is."""
+    """A wire over a network, which can carry WebSockets, too."""
 
     def websocket(
         self, request: WireRequest, protocols: Sequence[str], *, longest: int

@@ -1,1 +1,1 @@
-"""The process: what runs in it, and when it starts and stops."""
+"""The process: its parts, and the order in which they start and stop."""

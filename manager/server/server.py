@@ -208,7 +208,7 @@ class Server:
         except Exception as error:
             if request.transport is None or request.transport.is_closing():
                 raise  # the client is gone
-            self._faults.tell(_log.error, "a page failed", path=request.path, exc_info=error)
+            self._faults.log(_log.error, "a page failed", path=request.path, exc_info=error)
             if request.writer.output_size:
                 raise
             text = "this page failed; the log of the manager says more\n"

@@ -1,1 +1,1 @@
-"""Replicas that share the work: which objects are whose."""
+"""Shards: the division of objects among replicas that share the work."""

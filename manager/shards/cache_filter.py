@@ -3,71 +3,58 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
 
 from manager.api import GroupVersionKind, ObjectKey
-from manager.cache import Cache, CacheEvent, Informer, Meta, Record
+from manager.cache import CacheEvent, Informer, Meta, Record
 from manager.cache.reflector import Reflector
 from manager.cache.sink import Sink
 from manager.cache.store import Store
-from manager.shards.ranges import Ranges, label_of, label_of_part, part_of, part_of_uid
+from manager.shards.shard_set import ShardSet, label_of_slice, slice_of_label, slice_of_uid
 
-PARTS = "part"
-"""The index by parts of all ranges, as a label has them: the objects of some ranges are found by it."""
+SLICES = "slice"
+"""The index by slices of the hashes, as a label has them: the objects of some shards are found by it."""
 
 NARROW_AFTER = 5.0
-"""Ranges are given up one by one. Seconds for which other replicas' objects may arrive; they are dropped."""
+"""Shards are given up one by one. Seconds for which other replicas' objects may arrive; they are dropped."""
 
 
-class Division:
-    """Assignment of one kind's objects to shards."""
+class ByUid:
+    """Assignment of the operators' objects to shards by their own UIDs, which some servers can select by."""
 
     of_children = False
 
-    def part_of(self, meta: Meta) -> int | None:
-        """Return the hash slice of an object (see `part_of_uid`); None if it has none."""
-        raise NotImplementedError
+    def slice_of(self, meta: Meta) -> int | None:
+        """Return the slice of the hashes that an object is in (see `slice_of_uid`); None if in none."""
+        return slice_of_uid(meta.uid)
 
-    def index(self, record: Record, meta: Meta) -> Iterable[str]:
-        """Return the values of the index `PARTS`."""
-        raise NotImplementedError
+    def index(self, record: Record, meta: Meta) -> Iterable[str]:  # noqa: ARG002 - as every index function
+        """Return the value of the index `SLICES`, if there is one."""
+        number = self.slice_of(meta)
+        return () if number is None else (label_of_slice(number),)
 
-    def query(self, ranges: Ranges) -> dict[str, str]:
+    def query(self, shards: ShardSet) -> dict[str, str]:
         """Return the query parameters for the objects of these shards; the server may send others too."""
-        raise NotImplementedError
+        return {"shardSelector": shards.selector}
 
-    def takes(self, meta: Meta, ranges: Ranges) -> bool:
+    def takes(self, meta: Meta, shards: ShardSet) -> bool:
         """Return whether an object is in one of these shards."""
-        return self.number_of(meta, ranges) in ranges.numbers
+        return self.number_of(meta, shards) in shards.numbers
 
-    def number_of(self, meta: Meta, ranges: Ranges) -> int | None:
+    def number_of(self, meta: Meta, shards: ShardSet) -> int | None:
         """Return the number of an object's shard, one of these or another; None if it has none."""
-        part = self.part_of(meta)
-        return None if part is None else ranges.number_of_part(part)
+        number = self.slice_of(meta)
+        return None if number is None else shards.number_of_slice(number)
 
 
-class ByUid(Division):
-    """Assignment of the operators' objects by their own UIDs, which some servers can select by."""
-
-    def part_of(self, meta: Meta) -> int | None:
-        """Return the hash slice of the object's UID."""
-        return part_of_uid(meta.uid)
-
-    @staticmethod
-    def index(record: Record, meta: Meta) -> Iterable[str]:  # noqa: ARG004 - as every index function
-        """Return the hash slice of the object's UID as a label value."""
-        return (label_of(record.uid),)
-
-    def query(self, ranges: Ranges) -> dict[str, str]:
-        """Return a selector that some servers ignore."""
-        return {"shardSelector": ranges.selector}
+BY_UID = ByUid()
 
 
-class ByOwner(Division):
-    """Assignment of children by the label with their owner's hash slice, or else by the owner reference.
+class ByOwner(ByUid):
+    """Assignment of children by the label with their owner's slice, or else by the owner reference.
 
     The label takes precedence because the server selects by it, so the cache holds the objects that the watch
     sends. An object without the label and without an owner of a kind added with `add` is in no shard.
@@ -84,91 +71,44 @@ class ByOwner(Division):
         """Include children whose owners are of that kind."""
         self._owners.add((owner.group, owner.kind))
 
-    def part_of(self, meta: Meta) -> int | None:
-        """Return the hash slice that the label names, or the slice of the owner's UID."""
+    def slice_of(self, meta: Meta) -> int | None:
+        """Return the slice that the label names, or the slice of the owner's UID."""
         label = meta.labels.get(self._label)
-        if label is not None and (part := part_of(label)) is not None:
-            return part
+        if label is not None and (number := slice_of_label(label)) is not None:
+            return number
         controller = meta.controller
         if controller is None:
             return None
         group, _, _ = controller.api_version.rpartition("/")
-        return part_of_uid(controller.uid) if (group, controller.kind) in self._owners else None
+        return slice_of_uid(controller.uid) if (group, controller.kind) in self._owners else None
 
-    def index(self, record: Record, meta: Meta) -> Iterable[str]:  # noqa: ARG002 - as every index function
-        """Return the hash slice as a label value."""
-        part = self.part_of(meta)
-        return () if part is None else (label_of_part(part),)
-
-    def query(self, ranges: Ranges) -> dict[str, str]:
+    def query(self, shards: ShardSet) -> dict[str, str]:
         """Return a selector that excludes the labels of other shards, so it includes unlabelled objects."""
-        others = ranges.others.labels
+        others = shards.others.labels
         return {"labelSelector": f"{self._label} notin ({','.join(others)})" if others else ""}
 
 
-class ShardFilters:
-    """Restriction of a cache's filtered informers to the objects of some shards and their children."""
-
-    def __init__(self, cache: Cache, *, label: str) -> None:
-        """Create the filters; `label` is the key of the label with the owner's hash slice."""
-        self._cache = cache
-        self._label = label
-        self._ranges: Ranges | None = None
-        self._when_learned: list[Callable[[], None]] = []
-
-    def restrict(self, ranges: Ranges) -> None:
-        """Hold only the objects of these shards; see `ShardFilter.restrict`."""
-        self._ranges = ranges
-        self._cache.make_filter = self._make
-        for each in self._filters():
-            each.restrict(ranges)
-
-    def knows(self, number: int) -> bool:
-        """Return whether all filtered informers have listed the objects of a shard."""
-        return all(each.knows(number) for each in self._filters())
-
-    def when_learned(self, call: Callable[[], None]) -> None:
-        """Call the function whenever an informer has listed more shards."""
-        self._when_learned.append(call)
-
-    async def wait_synced(self) -> None:
-        """Wait until all objects that do not depend on shards have been listed."""
-        await self._cache.wait_synced()
-
-    def _filters(self) -> Iterator[ShardFilter]:
-        return (each.filter for each in self._cache.informers if isinstance(each.filter, ShardFilter))
-
-    def _make(self, of_children: bool) -> ShardFilter:
-        assert self._ranges is not None
-        division = ByOwner(self._label) if of_children else ByUid()
-        return ShardFilter(division, self._ranges, learned=self._has_learned)
-
-    def _has_learned(self) -> None:
-        for call in self._when_learned:
-            call()
-
-
-def knows(informer: Informer, number: int) -> bool:
+def has_listed(informer: Informer, number: int) -> bool:
     """Return whether an informer has listed all objects of a shard that it will hold."""
-    return not isinstance(informer.filter, ShardFilter) or informer.filter.knows(number)
+    return not isinstance(informer.filter, ShardFilter) or informer.filter.has_listed(number)
 
 
-def records_in(informer: Informer, ranges: Ranges) -> list[Record]:
-    """Return the records of the objects in these shards; the informer needs the index `PARTS`."""
-    return [record for part in ranges.labels for record in informer.list(index=(PARTS, part))]
+def records_in(informer: Informer, shards: ShardSet) -> list[Record]:
+    """Return the records of the objects in these shards; the informer needs the index `SLICES`."""
+    return [record for label in shards.labels for record in informer.list(index=(SLICES, label))]
 
 
 class ShardFilter:
     """`manager.cache.ObjectFilter` for the objects of a changing set of shards."""
 
     def __init__(
-        self, division: Division, ranges: Ranges, *, learned: Callable[[], None] = lambda: None
+        self, assignment: ByUid, shards: ShardSet, *, learned: Callable[[], None] = lambda: None
     ) -> None:
         """Create a filter; `learned` is called whenever more shards have been listed."""
-        self.division = division
-        self.of_children = division.of_children
-        self.ranges = ranges
+        self.of_children = assignment.of_children
+        self.shards = shards
         self.watches: list[ShardWatch] = []
+        self._assignment = assignment
         self._learned = learned
         self._store: Store
         self._publish: Callable[[Sequence[CacheEvent]], None]
@@ -176,42 +116,42 @@ class ShardFilter:
     def attach(self, store: Store, publish: Callable[[Sequence[CacheEvent]], None]) -> None:
         """See `ObjectFilter.attach`."""
         self._store, self._publish = store, publish
-        store.indexes.add(PARTS, self.division.index)
+        store.indexes.add(SLICES, self._assignment.index)
 
     def of_watch(self, sink: Sink, reflector: Reflector) -> ShardWatch:
         """See `ObjectFilter.of_watch`."""
-        watch = ShardWatch(self.division, self.ranges, sink, reflector, self._learned)
+        watch = ShardWatch(self._assignment, self.shards, sink, reflector, self._learned)
         self.watches.append(watch)
         return watch
 
-    def restrict(self, ranges: Ranges) -> None:
+    def restrict(self, shards: ShardSet) -> None:
         """Hold only the objects of these shards: drop others at once, and list new ones.
 
         Subscribers receive dropped objects as `handed_over`, and not as deleted.
         """
-        before, self.ranges = self.ranges, ranges
+        before, self.shards = self.shards, shards
         for each in self.watches:
-            each.want(ranges)
-        gone = (before - ranges).labels
-        records = [record for part in gone for record in self._store.select(index=(PARTS, part))]
+            each.want(shards)
+        gone = (before - shards).labels
+        records = [record for label in gone for record in self._store.select(index=(SLICES, label))]
         self._publish(self._store.hand_over(records))
 
-    def knows(self, number: int) -> bool:
+    def has_listed(self, number: int) -> bool:
         """Return whether all objects of a shard have been listed."""
         return all(number in each.known for each in self.watches)
 
     def is_complete(self) -> bool:
         """See `ObjectFilter.is_complete`."""
-        return all(map(self.knows, self.ranges.numbers))
+        return all(map(self.has_listed, self.shards.numbers))
 
     def holds_children_of(self, uid: str) -> bool:
         """See `ObjectFilter.holds_children_of`."""
-        return self.of_children and uid in self.ranges
+        return self.of_children and uid in self.shards
 
     def add_owner(self, owner: GroupVersionKind) -> None:
         """See `ObjectFilter.add_owner`."""
-        if isinstance(self.division, ByOwner):
-            self.division.add(owner)
+        if isinstance(self._assignment, ByOwner):
+            self._assignment.add(owner)
 
 
 class ShardWatch:
@@ -229,24 +169,24 @@ class ShardWatch:
 
     def __init__(
         self,
-        division: Division,
-        ranges: Ranges,
+        assignment: ByUid,
+        shards: ShardSet,
         sink: Sink,
         reflector: Reflector,
         learned: Callable[[], None],
     ) -> None:
-        self._division = division
+        self._assignment = assignment
         self._sink = sink
         self._reflector = reflector
         self._learned = learned
-        self._wanted = ranges
+        self._wanted = shards
         # By a shard's number: the version up to which a list has shown it, ahead of the watch.
         self._ahead: dict[int, int] = {}
         self._changed = asyncio.Event()
         self._changed.set()
         self._watching: asyncio.Task[None] | None = None
         self.known = frozenset[int]()
-        self.taken = self.asked = ranges & Ranges.of(ranges.count, ())
+        self.taken = self.asked = ShardSet.of(shards.count, ())
 
     # Methods for the sink
 
@@ -262,18 +202,18 @@ class ShardWatch:
 
     def takes(self, meta: Meta) -> bool:
         """See `WatchFilter.takes`."""
-        return self._division.takes(meta, self.taken)
+        return self._assignment.takes(meta, self.taken)
 
     def knows(self, meta: Meta, version: int) -> bool:
         """See `WatchFilter.knows`. An object that is gone would be there again for a moment."""
         if not self._ahead:
             return False
-        number = self._division.number_of(meta, self.taken)
+        number = self._assignment.number_of(meta, self.taken)
         return number is not None and version <= self._ahead.get(number, 0)
 
     def query(self) -> Mapping[str, str]:
         """See `WatchFilter.query`."""
-        return self._division.query(self.asked)
+        return self._assignment.query(self.asked)
 
     def listed(self) -> None:
         """See `WatchFilter.listed`."""
@@ -288,11 +228,11 @@ class ShardWatch:
 
     # Changes of the shards
 
-    def want(self, ranges: Ranges) -> None:
+    def want(self, shards: ShardSet) -> None:
         """Set the wanted shards, and accept no objects of others any more."""
-        self._wanted = ranges
-        self.taken &= ranges
-        self.known &= ranges.numbers
+        self._wanted = shards
+        self.taken &= shards
+        self.known &= shards.numbers
         self._sink.drop_listed()
         self._changed.set()
 
@@ -321,43 +261,38 @@ class ShardWatch:
                 # Fewer shards may be accepted by now.
                 self.asked = self.taken
                 if self.taken.numbers:
-                    self._watching = watches.create_task(self._reflector.run(), name="watch ranges")
+                    self._watching = watches.create_task(self._reflector.run(), name="watch shards")
                 else:
                     self._reflector.problem = None  # nothing is asked for
                 if self.taken != self._wanted:
                     self._changed.set()
 
-    async def _take(self, more: Ranges) -> None:
+    async def _take(self, more: ShardSet) -> None:
+        """List the objects of more shards beside the watch, then accept them; or list all shards anew."""
         found: dict[ObjectKey, Record] = {}
-        decoder, division = self._sink.decoder, self._division
+        decoder, assignment = self._sink.decoder, self._assignment
 
         def take(item: msgspec.Raw) -> None:
             arrival = decoder.look(item)
-            if division.takes(arrival.meta, more):
+            if assignment.takes(arrival.meta, more):
                 found[arrival.key] = decoder.take(arrival)[0]
 
         version = None
         if self.known and self._reflector.follows:
-            version = await self._reflector.list_beside(division.query(more), take)
+            version = await self._reflector.list_beside(assignment.query(more), take)
         await self._end_watch()
-        wanted = self._wanted
-        if version is not None and self._reflector.follows:
-            self._extend(more & wanted, found, version)
-        else:
-            self.taken = wanted
+        if version is None or not self._reflector.follows:
+            self.taken = self._wanted
             self._reflector.start_over()
-
-    def _extend(self, more: Ranges, listed: Mapping[ObjectKey, Record], version: int) -> None:
-        """Accept more shards, whose objects were all listed at the given version.
-
-        The next watch repeats known changes, which are then ignored.
-        """
+            return
+        # The next watch repeats known changes, which are then ignored.
+        more &= self._wanted
         reached = self._sink.version
         self._ahead |= {number: max(reached, self._ahead.get(number, 0)) for number in self.known}
         self._ahead |= dict.fromkeys(more.numbers, version)
         self.taken |= more
         self.known |= more.numbers
-        self._sink.extend(listed, version)
+        self._sink.extend(found, version)
         self._learned()
 
     async def _end_watch(self) -> None:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
-from typing import Protocol
 
 from manager.election.config import ElectionConfig
-from manager.election.coordinator import ControllerObjects, Share, Work
+from manager.election.coordinator import ControllerObjects, Coordinator, Share, Work
 from manager.election.elector import LeaseLock
 from manager.election.guard import Leadership, LeadershipLost, ProcessGuard
 from manager.election.lease_watch import LeaseWatcher, pause
 from manager.election.shard_count import ShardCountAgreement, lease_of_shard
-from manager.shards.balance import balance
-from manager.shards.owned import KNOWN_WITHIN
-from manager.shards.ranges import Ranges, check_count
+from manager.shards.owned import KNOWN_WITHIN, OwnedShards
 from manager.shards.registry import ReplicaRegistry
+from manager.shards.shard_set import ShardSet, check_count
 from manager.telemetry.logs import get_logger
 from manager.util import clock
 
@@ -30,44 +28,52 @@ _KEPT_FOR = KNOWN_WITHIN
 _log = get_logger("leader")
 
 
-class ShardWork(Protocol):
-    """The work of a replica on its shards (`OwnedShards`). Only `run` may raise."""
+def balance(count: int, members: Collection[str], holders: Mapping[int, str]) -> dict[int, str]:
+    """Return the member that should hold each of `count` shards, given the present `holders` of some of them.
 
-    @property
-    def leadership(self) -> Leadership:
-        """Return the permission for effects outside of the cluster, in the caller's context."""
+    All members get equally many, or one more, and as few shards as possible change hands. The answer depends
+    on the arguments alone, so replicas that see the same want the same. Where they do not, two may want one
+    shard for a while, or none does: the Lease decides the first, and the next look the second. Without
+    members no shard should have a holder.
+    """
+    if not members:
+        return {}
+    held: dict[str, list[int]] = {member: [] for member in members}
+    free = []
+    for number in range(count):
+        holder = holders.get(number)
+        if holder in held:
+            held[holder].append(number)
+        else:
+            free.append(number)
+    share, larger = divmod(count, len(held))
+    wanted = {}
+    lacking = []
+    # The larger shares are for members that would give up less with them. The number that a member has makes
+    # no other difference: so the answer stays the same while it comes about.
+    for place, member in enumerate(sorted(held, key=lambda each: (len(held[each]) <= share, each))):
+        size = share + (place < larger)
+        numbers = held[member]
+        wanted.update(dict.fromkeys(numbers[:size], member))
+        free += numbers[size:]
+        lacking += [member] * (size - len(numbers))
+    wanted.update(zip(sorted(free), lacking, strict=True))
+    return wanted
 
-    def attach(self, work: Work) -> None:
-        """Start and stop this work."""
 
-    def share(self, controller: ControllerObjects) -> Share:
-        """Return the objects of a controller that this replica works on."""
-
-    async def run(self, prepared: Callable[[frozenset[int]], None]) -> None:
-        """Call `prepared` with the shards whose objects are known, whenever these change, until cancelled."""
-
-    def prepare(self, numbers: frozenset[int]) -> None:
-        """Fetch the objects of these shards, and of no others."""
-
-    def begin(self, number: int, leadership: Leadership) -> None:
-        """Work on the objects of a shard, as long as `leadership` permits it."""
-
-    async def end(self, number: int) -> None:
-        """Work no more on the objects of a shard; return when all that has begun is over."""
-
-
-class ShardCoordinator:
+class ShardCoordinator(Coordinator):
     """Coordinator that takes and gives up shards, for one owner each and equal numbers. Used once.
 
     The promise for each shard, and its limits, are those of `LeaderElector`.
     """
 
-    def __init__(self, config: ElectionConfig, work: ShardWork, *, count: int) -> None:
+    def __init__(self, config: ElectionConfig, work: OwnedShards, *, count: int) -> None:
         """Create a coordinator; raise ValueError unless the work can be divided into `count` shards."""
+        super().__init__()
         check_count(count)
         self.identity = config.identity
         self._count = count
-        self._work = work
+        self._shards = work
         self._agreement = ShardCountAgreement(config, count=count)
         group = self._agreement.group
         self._watcher = LeaseWatcher(config, group)
@@ -84,7 +90,7 @@ class ShardCoordinator:
         self._watcher.listen(self._observed)
         self._known = False
         self._wanted: frozenset[int] = frozenset()
-        self._wanted_count = config.metrics.ranges_wanted
+        self._wanted_count = config.metrics.shards_wanted
         self._asked_for: frozenset[int] = frozenset()
         self._prepared: frozenset[int] = frozenset()
         self._giving_up: set[int] = set()
@@ -103,11 +109,7 @@ class ShardCoordinator:
     @property
     def leadership(self) -> Leadership:
         """Return the permission of the caller's shard, or of the first shard."""
-        return self._work.leadership
-
-    @property
-    def leader(self) -> None:
-        """Return None, as no single replica leads."""
+        return self._shards.leadership
 
     @property
     def owned(self) -> str:
@@ -116,32 +118,20 @@ class ShardCoordinator:
 
     def attach(self, work: Work) -> None:
         """Start the controllers of `work` at once, and its runnables for the leader with the first shard."""
-        self._work.attach(work)
+        self._shards.attach(work)
 
     def share(self, controller: ControllerObjects) -> Share:
         """Return the objects of a controller that are in this replica's shards."""
-        return self._work.share(controller)
+        return self._shards.share(controller)
 
     @property
-    def held(self) -> Ranges:
+    def held(self) -> ShardSet:
         """Return the shards whose objects this replica holds, including those being given up."""
         now = clock.monotonic()
         numbers = (
-            number
-            for number, lock in enumerate(self._locks)
-            if lock.held.is_set() and (lock.deadline or now) > now
+            number for number, lock in enumerate(self._locks) if lock.held.is_set() and lock.deadline > now
         )
-        return Ranges.of(self._count, numbers)
-
-    @property
-    def wanted(self) -> Ranges:
-        """Return the shards that this replica should own."""
-        return Ranges.of(self._count, self._wanted)
-
-    @property
-    def members(self) -> frozenset[str]:
-        """Return the identities of all replicas, as this one knows them."""
-        return self._registry.members
+        return ShardSet.of(self._count, numbers)
 
     @property
     def problem(self) -> str | None:
@@ -157,7 +147,7 @@ class ShardCoordinator:
     def _disagreement(self) -> str | None:
         first = self._views[0]
         other = self._agreement.other(first.lease)
-        if other is None or first.expired_for(clock.monotonic()) >= 0:
+        if other is None or clock.monotonic() >= first.expires_at:
             return None
         lease = self._locks[0]
         return f"{first.holder} has lease {lease} with --shards={other}, and this replica has {self._count}"
@@ -219,7 +209,7 @@ class ShardCoordinator:
 
     async def _take_part(self) -> None:
         async with asyncio.TaskGroup() as group:
-            working = group.create_task(self._work.run(self.prepared), name="work on shards")
+            working = group.create_task(self._shards.run(self.prepared), name="work on shards")
             watching = group.create_task(self._watcher.run(), name="watch the leases")
             registered = group.create_task(
                 self._registry.run(cleans=self._locks[0].held.is_set), name="renew the registration"
@@ -253,9 +243,8 @@ class ShardCoordinator:
         lock = self._locks[number]
         while not self._stop.is_set():
             await lock.wait_wanted()
-            acquired = await lock.acquire()
-            if acquired is not None:
-                await lock.hold(acquired)
+            if await lock.acquire():
+                await lock.hold()
                 self._giving_up.discard(number)
                 self._wake.set()
                 self._gave_back.set()
@@ -300,8 +289,8 @@ class ShardCoordinator:
         if (needed := self._wanted | held) != self._asked_for:
             self._asked_for = needed
             self._prepared &= needed  # the others are dropped
-            _log.debug("ranges wanted", ranges=sorted(needed), members=sorted(members))
-            self._work.prepare(needed)
+            _log.debug("shards wanted", shards=sorted(needed), members=sorted(members))
+            self._shards.prepare(needed)
         ready = self._wanted & self._prepared & holders.keys() - held
         self._registry.publish_ready(ready)
         for number, lock in enumerate(self._locks):
@@ -329,12 +318,12 @@ class ShardCoordinator:
 
     async def _give_up(self, number: int) -> None:
         """Give a shard up, once all work on it has ended."""
-        await self._work.end(number)
+        await self._shards.end(number)
         self._locks[number].give_up()
 
     def _begin(self, number: int) -> None:
-        _log.info("took a range", range=number, of=self._count, identity=self.identity)
-        self._work.begin(number, self._locks[number].leadership)
+        _log.info("took a shard", shard=number, of=self._count, identity=self.identity)
+        self._shards.begin(number, self._locks[number].leadership)
 
 
 def _first(failed: BaseExceptionGroup[LeadershipLost]) -> LeadershipLost:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import _AsyncGeneratorContextManager, asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -13,8 +13,8 @@ from manager.cache import Record
 from manager.election.coordinator import ControllerObjects, Work
 from manager.election.guard import Leadership
 from manager.kube.transport import require_permit, require_permit_from_here
-from manager.shards.cache_filter import PARTS, ByUid, ShardFilters, knows, records_in
-from manager.shards.ranges import Ranges, label_key
+from manager.shards.cache_filter import BY_UID, SLICES, ByOwner, ShardFilter, has_listed, records_in
+from manager.shards.shard_set import ShardSet, label_key
 from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics
 
@@ -57,20 +57,22 @@ class OwnedShards:
         self.leadership: Leadership = _LeadershipOfCaller(self)
         self._metrics = metrics
         self._shares: list[ControllerShare] = []
-        self._everything = Ranges.of(count, range(count))
+        self._everything = ShardSet.of(count, range(count))
         self._grace = grace
         self._shards: dict[int, OwnedShard] = {}
         self._asked_for: dict[int, float] = {}
         """The shards to prepare, and until when others may wait for that."""
         self._changed = asyncio.Event()
-        self._cache: ShardFilters
+        self._fetched = ShardSet.of(count, ())
         self._work: Work | None = None
 
     def attach(self, work: Work) -> None:
         """Start and stop the work on the first shard, and restrict the cache of `work` to owned shards."""
-        self._work, self._cache = work, ShardFilters(work.cache, label=label_key(work.program.name))
-        self._cache.restrict(Ranges.of(self.count, ()))
-        self._cache.when_learned(self._learned)
+        self._work = work
+        label = label_key(work.program.name)
+        work.cache.make_filter = lambda of_children: ShardFilter(
+            ByOwner(label) if of_children else BY_UID, self._fetched, learned=self._learned
+        )
 
     def share(self, controller: ControllerObjects) -> ControllerShare:
         """Return the objects of a controller that are in owned shards."""
@@ -86,8 +88,6 @@ class OwnedShards:
         """Return the shard of an object."""
         return self._everything.number_of(uid)
 
-    # `ShardWork`, as `ShardCoordinator` wants it.
-
     async def run(self, prepared: Callable[[frozenset[int]], None]) -> None:
         """Start the controllers, and call `prepared` with the shards that are, whenever these change.
 
@@ -95,18 +95,18 @@ class OwnedShards:
         served. Likewise a shard counts as prepared after a while. Nothing is done with objects that are not
         known (see `ControllerShare`).
         """
-        if self._work is not None:
-            self._work.start_controllers()
+        assert self._work is not None
+        self._work.start_controllers()
         with suppress(TimeoutError):
             async with asyncio.timeout(KNOWN_WITHIN):
-                await self._cache.wait_synced()
+                await self._work.cache.wait_synced()
         now = asyncio.get_running_loop().time
         while True:
             self._changed.clear()
             waiting = {
                 number: until
                 for number, until in self._asked_for.items()
-                if now() < until and not self._cache.knows(number)
+                if now() < until and not all(each.has_listed(number) for each in self._filters())
             }
             prepared(frozenset(self._asked_for.keys() - waiting.keys()))
             with suppress(TimeoutError):
@@ -117,7 +117,7 @@ class OwnedShards:
         """Fetch the objects of these shards, and of no others."""
         until = asyncio.get_running_loop().time() + KNOWN_WITHIN
         self._asked_for = {number: self._asked_for.get(number, until) for number in numbers}
-        self._cache.restrict(Ranges.of(self.count, numbers))
+        self._restrict(ShardSet.of(self.count, numbers))
         self._changed.set()
 
     def begin(self, number: int, leadership: Leadership) -> None:
@@ -143,19 +143,31 @@ class OwnedShards:
             except TimeoutError:
                 cut = True
                 _log.warning(
-                    "reconciles cancelled", range=number, count=len(shard.running), grace=self._grace
+                    "reconciles cancelled", shard=number, count=len(shard.running), grace=self._grace
                 )
                 now = asyncio.get_running_loop().time()
                 for limit in shard.running:
                     limit.reschedule(now)
                 await shard.idle.wait()
-        if self._work is not None and number == 0:
-            await self._work.stop_leader_runnables()
-        if self._work is not None and cut:
-            await self._work.wait_for_threads()
+        if self._work is not None:
+            if number == 0:
+                await self._work.stop_leader_runnables()
+            if cut:
+                await self._work.wait_for_threads()
         del self._shards[number]
         for share in self._shares:
             share.end(number)
+
+    def _restrict(self, shards: ShardSet) -> None:
+        """Hold only the objects of these shards; see `ShardFilter.restrict`."""
+        self._fetched = shards
+        for each in self._filters():
+            each.restrict(shards)
+
+    def _filters(self) -> Iterator[ShardFilter]:
+        assert self._work is not None
+        informers = self._work.cache.informers
+        return (each.filter for each in informers if isinstance(each.filter, ShardFilter))
 
     def _learned(self) -> None:
         self._changed.set()
@@ -179,7 +191,7 @@ class ControllerShare:
             for each in ("taken", "given_back")
         )
         if not self._whole:
-            self._objects.add_index(PARTS, ByUid.index)
+            self._objects.add_index(SLICES, BY_UID.index)
 
     @asynccontextmanager
     async def work_on(self, key: ObjectKey, *, at_once: bool = False) -> AsyncIterator[bool]:
@@ -218,7 +230,7 @@ class ControllerShare:
         if number in self._begun:
             return
         informers = (self._objects, *self._controller.others)
-        if not all(knows(each, number) for each in informers):
+        if not all(has_listed(each, number) for each in informers):
             return
         self._begun.add(number)
         for record in self._in(number):
@@ -236,7 +248,7 @@ class ControllerShare:
     def _in(self, number: int) -> list[Record]:
         if self._whole:
             return self._objects.list() if number == 0 else []
-        return records_in(self._objects, Ranges.of(self._shards.count, {number}))
+        return records_in(self._objects, ShardSet.of(self._shards.count, {number}))
 
     def _shard_of(self, key: ObjectKey) -> OwnedShard | None:
         if self._whole:

@@ -9,8 +9,7 @@ from hashlib import blake2b
 
 from manager.election.config import ElectionConfig
 from manager.election.elector import RENEW_EARLY
-from manager.election.lease import Lease
-from manager.election.lease_client import LastError, LeaseGroup
+from manager.election.lease import LastError, Lease, LeaseGroup
 from manager.election.lease_watch import BELIEVED, LeaseObservation, LeaseWatcher, pause
 from manager.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from manager.util import clock

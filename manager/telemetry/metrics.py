@@ -245,13 +245,13 @@ class Metrics:
             "1 while this process holds the lease of that name, else 0.",
             ("name",),
         )
-        self.ranges_wanted = gauge(
+        self.shards_wanted = gauge(
             "operator_manager_ranges_wanted",
-            "Ranges that are to be this process's, with those that it has; 0 without --shards.",
+            "Shards that this process should own, including those that it has; 0 without --shards.",
         )
         self.lease_handovers = counter(
             "operator_manager_lease_handovers_total",
-            "Leases, the leader's or of ranges, that this process has taken, or given back.",
+            "Leases, the leader's or of shards, that this process has taken, or given back.",
             ("direction",),
         )
         self.lease_unowned = histogram(
@@ -262,7 +262,7 @@ class Metrics:
         )
         self.moved_keys = counter(
             "operator_manager_moved_keys_total",
-            "Objects of ranges that this process has taken, or given back.",
+            "Objects of shards that this process has taken, or given back.",
             ("controller", "direction"),
         )
         self.cache_objects = gauge(

@@ -14,17 +14,17 @@ from typing import Self
 from manager.telemetry.logs import get_logger
 from manager.util.rate_limit import Repeats
 
-__all__ = ["LEAST", "NONE_LEFT", "Reserve", "are_scarce", "raised_limit", "tell_when_none_is_left"]
+__all__ = ["LEAST", "NONE_LEFT", "Reserve", "are_scarce", "raised_limit", "report_exhaustion"]
 
 LEAST = 128
-"""With fewer not everything works: five operators have forty open while nothing happens, some twenty more
-with work for each, and a quarter is kept from strangers."""
+"""The limit below which not everything works: five idle operators have forty files open, some twenty more
+with work for each, and a quarter is kept from unknown clients."""
 
 _PLENTY = 16384
-"""With more, clients have not nearly as many connections as there may be files, and nothing is counted."""
+"""The limit above which files are not counted: clients have not nearly as many connections."""
 
 NONE_LEFT = {errno.EMFILE, errno.ENFILE}
-"""How it fails when there can be no more."""
+"""The errors when no more file can be opened."""
 
 _DESCRIPTORS = Path("/dev/fd")
 
@@ -57,8 +57,8 @@ def are_scarce() -> bool:
         return error.errno in NONE_LEFT
 
 
-async def tell_when_none_is_left() -> None:
-    """Until cancelled, say in the log when no file descriptor is left, and then less and less often."""
+async def report_exhaustion() -> None:
+    """Log until cancelled when no file descriptor is left, and then less and less often."""
     repeats = Repeats()
     while True:
         reserve = Reserve()
@@ -89,7 +89,7 @@ class Reserve:
         self.give_up()
 
     def take(self) -> bool:
-        """Have one; false if none is left for that."""
+        """Open it, unless it is open; return False if no descriptor is left for it."""
         if self._fd is None and not self._over:
             try:
                 self._fd = os.open(os.devnull, os.O_RDONLY)
@@ -98,7 +98,7 @@ class Reserve:
         return True
 
     def give_up(self) -> bool:
-        """Let the next who needs a descriptor have this one; false if there is none."""
+        """Close it, for whoever needs a descriptor next; return False if it is not open."""
         if self._fd is None:
             return False
         fd, self._fd = self._fd, None

@@ -40,31 +40,29 @@ _WORDS = {
 
 
 class Trigger(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Something that asked for a reconcile."""
+    """Something that asked for a reconcile.
+
+    Attributes:
+        why: `event` (of a watch), `found` (it was there when the controller started), `freed` (a name that
+            the object waited for may be free), `requeue` (its own Result), `back-off`, `probe` (to see
+            whether `name` answers), `answered` (`name` has answered), `resync`, `timer`, `asked` (by the
+            program), `person` (by one called `name`).
+        at: when, on the loop's clock; of a watch event, when it arrived.
+        change: of an event: ADDED, MODIFIED or DELETED.
+        source: of an event: the relation of the object: `for` (the own kind), `owns` or `watches`.
+        old: the resourceVersion before; 0 when there was none.
+        new: the resourceVersion after; 0 when there is none.
+    """
 
     why: str
-    """`event` (of a watch), `found` (it was there when the controller started), `freed` (a name that the
-    object waited for may be free), `requeue` (its own Result), `back-off`, `probe` (to see whether `name`
-    answers), `answered` (`name` has answered), `resync`, `timer`, `asked` (by the program),
-    `person` (by one called `name`)."""
-
     at: float = 0.0
-    """When, on the loop's clock; of a watch event, when it arrived."""
-
     change: str = ""
-    """Of an event: ADDED, MODIFIED or DELETED."""
-
     source: str = ""
-    """Of an event: what the object is to the controller. `for` (its own kind), `owns` or `watches`."""
-
     kind: str = ""
     namespace: str = ""
     name: str = ""
     old: int = 0
-    """The resourceVersion before; 0 when there was none."""
-
     new: int = 0
-    """The resourceVersion after; 0 when there is none."""
 
     @property
     def text(self) -> str:
@@ -90,29 +88,27 @@ class Trigger(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class RequestRecord(msgspec.Struct, array_like=True, gc=False):
-    """A request to the API server, one that was spared, or a call of something else."""
+    """A request to the API server, one that was spared, or a call of something else.
+
+    Attributes:
+        verb: a method in small letters, or `apply`; with `, dry run` if it was one. `call` of something else.
+        path: the path; of a call, `service/method`.
+        at: when it began, on the loop's clock.
+        name: the name of a created object, which the path does not have.
+        code: the status of the last answer, `NO_ANSWER`, `SPARED`, or `CALLED`.
+        attempts: the number of attempts.
+        seconds: the duration of the attempts, without the waits between them.
+        error: a word for the failure of a call.
+    """
 
     verb: str
-    """A method in small letters, or `apply`; with `, dry run` if it was one. `call` of something else."""
-
     path: str
-    """Of a call, `service/method`."""
-
     at: float
-    """When it began, on the loop's clock."""
-
     name: str = ""
-    """Of a created object, which the path does not name."""
-
     code: int = NO_ANSWER
-    """The status of the last answer, `NO_ANSWER`, `SPARED`, or `CALLED`."""
-
     attempts: int = 0
     seconds: float = 0.0
-    """The duration of the attempts, without the waits between them."""
-
     error: str = ""
-    """Of a call that failed: a word for it."""
 
     def add_attempt(self, code: int, seconds: float) -> None:
         """Count an attempt that has ended with this status code."""
@@ -131,72 +127,61 @@ def resource_and_name(path: str) -> tuple[str, str]:
 
 
 class EventRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An Event that the reconcile recorded."""
+    """An Event that the reconcile recorded, at a time on the loop's clock."""
 
     type: str
     reason: str
     message: str
     at: float
-    """When, on the loop's clock."""
 
 
 class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
-    """A reconcile. Times are on the loop's clock; reports have copies `in_unix_time`."""
+    """A reconcile. Times are on the loop's clock; reports have copies `in_unix_time`.
+
+    Attributes:
+        id: 64 bits in hexadecimal, as in the log and in traces.
+        waited: seconds that the object waited for a worker.
+        attempt: how many back-offs there were before it.
+        triggers: the first triggers since the object was enqueued.
+        triggered: the number of all triggers.
+        outcome: `success`, `requeue`, `requeue_after`, `error` or `cancelled`; empty while it runs.
+        requested: the number of all requests to the API server, without spared ones.
+        called: the number of calls outside of the cluster.
+        recorded: the number of all Events.
+        failure: the kind of failure: `terminal`, `race`, `fault`, `unexpected` or `panic`.
+        next_in: seconds from its end to the next, if it is tried again without a change.
+        skipped: whether another reconcile was spared, because only the writes of this one had asked for it.
+        gone: whether the object was gone.
+        awaits: the event that the object waits for, in its operator's words.
+    """
 
     controller: str
     namespace: str
     name: str
     id: str
-    """64 bits in hexadecimal, as in the log and in traces."""
-
     started: float
     waited: float
-    """Seconds that the object waited for a worker."""
-
     attempt: int
-    """How many back-offs there were before it."""
-
     priority: int
     triggers: tuple[Trigger, ...]
-    """The first triggers since the object was enqueued."""
-
     triggered: int
-    """The number of all triggers."""
-
     outcome: str = ""
-    """`success`, `requeue`, `requeue_after`, `error` or `cancelled`; empty while it runs."""
-
     seconds: float = 0.0
     requests: list[RequestRecord] = []
     requested: int = 0
-    """The number of all requests to the API server, without spared ones."""
-
     writes: int = 0
     spared: int = 0
     called: int = 0
-    """The number of calls outside of the cluster."""
-
     events: list[EventRecord] = []
     recorded: int = 0
-    """The number of all Events."""
-
     error: str = ""
     error_type: str = ""
     failure: str = ""
-    """The kind of failure: `terminal`, `race`, `fault`, `unexpected` or `panic`."""
-
     timed_out: bool = False
     next_in: float | None = None
-    """Seconds from its end to the next, if it is tried again without a change."""
-
     skipped: bool = False
-    """Whether another reconcile was spared, because only the writes of this one had asked for it."""
-
     gone: bool = False
-    """Whether the object was gone."""
-
     awaits: str = ""
-    """What has to happen before the object goes on, as its operator says it."""
 
     @property
     def key(self) -> ObjectKey:

@@ -1,4 +1,4 @@
-"""The end of a process that does not end by itself, and a log line that names what went on."""
+"""Watchdog that ends a process which does not end by itself, and logs what still ran."""
 
 from __future__ import annotations
 
@@ -299,7 +299,7 @@ def _waiting(tasks: Iterable[asyncio.Task[Any]]) -> Iterator[tuple[str, Sequence
 
 
 def _stack_of(task: asyncio.Task[Any]) -> traceback.StackSummary:
-    """Where a task waits, down to what it waits for: `Task.get_stack` has the first frame alone."""
+    """Return the stack of a task with all coroutines that it awaits: `Task.get_stack` has one frame."""
     frames: list[tuple[FrameType, int]] = []
     awaited: Any = task.get_coro()
     while awaited is not None:

@@ -1,4 +1,4 @@
-"""Addresses: where a server is, and where one listens."""
+"""Addresses of servers: to connect to, and to listen on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long to wait before trying again: exponential, jittered and bounded."""
+"""Delays before another attempt: exponential, jittered and bounded."""
 
 from __future__ import annotations
 
@@ -34,32 +34,25 @@ class ExponentialDelay:
         self._steps = 0 if factor == 1 else math.ceil(math.log(cap / base, factor))
 
     def __call__(self, failures: int) -> float:
-        """Seconds to wait when `failures` attempts failed before the latest one (0 for the first failure)."""
+        """Return the seconds to wait after a failure that `failures` others came before."""
         delay = min(self._base * self._factor ** min(failures, self._steps), self._longest)
         return delay * (1 + self._jitter * self._random())
 
 
-class Backoff:
-    """The delays of one activity that is tried again until it works: a watch, an election, a connection."""
+class Backoff(ExponentialDelay):
+    """The delays of one activity that is tried again until it works: a watch, an election, a connection.
 
-    def __init__(
-        self, *, base: float, cap: float, factor: float = 2.0, jitter: float = 0.1, rng: random.Random
-    ) -> None:
-        """Take the arguments of `ExponentialDelay`, with the same errors."""
-        self._delay = ExponentialDelay(base=base, cap=cap, factor=factor, jitter=jitter, rng=rng)
-        self._failures = 0
+    Attributes:
+        failures: the number of failures since the last `reset`.
+    """
 
-    @property
-    def failures(self) -> int:
-        """Return the number of failures since the last `reset`."""
-        return self._failures
+    failures = 0
 
     def next(self) -> float:
-        """Count a failure; answers the seconds to wait before the next attempt."""
-        delay = self._delay(self._failures)
-        self._failures += 1
-        return delay
+        """Count a failure; return the seconds to wait before the next attempt."""
+        self.failures += 1
+        return self(self.failures - 1)
 
     def reset(self) -> None:
         """Forget the failures: it worked."""
-        self._failures = 0
+        self.failures = 0

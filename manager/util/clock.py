@@ -1,4 +1,4 @@
-"""Time, from one seam: the running event loop.
+"""Time from one source: the running event loop.
 
 Durations and deadlines use `monotonic`, which is the loop's own time; a test or a simulation
 that runs the loop in virtual time therefore controls them. Wall-clock time is only for what is
@@ -29,7 +29,7 @@ def now() -> datetime:
 
 
 def monotonic() -> float:
-    """Seconds on the running loop's clock, which never goes back.
+    """Return the seconds on the running loop's clock, which never goes back.
 
     Raises `RuntimeError` outside a running loop.
     """

@@ -21,7 +21,7 @@ _LONGEST = Decimal(2**63 - 1) / 10**9
 
 
 def parse_duration(text: str) -> float:
-    """Seconds in `text`.
+    """Return the seconds in `text`.
 
     A number always has a unit, but for a plain `0`; a leading sign is understood. Raises
     `ValueError`, with a message that says what is expected.
@@ -68,6 +68,6 @@ def format_duration(seconds: float) -> str:
 
 
 def _plain(number: Decimal) -> str:
-    """Digits without an exponent and without trailing zeros."""
+    """Return the digits without an exponent and without trailing zeros."""
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,7 +1,8 @@
-"""Memory, set up for a process that makes much at its start, and keeps it."""
+"""Settings of the memory allocator and the garbage collector, for a process that keeps most objects."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 
 __all__ = ["give_back_large_blocks", "settle", "tune_garbage_collector"]
@@ -17,14 +18,12 @@ _LARGE = 128 * 1024
 
 
 def give_back_large_blocks() -> None:
-    """Have memory for large blocks taken from the system, and given back when it is free, for good.
+    """Take memory for large blocks from the system, and give it back when it is free, for good.
 
-    Else glibc takes the first free one of 16 MB for a sign that such blocks are usual, keeps all up to that
-    size in its heap from then on, and the heap in pieces: some tens of megabytes for who serves webhooks.
-    Does nothing with another C library. For the whole process.
+    Otherwise glibc regards blocks of 16 MB as usual once one was freed. It then keeps blocks up to that size
+    in its heap, in pieces: some tens of megabytes in a process with webhooks. Does nothing with another C
+    library. For the whole process.
     """
-    import ctypes  # noqa: PLC0415 - only where it is needed
-
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _LARGE)

@@ -73,7 +73,7 @@ def _is_exempt(server: URL, no_proxy: str) -> bool:
 
 
 def _matches(host: str, port: int | None, entry: str) -> bool:
-    """Whether an entry of NO_PROXY (an address, a network, a domain, any with a port, or *) covers a host."""
+    """Return whether an entry of NO_PROXY covers a host: an address, network or domain, or `*`."""
     if not entry:
         return False
     if entry == "*":

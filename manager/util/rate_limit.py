@@ -1,4 +1,4 @@
-"""How often something may happen."""
+"""Limits for how often something happens."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Repeats:
 
 
 class Lines:
-    """Lines of a log that others can bring about as often as they like: so many a minute, and a count."""
+    """A limit for log lines that other programs can cause as often as they like: so many a minute."""
 
     __slots__ = ("_bucket", "_untold")
 
@@ -86,10 +86,10 @@ class Lines:
         self._bucket = TokenBucket(rate=per_minute / 60, burst=per_minute)
         self._untold = 0
 
-    def tell(self, write: Callable[..., object], event: str, **told: object) -> None:
-        """Have `write`, of a logger, write it if that may be now, with how many were left out before."""
+    def log(self, write: Callable[..., object], event: str, **fields: object) -> None:
+        """Call `write` of a logger within the limit, with the number of lines left out before."""
         if not self._bucket.try_acquire():
             self._untold += 1
             return
         untold, self._untold = self._untold, 0
-        write(event, **told, **({"untold": untold} if untold else {}))
+        write(event, **fields, **({"untold": untold} if untold else {}))

@@ -1,4 +1,4 @@
-"""YAML input from users (settings, kubeconfigs, CRDs), and readable manifests as output."""
+"""YAML: input from users (settings, kubeconfigs, manifests), and readable manifests as output."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _START = " that cannot start any token"
 
 
 class NotYaml(ValueError):
-    """Where a text is not valid YAML, and why, without a quote of a value: it may hold credentials."""
+    """Invalid YAML; the message has the place and the reason, and no value, as that may be a credential."""
 
 
 class _Refusal(yaml.MarkedYAMLError):
@@ -48,20 +48,20 @@ def load(text: bytes, *, unique_keys: bool = False) -> Any:
     parsing when mappings are merged. `NotYaml` is raised for these, for recursive or too deeply nested
     values, for numbers that cannot be printed, and for anything that is not YAML.
     """
-    with _told():
+    with _plain_errors():
         _check(text, yaml.SafeLoader)
         return yaml.load(text, Loader=_UniqueLoader if unique_keys else _Loader)  # noqa: S506 - they are safe
 
 
 def load_all(text: bytes | str) -> list[Any]:
     """Parse the documents of a stream, which may be long; raises as `load` does."""
-    with _told():
+    with _plain_errors():
         _check(text, _FAST)
         return list(yaml.load_all(text, Loader=_FastLoader))
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _plain_errors() -> Iterator[None]:
     try:
         yield
     except yaml.MarkedYAMLError as error:

@@ -192,7 +192,7 @@ class AdmissionEndpoint:
     def _log_line(
         self, write: Callable[..., object], event: str, question: AdmissionQuestion, **fields: object
     ) -> None:
-        self._lines.tell(write, event, **fields, **self._fields(question))
+        self._lines.log(write, event, **fields, **self._fields(question))
 
     def _fields(self, question: AdmissionQuestion) -> Mapping[str, Any]:
         """Return the log fields of a review; they never contain the object's content."""

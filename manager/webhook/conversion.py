@@ -131,7 +131,7 @@ class ConversionEndpoint:
         return converted
 
     def _log_failure(self, event: str, error: Exception, **told: object) -> None:
-        self._lines.tell(_log.error, event, error=str(error), exc_info=error.__cause__, **told)
+        self._lines.log(_log.error, event, error=str(error), exc_info=error.__cause__, **told)
 
     async def _all(self, question: ConversionQuestion) -> bytearray:
         """Return the response with all objects in order. Raises `NotConverted` for the first failure."""
@@ -180,7 +180,7 @@ class ConversionEndpoint:
                 await own_turn(size)
                 if left_out := await _go(step, content, head):
                     event = "not converted as a whole"
-                    self._partial_lines.tell(_log.warning, event, error=left_out, **told)
+                    self._partial_lines.log(_log.warning, event, error=left_out, **told)
             await own_turn(size)
             return _together(content, managed_fields)
         except Refused as refused:

@@ -372,7 +372,7 @@ class WebhookServer:
         except ConnectionError:
             raise  # the client is gone
         except Exception as error:  # noqa: BLE001 - a fault of ours is answered like one of an operator's
-            faults.tell(_log.error, "a review failed unexpectedly", webhook=endpoint.path, exc_info=error)
+            faults.log(_log.error, "a review failed unexpectedly", webhook=endpoint.path, exc_info=error)
             sort = type(error).__name__
             text = f"the webhook failed unexpectedly ({sort}); the log of the manager says more"
             return _failure(request, HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", text)

@@ -55,6 +55,9 @@ _PATIENCE = 30.0
 _STOP_WITHIN = 10.0
 """Seconds from a signal in which it ends."""
 
+_SIGNAL_WITHIN = 0.5
+"""Seconds from the end of kubectl in which the signal that has ended it arrives."""
+
 _FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:([0-9]+) ->")
 
 _APART = (
@@ -343,7 +346,10 @@ async def _forwarded_port(lines: asyncio.StreamReader, target: str) -> int:
 
 
 async def _end_of(lines: asyncio.StreamReader, target: str) -> NoReturn:
+    """Raise ClickException when kubectl ends by itself."""
     said = "nothing"
     async for line in lines:
         said = line.decode(errors="replace").strip() or said
+    # Ctrl-C ends kubectl too, and its end may be seen before the signal.
+    await asyncio.sleep(_SIGNAL_WITHIN)
     raise click.ClickException(f"kubectl forwards to {target} no more; it says: {said}")

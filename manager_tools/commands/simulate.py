@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from manager.cli.commands import Invocation, pass_invocation
-from manager.shards.ranges import parse_count
+from manager.shards.shard_set import parse_count
 from manager_tools.codegen.manifest import UNPLACED
 from manager_tools.commands.cluster import file_flag
 from manager_tools.commands.generating import declared_definitions

@@ -40,14 +40,14 @@ _ENOUGH = 10
 """Runs in which something of every kind should have been created; of one kind at least, in any."""
 
 _SHARDS = 4
-"""Ranges, with faults that make no difference where one manager works."""
+"""The number of shards, with faults that make no difference where one manager works."""
 
 _INTRODUCTION = """\
 # Faults
 
 How the operators come through faults, in [simulated runs](simulation.md). In each run people change
 objects for {minutes:g} minutes, and one kind of fault happens, one to nine times. With {shared},
-managers share the objects in {shards} ranges; with the others, one of them leads.
+managers share the objects in {shards} shards; with the others, one of them leads.
 
 In the activated environment, this command repeats the runs, and writes this page:
 

@@ -14,7 +14,7 @@ from devcluster import DevCluster
 from devcluster.storage import Key
 from manager.api import Resource
 from manager.operator import NAME_TAKEN, AnyOperator, Owns
-from manager.shards.ranges import label_key, label_of
+from manager.shards.shard_set import label_key, label_of
 from manager_tools.simulation.loop import EPOCH
 from manager_tools.simulation.workload import PROGRAM
 

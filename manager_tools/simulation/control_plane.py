@@ -26,7 +26,7 @@ _FLUSHED_WITHIN = 0.004
 
 
 _SHARDED = 0.5
-"""The part of clusters that serve lists and watches of some ranges."""
+"""The part of clusters that serve lists and watches of some shards."""
 
 
 class Disk:

@@ -22,10 +22,10 @@ import orjson
 from devcluster.api.reading import future_version
 from devcluster.errors import StatusError
 from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
-from manager.api.rights import line_that_asks
 from manager.kube.credentials import Credentials
 from manager.kube.errors import ConnectionLost, ProtocolError, Unreachable
 from manager.kube.wire import LONGEST, WireRequest
+from manager.util.author_code import line_that_asks
 from manager_tools.simulation.control_plane import ControlPlane
 from manager_tools.simulation.loop import VirtualLoop
 

@@ -106,7 +106,7 @@ class Scene(ABC):
     crash_at: tuple[int, str] | None = None
     """A write of a manager, and what comes with it; see `crash_points`."""
     shards: int = 0
-    """Into how many ranges managers share the objects out; 0 is that one of them leads."""
+    """The number of shards into which managers divide the objects; with 0 one of them leads."""
     clocks_are_right: bool = False
     """Whether managers' clocks are right from the start, and not only when all is calm."""
 

@@ -25,7 +25,7 @@ from manager.controller.queue import WorkQueue
 from manager.election.shard_count import lease_of_shard
 from manager.operator import AnyOperator, rights_of
 from manager.shards.cache_filter import ShardFilter
-from manager.shards.ranges import Ranges
+from manager.shards.shard_set import ShardSet
 from manager.telemetry.logs import captured
 from manager.webhook.configurations import SERVICE, by_service, by_url, webhook_configurations
 from manager.webhook.methods import registrations
@@ -345,7 +345,7 @@ class World(Scene):
         if self.shards:
             number = self._range_of(change) if change is not None else 0 if sent.method == "CALL" else None
             if number is not None and (holder := self.holder(number)) not in {sent.process, ""}:
-                self.violated(f"{sent} came while {holder} had range {number}")
+                self.violated(f"{sent} came while {holder} had shard {number}")
         elif self.replicas > 1 and (holder := self.holder()) not in {sent.process, ""}:
             self.violated(f"{sent} came while {holder} had the lease")
 
@@ -361,7 +361,7 @@ class World(Scene):
         operator = self._own.get(resource)
         if operator is None:
             return None
-        return Ranges.of(self.shards, ()).number_of(uid) if operator.shared_out else 0
+        return ShardSet.of(self.shards, ()).number_of(uid) if operator.shared_out else 0
 
     def holder(self, number: int = 0) -> str:
         """Return the holder of the leader's lease, or of a shard's lease."""
@@ -576,7 +576,7 @@ class World(Scene):
             or self._unowned()
         ):
             if self.now > deadline + (_CLOCK_WATCHED if self.clock_use.has_written else 0.0):
-                why = f"nobody has ranges {left}" if (left := self._unowned()) else "nobody leads"
+                why = f"shards {left} have no owner" if (left := self._unowned()) else "nobody leads"
                 self.violated(f"it never becomes calm: {why}, or something is written all the time")
                 return False
             await asyncio.sleep(_LOOK_EVERY)
@@ -616,7 +616,7 @@ class World(Scene):
     def _check_shares(self) -> None:
         shares = [sum(map(each.has, range(self.shards))) for each in self.running]
         if sum(shares) != self.shards or max(shares) - min(shares) > 1:
-            self.violated(f"ranges are shared out unevenly in the end: {shares}")
+            self.violated(f"shards are shared out unevenly in the end: {shares}")
 
     async def _check(self) -> None:
         leader = self.leader
@@ -627,7 +627,7 @@ class World(Scene):
             self._check_shares()
         for working in self.running if self.shards else [leader]:
             for controller in working.manager.controllers:
-                if not await self._is_idle(controller._queue):
+                if not await self._is_idle(controller.queue):
                     self.violated(f"the queue of {controller.name} is not empty in the end")
         for replica in self.running:
             for problem in replica.manager.cache.problems():
@@ -699,7 +699,7 @@ class World(Scene):
 
     def _check_caches(self, replica: Replica) -> None:
         """Check that the caches match the store, or its part in the replica's shards."""
-        ranges = Ranges.of(self.shards or 1, filter(replica.has, range(self.shards)))
+        shards = ShardSet.of(self.shards or 1, filter(replica.has, range(self.shards)))
         for shared in replica.manager.cache._shared.values():
             informer = shared.informer
             if informer.spec.label_selector or informer.spec.field_selector:
@@ -708,15 +708,15 @@ class World(Scene):
                 (each.key.namespace, each.key.name): each.version
                 for each in self.cluster.store.select(informer.spec.gvk.group, informer.spec.plural)
                 if not isinstance(informer.filter, ShardFilter)
-                or informer.filter.division.takes(informer._decoder.look(each.data).meta, ranges)
+                or informer.filter._assignment.takes(informer._decoder.look(each.data).meta, shards)
             }
             cached = {tuple(each.key): each.version for each in informer._store}
             if stored != cached:
                 differ = sorted(set(stored.items()) ^ set(cached.items()))[:6]
                 self.violated(f"{replica.name} has other {informer.spec.resource} than the server: {differ}")
             watches = informer.filter.watches if isinstance(informer.filter, ShardFilter) else ()
-            if any(each.asked != ranges for each in watches):
-                self.violated(f"{replica.name} asks for {informer.spec.resource} of others' ranges")
+            if any(each.asked != shards for each in watches):
+                self.violated(f"{replica.name} asks for {informer.spec.resource} of others' shards")
 
     async def _end(self) -> None:
         for replica in self.running:

@@ -292,6 +292,6 @@ def test_console_command_opens_cluster_console_with_kubeconfig_rights(
                 page.get_by_text("live", exact=True).wait_for()
             assert "your token" not in console.output()  # but one for the console alone
             console.signal(signal.SIGTERM)
-            assert console.wait(PATIENCE / 1000) == 0
+            assert console.wait(PATIENCE / 1000) == 0, console.output()
         finally:
             console.kill()

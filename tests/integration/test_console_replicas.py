@@ -16,7 +16,7 @@ from tests.support.eventually import eventually
 from tests.support.manager_process import ManagerProcess, run_once
 from tests.support.roles import LEADER_ELECTION, MANAGER, Roles
 
-RANGES = 4
+SHARDS = 4
 # Each is one of the two replicas' by chance: that one has all of them happens once in 500,000 runs.
 MOST = 20
 SPEC = {"name": "CloudCMP", "port": 80}
@@ -60,7 +60,7 @@ def test_explain_and_console_agree_on_the_replica_that_holds_an_object(
 ):
     flags = (
         *(f"--namespaces={namespace}", f"--leader-election-namespace={namespace}"),
-        *("--controllers=mysrv", f"--shards={RANGES}"),
+        *("--controllers=mysrv", f"--shards={SHARDS}"),
     )
     # With the rights that a manager has, and no others.
     user = f"sharing-{namespace}"
@@ -86,7 +86,7 @@ def test_explain_and_console_agree_on_the_replica_that_holds_an_object(
             text = page(replica, f"/objects/{RESOURCE}/{namespace}/{name}")
             assert ("this replica</span>" in text) is whose["here"]
             assert ("Reconcile now" in text) is whose["here"]
-            assert f"shard {whose['shard']} of {RANGES}, which {whose['holder']} holds" in text
+            assert f"shard {whose['shard']} of {SHARDS}, which {whose['holder']} holds" in text
         return holders.pop(), [one["owners"][0]["here"] for one in told]
 
     holders = set()

@@ -38,7 +38,7 @@ from manager.cli import main
 sys.exit(main(sys.argv[1:], (GreetingOperator,), name="greeter", version="1.0"))
 """
 TEST = """
-from manager.api.core_v1 import Pod
+from manager_kinds.core_v1 import Pod
 from manager.client import connect
 
 pytest_plugins = ["devcluster.pytest_plugin"]
@@ -135,7 +135,7 @@ def test_init_and_create_api_work_with_the_wheel_alone(project: Path, tmp_path: 
     create = ("create", "api", "--group=store", "--version=v1", "--kind=Order", "--owns=Deployment")
     advice_lines = done(python(project), "-m", "controllers.main", *create, cwd=tmp_path / "shop")
     assert "changed controllers/main.py\n" in advice_lines
-    # tests/unit/manager_tools/commands/test_scaffold.py runs the simulation of an added kind.
+    # tests/unit/manager_tools/commands/test_create.py runs the simulation of an added kind.
     tests = ("tests/test_greeting.py", "tests/test_order.py", "--deselect=tests/test_order.py::test_it_holds")
     assert "3 passed" in done(python(project), "-m", "pytest", "-q", *tests, cwd=tmp_path / "shop")
 

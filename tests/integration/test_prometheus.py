@@ -28,7 +28,7 @@ from tests.support.prometheus_operator import scrape_configuration, write_rules
 DASHBOARD = json.loads((ROOT / "config" / "grafana" / "operator-manager.json").read_text())
 # Grafana's values: all namespaces and controllers, and some pauses between two scrapes.
 VARIABLES = {"$namespace": ".*", "$controller": ".*", "$__rate_interval": "1m"}
-RANGES = 4
+SHARDS = 4
 PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 LABEL_VALUES = re.compile(r"label_values\((.+), (\w+)\)")
 
@@ -50,7 +50,7 @@ def start_manager(
 ) -> Callable[[], ManagerProcess]:
     """Start a sharded manager with all operators and the Deployment's flags, in this namespace only."""
     deployed = [flag for flag in flags_of(the("Deployment", MANAGER)) if "-bind-address=" not in flag]
-    own = (f"--namespaces={namespace}", f"--leader-election-namespace={namespace}", f"--shards={RANGES}")
+    own = (f"--namespaces={namespace}", f"--leader-election-namespace={namespace}", f"--shards={SHARDS}")
     environ = {"PETSTORE_ADDRESS": petstore.address}
     return lambda: run_manager(proxy.kubeconfig, *deployed, *own, environ=environ).wait_ready()
 
@@ -111,9 +111,9 @@ def test_targets_are_read_rules_are_evaluated_and_every_query_of_the_dashboard_h
 
     # The panels need events first: shards that move and return, work, watches that end, a failed request.
     other = start_manager()
-    eventually(lambda: has_ranges(prometheus, RANGES // 2))
+    eventually(lambda: has_shards(prometheus, SHARDS // 2))
     assert other.stop() == 0
-    eventually(lambda: has_ranges(prometheus, RANGES))
+    eventually(lambda: has_shards(prometheus, SHARDS))
     waiting = dict(dashboard_queries())
     proxy.answer(500, match=Match("POST", "/deployments$"), times=1)
     things = busy(crds, namespace)
@@ -140,7 +140,7 @@ def jobs_that_are_up(prometheus: Prometheus) -> set[str]:
     return {target["labels"]["job"] for target in found["activeTargets"]}
 
 
-def has_ranges(prometheus: Prometheus, count: int) -> None:
+def has_shards(prometheus: Prometheus, count: int) -> None:
     """Assert that the scraped manager holds `count` shards."""
     [each] = answers(prometheus, "sum(leader_election_master_status)")
     assert float(each["value"][1]) == count

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 
 from manager.election.shard_count import lease_of_shard
-from manager.shards.ranges import Ranges
+from manager.shards.shard_set import ShardSet
 from tests.conftest import RunManager, StartControlPlane
 from tests.integration.test_replicas import (
     DEADLINE,
@@ -27,7 +27,7 @@ from tests.support.eventually import consistently, eventually
 from tests.support.fault_proxy import FaultProxy, Match
 from tests.support.memcacheds import memcached_path
 
-RANGES = 8
+SHARDS = 8
 
 
 class Replicas(Memcacheds):
@@ -46,18 +46,18 @@ class Replicas(Memcacheds):
         self.here += started
         return started
 
-    def ranges(self, replica: Replica) -> Ranges:
+    def shards(self, replica: Replica) -> ShardSet:
         """Return the shards that the replica's metrics list."""
         status = replica.manager.metrics().select("leader_election_master_status")
         held = {each.labels["name"] for each in status if each.value}
-        return Ranges.of(
-            RANGES, [each for each in range(RANGES) if lease_of_shard("operator-manager", each) in held]
+        return ShardSet.of(
+            SHARDS, [each for each in range(SHARDS) if lease_of_shard("operator-manager", each) in held]
         )
 
     def are_shared_out(self) -> None:
         """Assert that each shard has one owner, and each replica equally many shards."""
-        held = [sorted(self.ranges(each).numbers) for each in self.here]
-        assert sorted(chain.from_iterable(held)) == list(range(RANGES)), held
+        held = [sorted(self.shards(each).numbers) for each in self.here]
+        assert sorted(chain.from_iterable(held)) == list(range(SHARDS)), held
         shares = [len(each) for each in held]
         assert max(shares) - min(shares) <= 1, shares
         wanted = [int(each.manager.metrics().value("operator_manager_ranges_wanted")) for each in self.here]
@@ -69,13 +69,13 @@ class Replicas(Memcacheds):
             share = self.share(each)
             for kind in ("memcacheds.cache.example.com", "deployments.apps"):
                 held = each.manager.metrics().value("operator_manager_cache_objects", kind=kind)
-                assert held == share, (kind, sorted(self.ranges(each).numbers))
+                assert held == share, (kind, sorted(self.shards(each).numbers))
 
     def share(self, replica: Replica) -> int:
         """Return the number of objects in the replica's shards; it may be 0 if there are few objects."""
         made = self.plane.api.get(memcached_path(self.namespace))["items"]
         assert len(made) == len(self.names)
-        theirs = self.ranges(replica)
+        theirs = self.shards(replica)
         return sum(each["metadata"]["uid"] in theirs for each in made)
 
     def writers(self, name: str) -> list[int]:
@@ -105,7 +105,7 @@ def replicas(
     namespace = new_namespace(plane)
 
     def begin() -> Replica:
-        return started(run_manager, fault_proxy(plane.kubeconfig), namespace, f"--shards={RANGES}")
+        return started(run_manager, fault_proxy(plane.kubeconfig), namespace, f"--shards={SHARDS}")
 
     return Replicas(plane, namespace, begin)
 
@@ -153,7 +153,7 @@ def test_shards_have_one_writer_per_object_while_replicas_come_and_go(replicas: 
     assert late.works()
     seen = late.manager.metrics()
     taken = seen.value("operator_manager_lease_handovers_total", direction="taken")
-    assert taken == seen.value("operator_manager_lease_unowned_seconds_count") == RANGES // 2
+    assert taken == seen.value("operator_manager_lease_unowned_seconds_count") == SHARDS // 2
     assert seen.value("operator_manager_moved_keys_total", controller="memcached", direction="taken")
     eventually(replicas.hold_their_shares)
     again = {name: wrote for name in replicas.names if len(wrote := replicas.writers(name)) > len(set(wrote))}
@@ -168,7 +168,7 @@ def test_replicas_share_objects_on_a_server_that_filters_by_shard(replicas: Repl
     replicas.create(20)
     eventually(replicas.converged)
     eventually(replicas.hold_their_shares)
-    path, half = memcached_path(replicas.namespace), Ranges.of(2, {0}).selector
+    path, half = memcached_path(replicas.namespace), ShardSet.of(2, {0}).selector
     there = replicas.plane.api.get(f"{path}?{urlencode({'shardSelector': half})}")["items"]
     assert 0 < len(there) < len(replicas.names), "the server heeds it"
     replicas.start(1)

@@ -20,7 +20,7 @@ from tests.support.manager_process import ManagerProcess
 from tests.support.memcacheds import memcached, memcached_path
 from tests.support.ownership import GROUP, Ownership, audited, events_of
 
-RANGES = 16
+SHARDS = 16
 NAMESPACES = [f"team-{number}" for number in range(5)]
 GATE = "--feature-gates=ShardedListAndWatch=true"
 MANY = 3_000
@@ -105,7 +105,7 @@ class Audited:
         manager = self._run_manager(
             self.plane.user_kubeconfig(f"replica-{self._count}", "system:masters", GROUP),
             "--controllers=memcached",
-            f"--shards={RANGES}",
+            f"--shards={SHARDS}",
             "--leader-election-namespace=default",
             f"--leader-elect-lease-duration={LEASE:g}s",
             f"--leader-elect-renew-deadline={DEADLINE:g}s",
@@ -119,12 +119,12 @@ class Audited:
         """Assert that replicas hold all shards, in equal numbers."""
         status = [each.metrics().select("leader_election_master_status") for each in self.here]
         shares = [sum(each.value for each in of_one) for of_one in status]
-        assert sum(shares) == RANGES, shares
+        assert sum(shares) == SHARDS, shares
         assert max(shares) - min(shares) <= 1, shares
 
     def ownership(self) -> Ownership:
         """Return the ownership that the log shows so far."""
-        return Ownership.of(events_of(self._log), lease="operator-manager", count=RANGES)
+        return Ownership.of(events_of(self._log), lease="operator-manager", count=SHARDS)
 
 
 @pytest.fixture

@@ -110,8 +110,8 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     "tests/unit/config/test_makefile.py::test_make_runs_tests_marked_whole_in_test_all_only": (
         "make test-all",
     ),
-    "tests/unit/manager_tools/commands/test_generate.py": ("make generate",),
-    "tests/unit/manager_tools/commands/test_scaffold.py": (
+    "tests/unit/manager_tools/commands/test_generating.py": ("make generate",),
+    "tests/unit/manager_tools/commands/test_create.py": (
         ".venv/bin/operator-manager init ../shop --domain example.com",
     ),
     "tests/unit/manager_tools/commands/test_model.py": (

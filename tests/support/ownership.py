@@ -14,7 +14,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, Self
 
-from manager.shards.ranges import Ranges
+from manager.shards.shard_set import ShardSet
 
 GROUP = "replicas"
 """The log has what its members write, and nothing else."""
@@ -96,7 +96,7 @@ class Ownership:
     def __init__(self, terms: dict[int, list[Term]], writes: list[Write], count: int) -> None:
         self.terms = terms
         self.writes = writes
-        self._ranges = Ranges.of(count, range(count))
+        self._shards = ShardSet.of(count, range(count))
 
     @classmethod
     def of(cls, events: Iterable[dict[str, Any]], *, lease: str, count: int) -> Self:
@@ -129,15 +129,15 @@ class Ownership:
             for before, after in pairwise(terms):
                 if not before.given_back and after.began < before.expires:
                     early = before.expires - after.began
-                    yield f"range {number}: {after.who} took it {early:.3f} s before {before.who}'s ran out"
+                    yield f"shard {number}: {after.who} took it {early:.3f} s before {before.who}'s ran out"
 
     def _outside(self) -> Iterator[str]:
         for write in self.writes:
-            number = self._ranges.number_of(write.uid)
+            number = self._shards.number_of(write.uid)
             terms = self.terms[number]
             if not any(term.who == write.who and term.covers(write) for term in terms):
                 had = [term.who for term in terms if term.covers(write)]
-                yield f"{write.who}: {write.what} in range {number}, which was of {had or 'nobody'}"
+                yield f"{write.who}: {write.what} in shard {number}, which was of {had or 'nobody'}"
 
 
 def _changes(events: Iterable[dict[str, Any]]) -> list[tuple[int, dict[str, Any]]]:

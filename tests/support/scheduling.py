@@ -21,7 +21,7 @@ SECONDS = Path(__file__).with_name("seconds.json")
 WORTH_A_START = 20.0
 WORTH_KEEPING = 0.8
 # Of these files each test goes to a worker of its own: it takes seconds, and needs nothing of the others.
-APART = frozenset({"tests/unit/manager_tools/simulation/test_operators.py"})
+APART = frozenset({"tests/unit/manager_tools/simulation/test_seeds_operators.py"})
 
 
 def kind_of(item: pytest.Item) -> ControlPlaneKind | None:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from manager.controller import Controller, ControllerOptions, Request, Result
-from manager.election.coordinator import SingleLeader
+from manager.election.coordinator import Coordinator
 from manager.election.guard import Leadership
 from manager.kube.transport import Transport
 from manager.process.manager import STOP_MARGIN, Lifespan, Manager, Runnable
@@ -23,14 +23,16 @@ from tests.unit.controller.doubles import ManualSource, Reconciler, turns
 GRACE = 30.0
 
 
-class FakeElector(SingleLeader):
+class FakeElector(Coordinator):
     """Elects, loses and fails when the test says so."""
+
+    leadership = Leadership()
+    leader: str | None = None
+    problem: str | None = None
 
     def __init__(self, notes: list[str]) -> None:
         super().__init__()
         self.elected = asyncio.Event()
-        self.leader: str | None = None
-        self.problem: str | None = None
         self.leadership = Leadership(elected=False)
         self.hands_over = asyncio.Event()
         self.hands_over.set()

@@ -37,14 +37,12 @@ class TestSharing:
             await moments()
         assert server.sorts() == ["stream"]
 
-    async def test_metadata_informer_has_a_watch_of_its_own(self, cache: Cache):
-        assert cache.informer(Pod) is not cache.informer(Pod, metadata_only=True)
-
     async def test_lookup_creates_no_informer(self, cache: Cache):
         assert cache.lookup(Pod) is None
-        cache.informer(Pod)
-        assert cache.lookup(Pod) is not None
+        informer = cache.informer(Pod)
+        assert cache.lookup(Pod) is informer
         assert cache.lookup(Pod, metadata_only=True) is None
+        assert cache.informer(Pod, metadata_only=True) is not informer
 
     async def test_models_of_one_kind_share_an_informer(self, cache: Cache):
         class OtherPod(Pod, version="v1", kind="Pod", plural="pods"):

@@ -166,21 +166,14 @@ class TestAServerWithoutStreamingLists:
 
         assert await turns(70_000) >= await turns(7) + 20
 
-    async def test_reflector_lists_pages_when_a_bookmark_does_not_end_the_list(
-        self, following: Following, server: PodServer
+    @pytest.mark.parametrize("answer", ["a bookmark that does not end the list", "a list"])
+    async def test_reflector_lists_pages_when_the_server_does_not_stream_the_list(
+        self, following: Following, server: PodServer, answer: str
     ):
         stream = Stream()
         stream.event("ADDED", pod("a", 3))
         stream.event("BOOKMARK", bookmark(5))
-        server.on("stream", stream)
-        server.on("list", page(10, ("a", 3)))
-        await following.sync()
-        assert server.sorts()[:2] == ["stream", "list"]
-
-    async def test_reflector_lists_pages_when_the_server_answers_a_watch_with_a_list(
-        self, following: Following, server: PodServer
-    ):
-        server.on("stream", page(10, ("a", 3)))
+        server.on("stream", page(10, ("a", 3)) if answer == "a list" else stream)
         server.on("list", page(10, ("a", 3)))
         await following.sync()
         assert server.sorts()[:2] == ["stream", "list"]

@@ -90,22 +90,19 @@ def test_selector_text_parses_back_to_the_same_selector(text: str, labels: dict[
     assert Selector.parse(str(selector)).matches(labels) is selector.matches(labels)
 
 
-def test_watch_spec_has_all_namespaces_by_default():
-    assert WatchSpec.of(Pod).namespaces == ("",)
-
-
-def test_namespaces_are_watched_each_on_its_own_and_once():
-    spec = WatchSpec.of(Pod, namespaces=("one", "two", "one"))
-    assert spec.namespaces == ("one", "two")
-
-
-def test_watch_spec_ignores_a_namespace_beside_all_namespaces():
-    assert WatchSpec.of(Pod, namespaces=("one", "")).namespaces == ("",)
-
-
-def test_cluster_scoped_kinds_are_not_narrowed_to_namespaces():
-    spec = WatchSpec.of(Node, namespaces=("one",))
-    assert spec.namespaces == ("",)
+@pytest.mark.parametrize(
+    ("kind", "namespaces", "watched"),
+    [
+        (Pod, (), ("",)),
+        (Pod, ("one", "two", "one"), ("one", "two")),
+        (Pod, ("one", ""), ("",)),
+        (Node, ("one",), ("",)),  # a cluster-scoped kind
+    ],
+)
+def test_watch_spec_watches_each_namespace_once_or_all(
+    kind: type[Resource], namespaces: tuple[str, ...], watched: tuple[str, ...]
+):
+    assert WatchSpec.of(kind, namespaces=namespaces).namespaces == watched
 
 
 def test_namespaces_of_a_selection_take_precedence():

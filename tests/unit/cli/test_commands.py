@@ -27,7 +27,7 @@ from tests.support.fork_server import run, start
 from tests.support.gadget import Gadget, GadgetOperator, OldGadget
 from tests.support.manager_process import run_once
 from tests.unit.cli.conftest import OPERATORS, Command, Install, operator
-from tests.unit.manager_tools.commands.test_generate import AheadOperator, UnboundedOperator
+from tests.unit.manager_tools.commands.test_generating import AheadOperator, UnboundedOperator
 
 COMMANDS = (
     *("run", "crds", "generate", "init", "create", "model", "simulate"),

@@ -69,7 +69,7 @@ class Part:
     async def lease(self, number: int, holder: str) -> None:
         metadata: dict[str, Any] = {
             "name": f"test-{number}" if number else "test",
-            "labels": {"test/lease": "range"},
+            "labels": {"test/lease": "shard"},
             "annotations": {} if number else {"test/shards": f"{COUNT}"},
         }
         spec = {
@@ -128,7 +128,7 @@ async def test_a_page_of_another_replica_names_the_one_to_ask_and_acts_on_nothin
             status, text = await post(site, f"{PATH}/{action}")
             assert status == 409
             assert "ask the replica that does" in text
-        assert not controller.queue.is_held(foo.key)
+        assert not controller.queue.is_paused(foo.key)
         assert len(controller.runs.of(foo.key)) == 1
 
 

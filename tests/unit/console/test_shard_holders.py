@@ -12,7 +12,7 @@ from manager.diagnose.explanation import owner_text
 from manager.election.guard import Leadership
 from manager.kube.transport import Transport
 from manager.shards.owned import OwnedShards
-from manager.shards.ranges import Ranges
+from manager.shards.shard_set import ShardSet
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
@@ -88,7 +88,7 @@ async def test_holders_choose_the_owner_by_the_shard_of_the_uid(program: Program
     await program.start("a", "b")
     holders = await read(leases)
     shared, first = (holders.owner("foo", UID, shared_out=each) for each in (True, False))
-    number = Ranges.of(COUNT, ()).number_of(UID)
+    number = ShardSet.of(COUNT, ()).number_of(UID)
     assert (shared.controller, shared.shard, shared.shards) == ("foo", number, COUNT)
     assert shared.holder == holders.shards[number].name
     assert owner_text(shared) == f"shard {number} of {COUNT}, which {shared.holder} holds"
@@ -105,7 +105,7 @@ async def test_shard_holders_know_their_own_objects_and_read_the_leases_once_for
     owned = OwnedShards(COUNT, Metrics())
     holders = ShardHolders(leases_by(wire), owned, {"foo": True, "pet": False})
     shard = holders.shard_of("foo", UID)
-    assert shard == Ranges.of(COUNT, ()).number_of(UID)
+    assert shard == ShardSet.of(COUNT, ()).number_of(UID)
     assert (holders.shard_of("pet", UID), holders.shard_of("everywhere", UID)) == (0, None)
     looks = (holders.owner("foo", shard, may_know=True) for _ in range(50))
     owners, replicas = await asyncio.gather(asyncio.gather(*looks), holders.replicas())
@@ -152,7 +152,7 @@ async def test_shard_holders_report_a_problem_when_leases_cannot_be_read(answer:
 def lease(number: int, **spec: object) -> dict[str, object]:
     metadata = {
         "name": f"{NAME}-{number}" if number else NAME,
-        "labels": {f"{NAME}/lease": "range"},
+        "labels": {f"{NAME}/lease": "shard"},
         "annotations": {} if number else {f"{NAME}/shards": "128"},
     }
     return {"metadata": metadata, "spec": spec}

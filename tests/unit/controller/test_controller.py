@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from manager.controller.controller import Controller, ControllerState
-from manager.controller.options import ControllerOptions
 from manager.controller.queue import WorkQueue
-from manager.controller.reconciler import Request, Result
+from manager.controller.reconciler import ControllerOptions, Request, Result
 from manager.telemetry.metrics import Metrics
 from manager.util.rate_limit import TokenBucket
 from tests.unit.conftest import LogLines
@@ -74,8 +73,8 @@ async def test_standby_controller_has_no_problem_and_no_queue(metrics: Metrics):
     standby = controller(Reconciler(), ManualSource(), metrics)
     assert standby.state is ControllerState.STANDBY
     assert standby.ready_problem() is None
-    assert standby._queue is None
-    assert standby._active() == 0
+    assert standby.queue is None
+    assert not standby._running
     assert standby.failing == 0
     assert standby.needs_leader_election
 
@@ -86,7 +85,7 @@ async def test_controller_runs_exactly_max_concurrent_reconciles_at_once():
         await asyncio.sleep(0.5)
         assert running.sample("controller_runtime_active_workers") == 3
         assert running.sample("controller_runtime_max_concurrent_reconciles") == 3
-        assert running.controller._active() == 3
+        assert len(running.controller._running) == 3
         await asyncio.sleep(10)
         assert running.reconciler.most_at_once == 3
         assert running.reconciler.times == [0, 0, 0, 1, 1, 1, 2]

@@ -9,7 +9,7 @@ import pytest
 from manager.cache import reflector
 from manager.election.config import LeaseTiming
 from manager.election.elector import RENEW_EARLY
-from manager.shards.balance import balance
+from manager.shards.coordinator import balance
 from tests.support import ROOT
 
 PAGE = (ROOT / "docs" / "sharding.md").read_text()
@@ -28,12 +28,12 @@ def test_page_has_four_rows():
     assert len(ROWS) == 4
 
 
-@pytest.mark.parametrize(("replicas", "ranges", "rest"), ROWS)
-def test_a_row_follows_from_how_ranges_are_divided_and_leases_renewed(replicas: str, ranges: str, rest: str):
+@pytest.mark.parametrize(("replicas", "shards", "rest"), ROWS)
+def test_a_row_follows_from_how_shards_are_divided_and_leases_renewed(replicas: str, shards: str, rest: str):
     members = {f"replica-{number}" for number in range(int(replicas))}
-    owners = list(balance(int(ranges), members, {}).values())
-    part = 1_000_000 * max(map(owners.count, members)) // int(ranges)
-    leases = int(ranges) + len(members)
+    owners = list(balance(int(shards), members, {}).values())
+    part = 1_000_000 * max(map(owners.count, members)) // int(shards)
+    leases = int(shards) + len(members)
     renewals = leases / every()
     events = renewals * len(members)
     size = events * EVENT

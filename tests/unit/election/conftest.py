@@ -23,7 +23,7 @@ LEASES = LeaseServer.path(NAMESPACE)
 
 
 class Candidate:
-    """One replica: its wire to the server, its transport, its elector."""
+    """A replica: its wire to the server, its transport, its elector."""
 
     def __init__(self, server: LeaseServer, identity: str, clock: str = "") -> None:
         self.wire = ScriptedWire()

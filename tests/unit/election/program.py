@@ -223,7 +223,7 @@ class Program:
         return leader
 
     @property
-    def sharing(self) -> list[Replica]:
+    def sharers(self) -> list[Replica]:
         return [each for each in self.replicas if isinstance(each, Replica)]
 
     async def start(self, *identities: str, **how: Any) -> list[Replica]:
@@ -235,21 +235,21 @@ class Program:
     @property
     def shares(self) -> list[int]:
         """Return each replica's number of shards, once each shard has one owner."""
-        owners = Counter(number for replica in self.sharing for number in replica.permitted)
-        assert owners == Counter(range(self.sharing[0].count)), f"not once each: {owners}"
-        return sorted(len(replica.permitted) for replica in self.sharing)
+        owners = Counter(number for replica in self.sharers for number in replica.permitted)
+        assert owners == Counter(range(self.sharers[0].count)), f"not once each: {owners}"
+        return sorted(len(replica.permitted) for replica in self.sharers)
 
     def moved(self, *, since: float) -> list[int]:
         return [number for at, number, _ in self.moves if at >= since]
 
     async def bury(self) -> None:
         """See to those that have ended by themselves."""
-        for replica in self.sharing:
+        for replica in self.sharers:
             if replica.task.done():
                 await replica.lost()
 
     async def suffer(self, rng: random.Random) -> None:
-        replica = rng.choice(self.sharing)
+        replica = rng.choice(self.sharers)
         match rng.choice(["stop", "kill", "cut off", "mend", "dead watches"]):
             case "stop":
                 replica.reach()
@@ -269,7 +269,7 @@ class Program:
         for _ in range(round(seconds / 0.05)):
             await asyncio.sleep(0.05)
             moment = now()
-            since |= dict.fromkeys({number for each in self.sharing for number in each.permitted}, moment)
+            since |= dict.fromkeys({number for each in self.sharers for number in each.permitted}, moment)
             longest = max(longest, moment - min(since.values()))
         return longest
 

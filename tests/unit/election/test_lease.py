@@ -6,8 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
-from manager.election.lease import Lease
-from manager.kube.errors import ProtocolError
+from manager.election.lease import Lease, LeaseClient
+from manager.kube.errors import Conflict, ProtocolError
+from tests.unit.election.conftest import NAME, NAMESPACE, Election
 
 NOW = datetime(2026, 5, 4, 3, 2, 1, 123456, UTC)
 
@@ -137,3 +138,16 @@ def test_a_lease_to_be_created_again_keeps_its_history_but_not_its_identity():
     again = lease(holderIdentity="me", leaseTransitions=4).recreated()
     assert again.metadata == {"name": "x", "namespace": "ns"}
     assert again.transitions == 4
+
+
+@pytest.mark.virtual_time
+async def test_lease_client_write_does_not_recreate_a_deleted_lease(election: Election):
+    first = await election.leader()
+    leases = LeaseClient(first.transport, namespace=NAMESPACE, name=NAME)
+    lease = await leases.read(timeout=1.0)
+    assert lease is not None
+    await first.kill()
+    election.server.delete(NAMESPACE, NAME)
+    with pytest.raises(Conflict):
+        await leases.write(lease, timeout=1.0)
+    assert not election.server.leases

@@ -102,10 +102,10 @@ def test_versions_that_cannot_be_ordered_are_taken_as_they_come():
 def test_observation_takes_an_older_version_after_a_rewound_history():
     seen = view()
     seen.saw(lease(500, renewTime="a"), now=100.0)
-    seen.history_was_rewound()
+    seen.newest = None
     seen.saw(lease(20, renewTime="b"), now=110.0)
     assert seen.claimable_at() == 125.0
-    assert seen.version == 20
+    assert seen.newest == 20
 
 
 def test_a_deleted_lease_is_still_its_holders_until_it_would_have_expired():
@@ -136,7 +136,7 @@ def test_a_lease_deleted_after_its_release_can_be_claimed_at_once():
 def test_observation_is_not_claimable_after_a_doubt_until_the_lease_is_seen():
     seen = view()
     seen.saw(lease(1), now=100.0)
-    seen.doubt()
+    seen.doubtful = True
     assert not seen.claimable(200.0)
     assert seen.claimable_at() == math.inf
     seen.saw(lease(1), now=201.0)

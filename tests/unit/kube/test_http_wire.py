@@ -94,16 +94,12 @@ async def test_wire_sends_a_request_once_when_the_server_hangs_up(
     assert len(server.requests) == 2
 
 
-async def test_an_answer_that_breaks_off_is_a_lost_connection(wire: HttpWire, server: LocalServer):
-    server.answer = lambda _: Answer(b"half a li", claimed_length=100, then="close")
-    with pytest.raises(ConnectionLost):
-        await fetch(wire)
-
-
-async def test_a_stream_that_breaks_off_gives_what_came_and_then_the_error(
+async def test_an_answer_that_breaks_off_is_a_lost_connection_after_what_a_stream_has_read(
     wire: HttpWire, server: LocalServer
 ):
     server.answer = lambda _: Answer(b"one\nhalf a li", claimed_length=100, then="close")
+    with pytest.raises(ConnectionLost):
+        await fetch(wire)
     async with wire.exchange(WireRequest("GET", "/api", {}, stream=True)) as response:
         chunks = response.chunks()
         assert await anext(chunks) == b"one\nhalf a li"

@@ -23,11 +23,9 @@ from manager.kube.errors import (
     Forbidden,
     ProtocolError,
     Unauthorized,
-    Unreachable,
 )
 from manager.kube.http_wire import HttpWire
 from manager.kube.wire import WireRequest
-from tests.support.ports import PortBlock
 from tests.unit.kube.servers import wire_to
 from tests.unit.kube.test_dial import Proxy, SocksProxy
 
@@ -218,20 +216,6 @@ async def test_rejected_credentials_are_renewed_once(server: Server, authority: 
         with pytest.raises(Unauthorized):
             await said(wire)
     assert len(server.requests) == 3
-
-
-async def test_unreachable_server_is_told_so(authority: trustme.CA):
-    with PortBlock(1) as ports:
-        async with wire_to(f"https://127.0.0.1:{ports[0]}", authority) as wire:
-            with pytest.raises(Unreachable, match="Connection refused"):
-                await said(wire)
-
-
-async def test_untrusted_server_gets_no_handshake(server: Server, other_authority: trustme.CA):
-    async with wire_to(server.url, other_authority) as wire:
-        with pytest.raises(Unreachable, match="its certificate is not to be trusted"):
-            await said(wire)
-    assert not server.requests
 
 
 @pytest.mark.parametrize(("kind", "scheme"), [(Proxy, "http"), (SocksProxy, "socks5")])

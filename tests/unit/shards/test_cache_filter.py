@@ -15,8 +15,8 @@ from manager.cache.record import RecordDecoder
 from manager.cache.spec import WatchSpec
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
-from manager.shards.cache_filter import NARROW_AFTER, ByOwner, ByUid, Division, ShardFilter
-from manager.shards.ranges import Ranges, label_of
+from manager.shards.cache_filter import NARROW_AFTER, ByOwner, ByUid, ShardFilter
+from manager.shards.shard_set import ShardSet, label_of
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Stream
 from tests.unit.cache.objects import EventLog, Pod, encoded, moments, pod, running
@@ -35,8 +35,8 @@ def quiet(log_lines: object) -> None:
 @pytest.fixture
 async def make(transport: Transport, metrics: Metrics, rng: random.Random) -> Make:
     def build(
-        ranges: Ranges,
-        division: Division | None = None,
+        shards: ShardSet,
+        assignment: ByUid | None = None,
         learned: Callable[[], None] = lambda: None,
         **spec: Any,
     ) -> Informer:
@@ -48,7 +48,7 @@ async def make(transport: Transport, metrics: Metrics, rng: random.Random) -> Ma
             restarts=metrics.watch_restarts,
             failures=metrics.cache_failures,
             rng=rng,
-            object_filter=ShardFilter(division or ByUid(), ranges, learned=learned),
+            object_filter=ShardFilter(assignment or ByUid(), shards, learned=learned),
         )
 
     return build
@@ -59,7 +59,7 @@ def filter_of(informer: Informer) -> ShardFilter:
     return informer.filter
 
 
-RANGES = 4
+SHARDS = 4
 
 
 def uid_in(number: int, but: str = "") -> str:
@@ -67,35 +67,35 @@ def uid_in(number: int, but: str = "") -> str:
     return next(
         uid
         for uid in (f"{count}-is-the-uid-of-{but}" for count in range(1000))
-        if Ranges.of(RANGES, ()).number_of(uid) == number
+        if ShardSet.of(SHARDS, ()).number_of(uid) == number
     )
 
 
-def in_range(number: int, version: int, name: str = "") -> dict[str, Any]:
+def in_shard(number: int, version: int, name: str = "") -> dict[str, Any]:
     return pod(name or f"in-{number}", version, uid=uid_in(number, name))
 
 
-def some(*numbers: int) -> Ranges:
-    return Ranges.of(RANGES, numbers)
+def some(*numbers: int) -> ShardSet:
+    return ShardSet.of(SHARDS, numbers)
 
 
 def listed(version: int, *pods: dict[str, Any]) -> Reply:
     return Reply.json({"metadata": {"resourceVersion": str(version)}, "items": list(pods)})
 
 
-class TestRanges:
+class TestShards:
     """Informers of some shards, with a server that sends objects of other shards, too."""
 
     @pytest.fixture
     async def restricted(self, make: Make) -> Informer:
-        return make(ranges=some(0, 1))
+        return make(shards=some(0, 1))
 
     @pytest.fixture
     def server(self, wire: ScriptedWire) -> PodServer:
         """Make a server that ignores shardSelector, and has an object of each shard."""
         server, self.stream = PodServer(wire), Stream()
-        for number in range(RANGES):
-            self.stream.event("ADDED", in_range(number, number + 1))
+        for number in range(SHARDS):
+            self.stream.event("ADDED", in_shard(number, number + 1))
         self.stream.event("BOOKMARK", bookmark(10, ends_list=True))
         server.on("stream", self.stream)
         return server
@@ -103,40 +103,42 @@ class TestRanges:
     def held(self, informer: Informer) -> list[str]:
         return [each.key.name for each in informer.list()]
 
-    async def test_informer_asks_for_its_ranges_and_drops_other_objects(
+    async def test_informer_asks_for_its_shards_and_drops_other_objects(
         self, restricted: Informer, server: PodServer
     ):
         async with running(restricted):
             await moments()
             assert self.held(restricted) == ["in-0", "in-1"]
             assert [sent.query["shardSelector"] for sent in server.sent("stream")] == [some(0, 1).selector]
-            assert [filter_of(restricted).knows(number) for number in (1, 2)] == [True, False]
+            assert [filter_of(restricted).has_listed(number) for number in (1, 2)] == [True, False]
             assert restricted.synced
             assert not restricted.has_all_of("ns"), "what it has not may be another replica's"
-            self.stream.event("ADDED", in_range(0, 11, "new"))
-            self.stream.event("MODIFIED", in_range(2, 12))
-            restricted.observe_write(encoded(in_range(3, 13)))
+            self.stream.event("ADDED", in_shard(0, 11, "new"))
+            self.stream.event("MODIFIED", in_shard(2, 12))
+            restricted.observe_write(encoded(in_shard(3, 13)))
             await moments()
             assert self.held(restricted) == ["in-0", "in-1", "new"]
 
-    async def test_informer_sends_no_request_while_it_has_no_range(self, make: Make, server: PodServer):
-        informer = make(ranges=some())
+    async def test_informer_sends_no_request_while_it_has_no_shard(self, make: Make, server: PodServer):
+        informer = make(shards=some())
         async with running(informer):
             await informer.wait_synced()
             await asyncio.sleep(60)
             assert (server.sorts(), informer.problem) == ([], None)
 
-    async def test_informer_lists_a_new_range_while_its_watch_continues(self, make: Make, server: PodServer):
+    async def test_informer_lists_a_new_shard_while_its_watch_continues(self, make: Make, server: PodServer):
         told, learned = EventLog(), list[bool]()
-        restricted = make(ranges=some(0, 1), learned=lambda: learned.append(filter_of(restricted).knows(2)))
-        server.on("list", Delayed(2.0, listed(20, in_range(2, 15), in_range(3, 4))))
+        restricted = make(
+            shards=some(0, 1), learned=lambda: learned.append(filter_of(restricted).has_listed(2))
+        )
+        server.on("list", Delayed(2.0, listed(20, in_shard(2, 15), in_shard(3, 4))))
         async with running(restricted):
             await moments()
             restricted.subscribe(told, replay=False)
             filter_of(restricted).restrict(some(0, 1, 2))
             await moments()
-            self.stream.event("MODIFIED", in_range(0, 18))
-            self.stream.event("MODIFIED", in_range(2, 19))
+            self.stream.event("MODIFIED", in_shard(0, 18))
+            self.stream.event("MODIFIED", in_shard(2, 19))
             await moments()
             assert told.take() == ["MODIFIED ns/in-0@18"]
             watch = Stream()
@@ -153,29 +155,29 @@ class TestRanges:
         self, restricted: Informer, server: PodServer
     ):
         told, watch = EventLog(), Stream()
-        server.on("list", Delayed(2.0, listed(12, in_range(2, 12))))
+        server.on("list", Delayed(2.0, listed(12, in_shard(2, 12))))
         server.on("watch", watch)
         async with running(restricted):
             await moments()
             restricted.subscribe(told, replay=False)
             filter_of(restricted).restrict(some(0, 1, 2))
             await moments()
-            self.stream.event("DELETED", in_range(0, 13))
-            self.stream.event("MODIFIED", in_range(1, 20))
+            self.stream.event("DELETED", in_shard(0, 13))
+            self.stream.event("MODIFIED", in_shard(1, 20))
             await asyncio.sleep(2)
             assert told.take() == ["DELETED ns/in-0@1", "MODIFIED ns/in-1@20", "ADDED ns/in-2@12"]
             assert server.sent("watch")[0].query["resourceVersion"] == "12"
             # The watch begins before what was known of the others.
-            watch.event("DELETED", in_range(0, 13))
-            watch.event("DELETED", in_range(2, 14))
-            watch.event("ADDED", in_range(1, 15, "gone"))
-            watch.event("DELETED", in_range(1, 16, "gone"))
-            watch.event("MODIFIED", in_range(1, 20))
-            watch.event("ADDED", in_range(1, 21, "new"))
+            watch.event("DELETED", in_shard(0, 13))
+            watch.event("DELETED", in_shard(2, 14))
+            watch.event("ADDED", in_shard(1, 15, "gone"))
+            watch.event("DELETED", in_shard(1, 16, "gone"))
+            watch.event("MODIFIED", in_shard(1, 20))
+            watch.event("ADDED", in_shard(1, 21, "new"))
             await moments()
             assert told.take() == ["DELETED ns/in-2@12", "ADDED ns/new@21"]
 
-    async def test_informer_drops_a_lost_range_at_once_and_narrows_its_watch_later(
+    async def test_informer_drops_a_lost_shard_at_once_and_narrows_its_watch_later(
         self, restricted: Informer, server: PodServer
     ):
         told, watch = EventLog(), Stream()
@@ -186,7 +188,7 @@ class TestRanges:
             filter_of(restricted).restrict(some(0))
             assert self.held(restricted) == ["in-0"]
             assert [(event.type.value, event.handed_over) for event in told.events] == [("DELETED", True)]
-            self.stream.event("MODIFIED", in_range(1, 11))
+            self.stream.event("MODIFIED", in_shard(1, 11))
             await moments()
             assert self.held(restricted) == ["in-0"]
             assert server.sorts() == ["stream"]
@@ -194,45 +196,45 @@ class TestRanges:
             assert server.sorts() == ["stream", "watch"]
             assert server.sent("watch")[0].query["shardSelector"] == some(0).selector
 
-    async def test_informer_continues_its_first_list_when_it_loses_a_range(
+    async def test_informer_continues_its_first_list_when_it_loses_a_shard(
         self, make: Make, server: PodServer
     ):
         stream = Stream()
         server.on("stream", stream)
-        restricted = make(ranges=some(0, 1))
+        restricted = make(shards=some(0, 1))
         async with running(restricted):
             await moments()
             filter_of(restricted).restrict(some(0))
             await asyncio.sleep(3 * NARROW_AFTER)
             assert server.sorts() == ["stream"], "it would be listed again"
             for number in (0, 1):
-                stream.event("ADDED", in_range(number, number + 1))
+                stream.event("ADDED", in_shard(number, number + 1))
             stream.event("BOOKMARK", bookmark(10, ends_list=True))
             await moments()
             assert self.held(restricted) == ["in-0"]
-            assert [filter_of(restricted).knows(number) for number in (0, 1)] == [True, False]
+            assert [filter_of(restricted).has_listed(number) for number in (0, 1)] == [True, False]
             await asyncio.sleep(2 * NARROW_AFTER)
             assert server.sorts() == ["stream", "watch"]
             assert server.sent("watch")[0].query["shardSelector"] == some(0).selector
 
-    async def test_informer_knows_nothing_of_a_regained_range_before_it_is_listed(
+    async def test_informer_knows_nothing_of_a_regained_shard_before_it_is_listed(
         self, restricted: Informer, server: PodServer
     ):
-        server.on("list", listed(12, in_range(1, 12, "other")))
+        server.on("list", listed(12, in_shard(1, 12, "other")))
         server.on("watch", Stream())
         async with running(restricted):
             await moments()
             filter_of(restricted).restrict(some(0))
             filter_of(restricted).restrict(some(0, 1))
-            assert not filter_of(restricted).knows(1)
+            assert not filter_of(restricted).has_listed(1)
             assert self.held(restricted) == ["in-0"]
             await moments()
             assert self.held(restricted) == ["in-0", "other"]
 
     @pytest.mark.parametrize(
-        "answer", [Reply.status(500, "", "no"), listed(9, in_range(2, 3))], ids=["fails", "is behind"]
+        "answer", [Reply.status(500, "", "no"), listed(9, in_shard(2, 3))], ids=["fails", "is behind"]
     )
-    async def test_informer_lists_all_ranges_when_the_list_of_a_new_range_fails(
+    async def test_informer_lists_all_shards_when_the_list_of_a_new_shard_fails(
         self, restricted: Informer, server: PodServer, answer: Reply
     ):
         server.on("list", answer)
@@ -241,7 +243,7 @@ class TestRanges:
             server.on("stream", Listed(30))
             filter_of(restricted).restrict(some(0, 1, 2))
             await asyncio.sleep(40)
-            assert filter_of(restricted).knows(2)
+            assert filter_of(restricted).has_listed(2)
             assert self.held(restricted) == []
             assert server.sent("stream")[-1].query["shardSelector"] == some(0, 1, 2).selector
 
@@ -265,14 +267,14 @@ class TestChildren:
     """Informers of the children of some shards, by their label, or else by their owner."""
 
     @pytest.fixture
-    async def division(self) -> ByOwner:
-        division = ByOwner(LABEL)
-        division.add(FOO)
-        return division
+    async def assignment(self) -> ByOwner:
+        assignment = ByOwner(LABEL)
+        assignment.add(FOO)
+        return assignment
 
     @pytest.fixture
-    async def restricted(self, make: Make, division: ByOwner) -> Informer:
-        return make(ranges=some(0, 1), division=division)
+    async def restricted(self, make: Make, assignment: ByOwner) -> Informer:
+        return make(shards=some(0, 1), assignment=assignment)
 
     @pytest.fixture
     async def server(self, wire: ScriptedWire) -> PodServer:
@@ -310,18 +312,18 @@ class TestChildren:
             assert "shardSelector" not in asked.query
 
     async def test_informer_combines_its_label_selector_with_the_shard_labels(
-        self, make: Make, division: ByOwner, server: PodServer
+        self, make: Make, assignment: ByOwner, server: PodServer
     ):
-        restricted = make(ranges=some(0, 1), division=division, label_selector="app=web")
+        restricted = make(shards=some(0, 1), assignment=assignment, label_selector="app=web")
         async with running(restricted):
             await moments()
             (asked,) = server.sent("stream")
             assert asked.query["labelSelector"].startswith(f"app=web,{LABEL} notin (80,")
 
-    async def test_informer_with_all_ranges_leaves_out_no_object(
-        self, make: Make, division: ByOwner, server: PodServer
+    async def test_informer_with_all_shards_leaves_out_no_object(
+        self, make: Make, assignment: ByOwner, server: PodServer
     ):
-        informer = make(ranges=some(0, 1, 2, 3), division=division)
+        informer = make(shards=some(0, 1, 2, 3), assignment=assignment)
         async with running(informer):
             await moments()
             assert len(self.held(informer)) == 5
@@ -363,7 +365,7 @@ class TestChildren:
             await moments()
             assert self.held(restricted) == ["labelled", "labelled-by-somebody", "new", "owned"]
 
-    async def test_informer_lists_new_ranges_and_drops_lost_ones(
+    async def test_informer_lists_new_shards_and_drops_lost_ones(
         self, restricted: Informer, server: PodServer
     ):
         told, watch = EventLog(), Stream()
@@ -380,7 +382,7 @@ class TestChildren:
             asked = [sent.query["labelSelector"] for sent in (*server.sent("list"), *server.sent("watch"))]
             others = [some(0, 1, 3).labels, some(0, 3).labels]
             assert asked == [f"{LABEL} notin ({','.join(each)})" for each in others]
-            # A change before the list, and one that moves the object to another range.
+            # A change before the list, and one that moves the object to another shard.
             watch.event("MODIFIED", child("third", 14, label=label_in(2)))
             watch.event("MODIFIED", child("third", 21, label=label_in(1)))
             await moments()

@@ -1,4 +1,4 @@
-"""Replicas that share shards: each shard has one owner at a time, and few shards move."""
+"""The coordinator of shards: their balance, and which of them each replica takes and gives up."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from manager.election import lease_client
+from manager.election import lease
 from manager.kube.errors import Fenced
+from manager.shards.coordinator import balance
 from manager.util.clock import monotonic as now
 from manager_tools.simulation.loop import freeze
 from tests.support.scripted_wire import LostAfter, Reply, Sent, Stall, Unreached
@@ -20,15 +23,110 @@ __all__ = ["program"]
 
 pytestmark = pytest.mark.virtual_time
 
+COUNTS = st.sampled_from([2**power for power in range(9)])
+HOW_FAR = st.sampled_from(("not yet", "released", "taken"))
+MEMBERS = st.sets(st.text("abcdefghij", min_size=1, max_size=3), min_size=1, max_size=12)
 
-async def test_sharing_gives_a_single_replica_all_ranges(program: Program):
+
+def moved(before: dict[int, str], after: dict[int, str]) -> set[int]:
+    return {number for number in before if before[number] != after[number]}
+
+
+@st.composite
+def scenes(draw: st.DrawFn) -> tuple[int, set[str], dict[int, str]]:
+    """Draw a number of shards, the present replicas, and the holders, absent ones among them."""
+    count, members = draw(COUNTS), draw(MEMBERS)
+    anybody = st.sampled_from([*sorted(members), "gone", "gone too"])
+    return count, members, draw(st.dictionaries(st.integers(0, count - 1), anybody))
+
+
+@given(scenes())
+def test_balance_gives_out_all_shards_in_shares_that_differ_by_one_at_most(
+    scene: tuple[int, set[str], dict[int, str]],
+):
+    count, members, holders = scene
+    wanted = balance(count, members, holders)
+    assert sorted(wanted) == list(range(count))
+    shares = [list(wanted.values()).count(member) for member in members]
+    assert sum(shares) == count
+    assert max(shares) - min(shares) <= 1
+
+
+@given(scenes())
+def test_balance_takes_as_few_shards_as_possible_from_members(scene: tuple[int, set[str], dict[int, str]]):
+    count, members, holders = scene
+    wanted = balance(count, members, holders)
+    sizes = sorted(list(holders.values()).count(member) for member in members)
+    share, larger = divmod(count, len(members))
+    # The fewest there can be: those who have most are allowed most.
+    allowed = sorted([share + 1] * larger + [share] * (len(members) - larger))
+    fewest = sum(max(0, has - may) for has, may in zip(sizes, allowed, strict=True))
+    given_up = [number for number, who in holders.items() if who in members and wanted[number] != who]
+    assert len(given_up) == fewest
+
+
+@given(scenes(), st.randoms(use_true_random=False))
+def test_balance_does_not_depend_on_the_order_of_its_arguments(
+    scene: tuple[int, set[str], dict[int, str]], rng: random.Random
+):
+    count, members, holders = scene
+    shuffled, entries = sorted(members), list(holders.items())
+    rng.shuffle(shuffled)
+    rng.shuffle(entries)
+    assert balance(count, shuffled, dict(entries)) == balance(count, members, holders)
+
+
+@given(scenes())
+def test_balance_changes_nothing_when_shards_are_balanced(scene: tuple[int, set[str], dict[int, str]]):
+    count, members, holders = scene
+    wanted = balance(count, members, holders)
+    assert balance(count, members, wanted) == wanted
+
+
+@given(scenes(), st.data())
+def test_balance_stays_the_same_while_shards_move_towards_it(
+    scene: tuple[int, set[str], dict[int, str]], data: st.DataObject
+):
+    """Else replicas that start list again and again what they are to have now, and have it never."""
+    count, members, holders = scene
+    wanted = balance(count, members, holders)
+    for number, who in wanted.items():
+        match data.draw(HOW_FAR):
+            case "released" if holders.get(number) != who:
+                holders.pop(number, None)
+            case "taken":
+                holders[number] = who
+    assert balance(count, members, holders) == wanted
+
+
+@given(COUNTS.filter(lambda count: count > 2), MEMBERS, st.text("xyz", min_size=1, max_size=3))
+def test_balance_moves_shards_only_to_a_newcomer(count: int, members: set[str], newcomer: str):
+    before = balance(count, members, {})
+    after = balance(count, members | {newcomer}, before)
+    assert {after[number] for number in moved(before, after)} <= {newcomer}
+    assert len(moved(before, after)) <= -(-count // (len(members) + 1))
+
+
+@given(COUNTS, MEMBERS.filter(lambda members: len(members) > 1), st.data())
+def test_balance_moves_only_the_shards_of_a_leaver(count: int, members: set[str], data: st.DataObject):
+    before = balance(count, members, {})
+    leaver = data.draw(st.sampled_from(sorted(members)))
+    after = balance(count, members - {leaver}, before)
+    assert moved(before, after) == {number for number, who in before.items() if who == leaver}
+
+
+def test_balance_gives_out_nothing_without_members():
+    assert balance(16, (), {1: "a"}) == {}
+
+
+async def test_sharing_gives_a_single_replica_all_shards(program: Program):
     (a,) = await program.start("a")
     assert program.shares == [8]
     assert a.coordinator.held.everything
     assert a.coordinator.problem is None
 
 
-async def test_ranges_are_shared_out_to_those_who_come_with_few_moves(program: Program):
+async def test_shards_are_shared_out_to_those_who_come_with_few_moves(program: Program):
     await program.start("a")
     for identity, shares, moves in (("b", [4, 4], 4), ("c", [2, 3, 3], 2), ("d", [2, 2, 2, 2], 2)):
         before = now()
@@ -40,7 +138,7 @@ async def test_ranges_are_shared_out_to_those_who_come_with_few_moves(program: P
     assert not program.moved(since=before), "and nothing moves without need"
 
 
-async def test_replicas_that_start_together_share_the_ranges_at_once(program: Program):
+async def test_replicas_that_start_together_share_the_shards_at_once(program: Program):
     replicas = await program.start("a", "b", "c")
     assert program.shares == [2, 3, 3]
     assert max(len(numbers) for each in replicas for numbers in each.asked_for) <= 3, "and lists no more"
@@ -55,7 +153,7 @@ async def test_replicas_list_only_their_share_when_they_start_after_others_stopp
     assert max(len(numbers) for each in replicas for numbers in each.asked_for) <= 3
 
 
-async def test_sharing_moves_only_the_ranges_of_a_replica_that_stops(program: Program):
+async def test_sharing_moves_only_the_shards_of_a_replica_that_stops(program: Program):
     await program.start("a", "b")
     (c,) = await program.start("c")
     had, before = c.permitted, now()
@@ -67,7 +165,7 @@ async def test_sharing_moves_only_the_ranges_of_a_replica_that_stops(program: Pr
     assert max(at for at, _, _ in program.moves) - stopped < 1.0
 
 
-async def test_leaving_replica_takes_no_range_and_releases_all_but_a_stuck_one(program: Program):
+async def test_leaving_replica_takes_no_shard_and_releases_all_but_a_stuck_one(program: Program):
     a, b, c = await program.start("a", "b", "c")
     a.stuck = min(a.permitted)
     a.coordinator.leave()
@@ -77,7 +175,7 @@ async def test_leaving_replica_takes_no_range_and_releases_all_but_a_stuck_one(p
     assert a.permitted | c.permitted == set(range(COUNT))
 
 
-async def test_a_range_is_given_up_when_somebody_knows_its_objects_and_not_before(program: Program):
+async def test_a_shard_is_given_up_when_somebody_knows_its_objects_and_not_before(program: Program):
     (a,) = await program.start("a")
     program.replicas.append(b := Replica(program, "b", prepares=8.0))
     await asyncio.sleep(7)
@@ -107,7 +205,7 @@ async def test_leaving_replica_works_until_others_know_its_objects(program: Prog
     )
 
 
-async def test_replica_releases_ranges_although_the_next_holder_never_knows_the_objects(program: Program):
+async def test_replica_releases_shards_although_the_next_holder_never_knows_the_objects(program: Program):
     (a,) = await program.start("a")
     program.replicas.append(Replica(program, "b", prepares=1000.0))
     await asyncio.sleep(40)
@@ -132,7 +230,7 @@ async def test_leaving_replica_stops_within_6_s_when_its_token_is_refused(progra
     assert now() - began < 6.0, "the time to release in, and a pause"
 
 
-async def test_range_is_unowned_for_at_most_lease_duration_plus_5_s_after_a_crash(program: Program):
+async def test_shard_is_unowned_for_at_most_lease_duration_plus_5_s_after_a_crash(program: Program):
     await program.start("a", "b")
     (c,) = await program.start("c")
     await asyncio.sleep(10)
@@ -143,7 +241,7 @@ async def test_range_is_unowned_for_at_most_lease_duration_plus_5_s_after_a_cras
     assert set(program.moved(since=before)) == had
 
 
-async def test_metrics_say_which_ranges_are_wanted_and_how_many_have_moved(program: Program):
+async def test_metrics_say_which_shards_are_wanted_and_how_many_have_moved(program: Program):
     (a,) = await program.start("a")
     assert a.measured("ranges_wanted") == COUNT
     assert a.measured("lease_handovers_total", direction="taken") == COUNT
@@ -158,7 +256,7 @@ async def test_metrics_say_which_ranges_are_wanted_and_how_many_have_moved(progr
     assert b.measured("lease_unowned_seconds_sum") < 4 * 0.5
 
 
-async def test_a_metric_says_for_how_long_ranges_of_who_was_killed_were_nobodys(program: Program):
+async def test_a_metric_says_for_how_long_shards_of_who_was_killed_were_nobodys(program: Program):
     a, b = await program.start("a", "b")
     await b.kill()
     await asyncio.sleep(30)
@@ -166,7 +264,7 @@ async def test_a_metric_says_for_how_long_ranges_of_who_was_killed_were_nobodys(
     assert 4 * 15.0 <= a.measured("lease_unowned_seconds_sum") <= 4 * 20.0
 
 
-async def test_a_range_is_given_up_only_when_its_work_has_ended(program: Program):
+async def test_a_shard_is_given_up_only_when_its_work_has_ended(program: Program):
     (a,) = await program.start("a", ends=20.0)
     await program.start("b")
     await asyncio.sleep(10)
@@ -175,7 +273,7 @@ async def test_a_range_is_given_up_only_when_its_work_has_ended(program: Program
     assert program.shares == [4, 4]
 
 
-async def test_a_range_is_fenced_before_anybody_can_see_that_it_is_given_back(program: Program):
+async def test_a_shard_is_fenced_before_anybody_can_see_that_it_is_given_back(program: Program):
     (a,) = await program.start("a")
     # The server acts at once, and others see it before the answer is there.
     a.wire.on("PUT", EVERYTHING, program.server.late(1.0))
@@ -183,7 +281,7 @@ async def test_a_range_is_fenced_before_anybody_can_see_that_it_is_given_back(pr
     assert program.shares == [4, 4]
 
 
-async def test_a_range_is_taken_only_when_its_objects_are_known(program: Program):
+async def test_a_shard_is_taken_only_when_its_objects_are_known(program: Program):
     await program.start("a")
     (b,) = await program.start("b", prepares=20.0)
     assert not b.permitted
@@ -203,7 +301,7 @@ async def test_a_replica_that_was_frozen_works_no_more_when_it_goes_on(program: 
     assert "this process was held up" in await b.lost()
 
 
-async def test_a_replica_that_is_cut_off_ends_and_the_others_take_its_ranges(program: Program):
+async def test_a_replica_that_is_cut_off_ends_and_the_others_take_its_shards(program: Program):
     await program.start("a", "b")
     (c,) = await program.start("c")
     await asyncio.sleep(10)
@@ -218,14 +316,14 @@ async def test_a_replica_that_is_cut_off_ends_and_the_others_take_its_ranges(pro
     assert program.shares == [4, 4]
 
 
-async def test_the_loss_of_one_range_ends_it_all(program: Program):
+async def test_the_loss_of_one_shard_ends_it_all(program: Program):
     a, _ = await program.start("a", "b")
     number = min(a.permitted - {0})
     program.server.put(NAMESPACE, f"{NAME}-{number}", {"holderIdentity": "somebody"})
     assert await a.lost() == f"lease default/{NAME}-{number} is now held by somebody"
 
 
-async def test_ranges_all_have_owners_when_number_and_names_of_replicas_change(program: Program):
+async def test_shards_all_have_owners_when_number_and_names_of_replicas_change(program: Program):
     for identities, shares in (("abc", [2, 3, 3]), ("defgh", [1, 1, 2, 2, 2]), ("ij", [4, 4])):
         before = list(program.replicas)
         await program.start(*identities)
@@ -235,7 +333,7 @@ async def test_ranges_all_have_owners_when_number_and_names_of_replicas_change(p
         assert program.shares == shares
 
 
-async def test_range_is_unowned_for_less_than_2_s_in_a_rolling_update(program: Program):
+async def test_shard_is_unowned_for_less_than_2_s_in_a_rolling_update(program: Program):
     await program.start("a", "b", "c")
     before = now()
 
@@ -263,20 +361,20 @@ async def test_a_claim_whose_answer_was_lost_is_found_and_used(program: Program)
     assert not a.task.done()
 
 
-async def test_a_claim_that_was_lost_is_made_again_however_much_there_is_to_hear_of_other_ranges(
+async def test_a_claim_that_was_lost_is_made_again_however_much_there_is_to_hear_of_other_shards(
     program: Program,
 ):
     a = Replica(program, "a")
     program.replicas.append(a)
     answer = program.server.answer
-    # It makes itself known, and takes the first range; no Lease of the next one is there to be told of.
+    # It makes itself known, and takes the first shard; no Lease of the next one is there to be told of.
     a.wire.on("POST", LEASES, answer, answer, Unreached(), answer)
     await asyncio.sleep(20)
     assert program.shares == [8]
 
 
-async def test_a_range_that_nobody_renews_is_taken_though_who_had_it_is_there(program: Program):
-    labels = {f"{NAME}/lease": "range"}
+async def test_a_shard_that_nobody_renews_is_taken_though_who_had_it_is_there(program: Program):
+    labels = {f"{NAME}/lease": "shard"}
     for number in range(4):
         # The state that b has left: it gave the Leases up while the server was unreachable.
         name = f"{NAME}-{number}" if number else NAME
@@ -343,8 +441,8 @@ async def test_a_replica_that_may_not_create_leases_takes_nothing_and_says_why(p
 
 @pytest.fixture
 def short_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease_client, "LONGEST", 1024 * 1024)
-    monkeypatch.setattr(lease_client, "_LARGE", 8 * 1024)
+    monkeypatch.setattr(lease, "LONGEST", 1024 * 1024)
+    monkeypatch.setattr(lease, "_LARGE", 8 * 1024)
 
 
 @pytest.mark.usefixtures("short_answers")
@@ -352,7 +450,7 @@ async def test_replica_joins_despite_many_large_foreign_leases(program: Program)
     await program.start("a")
     for number in range(100):
         odd = {
-            "labels": {f"{NAME}/lease": "range"},
+            "labels": {f"{NAME}/lease": "shard"},
             "annotations": {"note": "x" * 20_000, f"{NAME}/ready": "1"},
         }
         program.server.put(NAMESPACE, f"{NAME}-odd-{number}", {"holderIdentity": "y" * 5_000}, **odd)
@@ -368,7 +466,7 @@ async def test_replica_joins_despite_many_large_foreign_leases(program: Program)
 async def test_replica_keeps_foreign_annotations_of_a_large_lease_it_takes(program: Program):
     note = {"note": "x" * 20_000}
     program.server.put(
-        NAMESPACE, f"{NAME}-3", {"holderIdentity": ""}, labels={f"{NAME}/lease": "range"}, annotations=note
+        NAMESPACE, f"{NAME}-3", {"holderIdentity": ""}, labels={f"{NAME}/lease": "shard"}, annotations=note
     )
     await program.start("a")
     assert program.shares == [8]
@@ -377,7 +475,7 @@ async def test_replica_keeps_foreign_annotations_of_a_large_lease_it_takes(progr
     )
 
 
-async def test_replica_that_stops_before_it_has_a_range_leaves_no_lease(program: Program):
+async def test_replica_that_stops_before_it_has_a_shard_leaves_no_lease(program: Program):
     await program.start("a")
     b = Replica(program, "b", prepares=1000.0)
     await asyncio.sleep(1)
@@ -391,7 +489,7 @@ async def test_replica_that_stops_before_it_has_a_range_leaves_no_lease(program:
 async def test_a_process_is_ended_in_time_for_the_first_of_its_leases(program: Program):
     (a,) = await program.start("a")
     await asyncio.sleep(30)
-    oldest = min(lock.deadline or 0.0 for lock in a.coordinator._locks)
+    oldest = min(lock.deadline for lock in a.coordinator._locks)
     assert a.watchdog.due() == pytest.approx(oldest + 4.0, abs=0.001)
     await a.stop()
     assert a.watchdog.due() is None
@@ -407,7 +505,7 @@ async def test_watchdog_is_not_put_off_by_another_renewal_when_a_lease_is_lost(p
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_range_never_has_two_owners_and_finally_one_under_random_faults(program: Program, seed: int):
+async def test_shard_never_has_two_owners_and_finally_one_under_random_faults(program: Program, seed: int):
     """Rely on `Replica.begin` to find two owners at a time."""
     rng = random.Random(seed)
     for number in range(12):

@@ -10,8 +10,7 @@ import orjson
 import pytest
 
 from manager.election.config import ElectionConfig
-from manager.election.lease import Lease
-from manager.election.lease_client import LeaseGroup
+from manager.election.lease import Lease, LeaseGroup
 from manager.election.lease_watch import LeaseWatcher
 from manager.kube.transport import Transport
 from manager.shards.registry import MEMBER, ReplicaRegistry

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from manager.shards.ranges import Ranges
+from manager.shards.shard_set import ShardSet
 from tests.support.ownership import Ownership
 
 COUNT = 2
 LEASE_SECONDS = 10
 # One object in each shard.
 FIRST, SECOND = (
-    next(uid for uid in map("{}-uid".format, range(100)) if uid in Ranges.of(COUNT, {number}))
+    next(uid for uid in map("{}-uid".format, range(100)) if uid in ShardSet.of(COUNT, {number}))
     for number in range(COUNT)
 )
 
@@ -106,7 +106,7 @@ def test_a_write_after_the_range_was_given_back_is_found():
     log.renews("b")
     log.writes("b")
     log.writes("a")
-    assert log.ownership().faults() == [f"a: patch memcacheds/{FIRST}/status in range 0, which was of ['b']"]
+    assert log.ownership().faults() == [f"a: patch memcacheds/{FIRST}/status in shard 0, which was of ['b']"]
 
 
 def test_a_write_before_the_claim_and_one_when_the_term_has_run_out_are_found():
@@ -115,7 +115,7 @@ def test_a_write_before_the_claim_and_one_when_the_term_has_run_out_are_found():
     log.renews("a")
     log.wait(LEASE_SECONDS)
     log.writes("a")
-    fault = f"a: patch memcacheds/{FIRST}/status in range 0, which was of nobody"
+    fault = f"a: patch memcacheds/{FIRST}/status in shard 0, which was of nobody"
     assert log.ownership().faults() == [fault, fault]
 
 
@@ -124,4 +124,4 @@ def test_ownership_finds_a_claim_before_the_term_of_another_has_run_out():
     log.renews("a")
     log.wait(LEASE_SECONDS - 2)
     log.renews("b")
-    assert log.ownership().faults() == ["range 0: b took it 1.000 s before a's ran out"]
+    assert log.ownership().faults() == ["shard 0: b took it 1.000 s before a's ran out"]

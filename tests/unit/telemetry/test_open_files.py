@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from manager.telemetry.open_files import Reserve, raised_limit, tell_when_none_is_left
+from manager.telemetry.open_files import Reserve, raised_limit, report_exhaustion
 
 
 @pytest.mark.virtual_time
-async def test_tell_when_none_is_left_logs_at_once_and_then_ever_less_often(monkeypatch: pytest.MonkeyPatch):
+async def test_report_exhaustion_logs_at_once_and_then_ever_less_often(monkeypatch: pytest.MonkeyPatch):
     open_, left = os.open, False
 
     def opening(*path: Any) -> int:
@@ -23,7 +23,7 @@ async def test_tell_when_none_is_left_logs_at_once_and_then_ever_less_often(monk
 
     monkeypatch.setattr(os, "open", opening)
     with capture_logs() as lines:
-        watching = asyncio.create_task(tell_when_none_is_left())
+        watching = asyncio.create_task(report_exhaustion())
         await asyncio.sleep(0.5)
         assert len(lines) == 1
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

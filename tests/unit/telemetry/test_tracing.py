@@ -24,13 +24,13 @@ from yarl import URL
 
 from manager import Context, Operator
 from manager.api import ObjectMeta
-from manager.api.core_v1 import ConfigMap
 from manager.kube.errors import Unreachable
 from manager.kube.wire import WireRequest
 from manager.telemetry.logs import captured
 from manager.telemetry.runs import called
-from manager.telemetry.tracing import CannotTrace, Tracer, _session, is_asked_for, trace_from_here, tracing
+from manager.telemetry.tracing import CannotTrace, Tracer, _session, _tracer, is_asked_for, tracing
 from manager.util.program import Program
+from manager_kinds.core_v1 import ConfigMap
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
 from manager_tools.testing import LocalWire, World, operated
 from tests.support.effort import Effort
@@ -72,7 +72,7 @@ async def traced(do: Do, monkeypatch: pytest.MonkeyPatch, **members: Any) -> Asy
 
     exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    trace_from_here(Tracer(provider))
+    _tracer.set(Tracer(provider))
     operator = type("Doing", (Doing,), members)
     async with operated(operator) as world:
         await world.create(Greeting(metadata=ObjectMeta(name="hello"), spec=GreetingSpec(size=7)))

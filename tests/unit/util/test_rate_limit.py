@@ -103,10 +103,10 @@ async def test_lines_above_their_number_are_left_out_and_counted():
         written.append((event, told))
 
     for number in range(5):
-        lines.tell(write, "failed", number=number)
+        lines.log(write, "failed", number=number)
     await asyncio.sleep(30)
     for number in (5, 6):
-        lines.tell(write, "failed", number=number)
+        lines.log(write, "failed", number=number)
     assert written == [
         ("failed", {"number": 0}),
         ("failed", {"number": 1}),

@@ -1,4 +1,4 @@
-"""The page of replicas that share the objects says what was measured, and no more."""
+"""The section about replicas that share the objects says what was measured, and no more."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from benchmarks.report.tables import DASH
 from benchmarks.shards.__main__ import main
 from benchmarks.shards.figures import Change, Figures, Use
-from benchmarks.shards.page import page, verdicts
+from benchmarks.shards.page import section, verdicts
 
 MACHINE = {
     "processor": "a processor",
@@ -43,7 +43,7 @@ def figures(*, share: float = 0.34, unowned: float = 0.4, moved: int = 1000) -> 
         others=0.1,
         objects=3000,
         namespaces=5,
-        ranges=16,
+        shards=16,
         idle_mb=60.0,
         load=300,
         uses={"1": [use(1)], "2": [use(0.5), use(0.5)], "3": [use(0.3), use(share), use(0.33)]},
@@ -85,17 +85,17 @@ def reached(found: Figures) -> dict[str, bool]:
 
 def test_verdicts_reach_all_aims_when_each_of_three_replicas_has_a_third():
     assert all(reached(figures()).values())
-    assert "not reached" not in page(figures())
+    assert "not reached" not in section(figures())
 
 
 def test_verdicts_miss_five_aims_when_one_replica_uses_more_than_its_share():
     missed = [aim for aim, good in reached(figures(share=0.41)).items() if not good]
     assert len(missed) == 5
-    assert page(figures(share=0.41)).count("**not reached**") == 5
+    assert section(figures(share=0.41)).count("**not reached**") == 5
 
 
 def test_page_lists_each_replica_with_its_share_and_each_change():
-    text = page(figures())
+    text = section(figures())
     assert "| 3 | 1,020 | 30.6 (34%) | 6.80 (34%) | 68 (34%) | 3.40 (34%) | 1.70 (34%) |" in text
     assert f"| one ends by kill -9 | 2 | 1,000 | 1,000 | 15 (14{DASH}16) | 15.5 (14.5{DASH}16.5) |" in text
     assert "| to 2 | 990 | 29.7 (33%) | 6.60 (33%) | 66 (33%) |" in text

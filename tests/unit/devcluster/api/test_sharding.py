@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from devcluster import DevCluster
-from manager.shards.ranges import Ranges
+from manager.shards.shard_set import ShardSet
 from tests.recordings.asking import CRDS, NAMESPACE
 from tests.recordings.shards import (
     JSON,
@@ -52,7 +52,7 @@ async def digits_of(api: Api) -> dict[str, str]:
     for path in (CONFIG_MAPS, PARTS):
         for item in (await api.expect(200, "GET", path))["items"]:
             uid = item["metadata"]["uid"]
-            found[uid] = f"{Ranges.of(16, ()).number_of(uid):x}"
+            found[uid] = f"{ShardSet.of(16, ()).number_of(uid):x}"
     return found
 
 
@@ -88,7 +88,7 @@ async def test_a_watch_tells_of_its_own_objects_only(sharded: Api):
         next(item for item in items if (digits[item["metadata"]["uid"]] < "8") is within)
         for within in (True, False)
     )
-    half = urlencode({"shardSelector": Ranges.of(2, {0}).selector})
+    half = urlencode({"shardSelector": ShardSet.of(2, {0}).selector})
     initial = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     watch = await sharded.watch(f"{CONFIG_MAPS}?watch=true&{initial}&{half}")
     listed = await sharded.expect(200, "GET", f"{CONFIG_MAPS}?{half}")

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import asyncio
+
+import click
 import pytest
 
 from manager.util.address import BindAddress
-from manager_tools.commands.console import ConsoleArguments
+from manager_tools.commands.console import ConsoleArguments, _end_of
 from tests.unit.cli.conftest import Command
 
 
@@ -77,3 +80,20 @@ def test_console_reads_every_flag(command: Command, asked: list[ConsoleArguments
 def test_console_names_the_wrong_argument(command: Command, argv: list[str], told: str):
     said = command("console", *argv).refusal()
     assert said.removeprefix("console: ").removeprefix("Invalid value for ").startswith(told)
+
+
+@pytest.mark.virtual_time
+async def test_end_of_kubectl_is_an_error_unless_a_signal_follows():
+    def ended() -> asyncio.Task[None]:
+        lines = asyncio.StreamReader()
+        lines.feed_data(b"lost connection to pod\n")
+        lines.feed_eof()
+        return asyncio.create_task(_end_of(lines, "pod/a"))
+
+    stopped, alone = ended(), ended()
+    await asyncio.sleep(0.4)
+    stopped.cancel()
+    await asyncio.wait([stopped, alone])
+    assert stopped.cancelled()
+    with pytest.raises(click.ClickException, match=r"no more; it says: lost connection to pod$"):
+        alone.result()

@@ -24,7 +24,7 @@ from manager.console.shard_holders import ShardLeases
 from manager.diagnose.explanation import ControllerReport, ManagerReport, ShardOwner
 from manager.kube.errors import ConfigError
 from manager.kube.transport import Transport
-from manager.shards.ranges import Ranges
+from manager.shards.shard_set import ShardSet
 from manager.telemetry.metrics import Metrics
 from manager_tools.commands import explain
 from manager_tools.commands.explain import ExplainArguments
@@ -205,7 +205,7 @@ async def test_explain_reads_the_replica_from_leases_without_a_manager(program: 
     [owner] = await explain._owners(leases, [PetOperator], "a-uid")
     assert owner == ShardOwner("pet", 0, COUNT, "a", owner.renewed)
     [owner] = await explain._owners(leases, [MemcachedOperator], "a-uid")
-    assert owner.shard == Ranges.of(COUNT, ()).number_of("a-uid")
+    assert owner.shard == ShardSet.of(COUNT, ()).number_of("a-uid")
     # A user without the right to read Leases gets all other information.
     wire.on("GET", LEASES, Reply.status(403, "Forbidden", "no right to leases"))
     assert await explain._owners(leases, [PetOperator], "a-uid") == []

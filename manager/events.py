@@ -1,0 +1,563 @@
+"""Kubernetes Events, which people see at the end of `kubectl describe`.
+
+`EventRecorder` makes few Event objects out of many events, and sends them behind all other writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections import OrderedDict, defaultdict, deque
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from random import Random
+from typing import Any, Literal, get_args
+from urllib.parse import quote
+
+import orjson
+
+from manager.api import Resource
+from manager.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Conflict,
+    Invalid,
+    KubeError,
+    NotFound,
+    ServerError,
+    ServerTimeout,
+    ServiceUnavailable,
+    TooLarge,
+    TooManyRequests,
+    TransportError,
+)
+from manager.kube.transport import Transport
+from manager.telemetry.logs import get_logger
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.runs import current_record
+from manager.util import clock
+from manager.util.backoff import Backoff, ExponentialDelay
+from manager.util.rate_limit import Repeats, TokenBucket
+
+__all__ = ["EventRecorder", "EventType", "ObjectReference"]
+
+EventType = Literal["Normal", "Warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectReference:
+    """The fields that `kubectl describe` needs to find the Events about an object.
+
+    `of` makes it from a model; make it by hand only for an object without one.
+    """
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+
+    @classmethod
+    def of(cls, obj: Resource) -> ObjectReference:
+        """Return the reference to an object as it was read."""
+        meta = obj.metadata
+        return cls(obj.api_version, obj.kind, meta.namespace, meta.name, meta.uid, meta.resource_version)
+
+    @property
+    def subject(self) -> tuple[str, str, str, str, str]:
+        """The part that is the same for all versions of the object."""
+        return (self.api_version, self.kind, self.namespace, self.name, self.uid)
+
+    def to_wire(self) -> dict[str, str]:
+        """Return the JSON form of `involvedObject`."""
+        fields = {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+            "resourceVersion": self.resource_version,
+        }
+        return {key: value for key, value in fields.items() if value}
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+# The limits of the API server.
+MESSAGE_BYTES = 1024
+REASON_BYTES = 128
+
+_ELLIPSIS = "…"
+
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LONGEST = 253
+
+
+def bounded(text: str, limit: int) -> str:
+    """Return `text` as at most `limit` bytes of UTF-8, with an ellipsis where something was cut off."""
+    if text.isascii() and len(text) <= limit:
+        return text
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) > limit:
+        encoded = encoded[: limit - len(_ELLIPSIS.encode())]
+        return encoded.decode("utf-8", "ignore") + _ELLIPSIS
+    return encoded.decode("utf-8")
+
+
+@dataclass(slots=True, eq=False)
+class Series:
+    """A repeated event of one object: one Event object on the server.
+
+    Attributes:
+        name: the name of the Event object.
+        stored: whether the server has the Event object, as far as we know.
+        waiting: whether it waits to be sent; a repetition until then is sent with it.
+        failures: how often in a row the server has failed on it.
+    """
+
+    reference: ObjectReference
+    type: EventType
+    reason: str
+    name: str
+    first: datetime
+    last: datetime
+    message: str = ""
+    count: int = 0
+    stored: bool = False
+    waiting: bool = False
+    failures: int = 0
+
+
+# The figures are those that every cluster knows from the components of Kubernetes.
+REMEMBERED = 4096
+"""How many series, groups of similar events and objects are kept in mind."""
+SIMILAR = 10
+"""From this many different messages on, events that are otherwise alike become one series."""
+SIMILAR_WITHIN = 600.0
+"""Seconds without a similar event after which counting messages begins anew."""
+BURST = 25
+"""How many events about one object may be sent in quick succession."""
+RATE = 1 / 300
+"""How many a second after that."""
+
+_COMBINED = "(combined from similar events): "
+
+_SimilarKey = tuple[tuple[str, str, str, str, str], EventType, str]
+
+
+@dataclass(slots=True)
+class _Similar:
+    """Events about one object that differ in their message only."""
+
+    messages: set[str] = field(default_factory=set)
+    last: float = 0.0
+
+
+class Correlator:
+    """A finder of the series that an event belongs to.
+
+    A repeated event counts up its series. When an object has ten different messages for one reason within
+    ten minutes, the tenth and further ones are combined into one series. An object that causes more than 25
+    events gets one through every five minutes; suppressed events still count in their series.
+    """
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self._last_name = 0
+        self._series: OrderedDict[tuple[_SimilarKey, str | None], Series] = OrderedDict()
+        self._similar = lru_cache(REMEMBERED)(lambda _key: _Similar())
+        self._budget_of = lru_cache(REMEMBERED)(lambda _subject: TokenBucket(rate=RATE, burst=BURST))
+
+    def observe(self, reference: ObjectReference, type: EventType, reason: str, message: str) -> Series:  # noqa: A002 - the field's name
+        """Count the event in the series that it belongs to, and return that."""
+        similar = (reference.subject, type, reason)
+        combined = self._is_one_of_many(similar, message)
+        now = clock.now()
+        key = (similar, None if combined else message)
+        series = self._series.pop(key, None)
+        if series is None:
+            series = Series(reference, type, reason, name=self.new_name(reference), first=now, last=now)
+        self._series[key] = series  # the most recent is the last
+        if len(self._series) > REMEMBERED:
+            self._series.popitem(last=False)
+        series.count += 1
+        series.message = bounded(_COMBINED + message, MESSAGE_BYTES) if combined else message
+        series.last = now
+        return series
+
+    def renew(self, series: Series) -> None:
+        """Continue the series in a new Event object."""
+        series.name, series.stored = self.new_name(series.reference), False
+
+    def within_budget(self, reference: ObjectReference) -> bool:
+        """Return whether one more event about that object may be sent now; if so, count it as sent."""
+        return self._budget_of(reference.subject).try_acquire()
+
+    def new_name(self, reference: ObjectReference) -> str:
+        """Return a new name for an Event: the object's name, a dot, and the time in hex, as is usual."""
+        # The clock tells microseconds; the rest is chance, so that two processes do not meet.
+        nanoseconds = int(clock.now().timestamp() * 1_000_000) * 1_000 + self._rng.randrange(1_000)
+        self._last_name = max(self._last_name + 1, nanoseconds)
+        suffix = f".{self._last_name:x}"
+        base = reference.name[: _LONGEST - len(suffix)].rstrip("-.")
+        # Some kinds allow names that an Event may not have, such as the `system:node` of RBAC.
+        return (base if _SUBDOMAIN.fullmatch(base) else reference.kind.lower()) + suffix
+
+    def _is_one_of_many(self, key: _SimilarKey, message: str) -> bool:
+        now = clock.monotonic()
+        similar = self._similar(key)
+        if now - similar.last > SIMILAR_WITHIN:
+            similar.messages.clear()
+        similar.last = now
+        if message not in similar.messages:
+            if len(similar.messages) >= SIMILAR - 1:
+                return True
+            similar.messages.add(message)
+        return False
+
+
+Outcome = Literal[
+    "created",  # sent, as a new Event object
+    "updated",  # sent, as a higher count of an Event object
+    "merged",  # goes with an occurrence that waits to be sent
+    "filtered",  # one of too many about the same object; counted when another one is sent
+    "overflow",  # dropped for newer ones, because too many were waiting
+    "refused",  # the server said no
+    "failed",  # the server could not be reached, or could not do it, several times
+    "unsent",  # still waiting when the process ended
+    "invalid",  # not an event that can be recorded
+]
+
+
+_log = get_logger("events")
+
+# An Event is sent once no other write has been in flight for this long (longer than a worker needs between
+# two writes) ...
+_QUIET = 0.02
+# ... or after this long, so that a process that is never quiet still reports its events.
+_PATIENCE = 1.0
+# While they are, how often to look whether they still are. Only while there are Events to send.
+_LOOK = 0.05
+
+_ATTEMPTS = 5
+"""How often an Event is tried while no server answers, before the next one is."""
+
+_ATTEMPTS_ASIDE = 8
+"""How often one is tried on which the server fails, in some two minutes, while others are sent."""
+
+_DEADLINE = 10.0
+"""Seconds for one request: an Event is not worth waiting for longer."""
+
+_DEFAULT_NAMESPACE = "default"
+"""The namespace for Events of objects without one; the server insists on it."""
+
+_SPOILT = (BadRequest, Conflict, Invalid, TooLarge)
+"""Answers to the change of an Event that no other attempt changes: somebody has made it what it is."""
+
+
+class EventRecorder:
+    """A recorder of Events, as a courtesy: `event` never waits and never fails, and other writes come first.
+
+    It counts repetitions in one Event object, combines similar events, and cuts off an object that causes
+    very many (`Correlator`). The rest waits for `run`, which sends one at a time, at a bounded rate and
+    behind all other writes. When too many wait, it drops the oldest. An Event that the server fails on waits
+    aside, and is dropped first when there are too many: a client that may write Events can fill them, so that
+    they cannot change any more. A new Event then replaces the full one. `operator_manager_events_total`
+    counts the outcomes.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        component: str,
+        instance: str,
+        metrics: Metrics,
+        rng: Random,
+        rate: float = 30.0,
+        burst: int = 50,
+        capacity: int = 4096,
+    ) -> None:
+        """Prepare to record; nothing is sent until `run`.
+
+        Args:
+            transport: carries the Events.
+            component: the reporting program, the same for all replicas.
+            instance: the reporting replica.
+            metrics: counts the Events.
+            rng: the source of jitter, and of the unique part of names.
+            rate: Events sent per second, at most and on average.
+            burst: how many may be sent above that after a quiet time.
+            capacity: how many may wait to be sent (about a kilobyte each).
+        """
+        self._transport = transport
+        self._component = bounded(component, REASON_BYTES)
+        self._instance = bounded(instance, REASON_BYTES)
+        # All of them are there from the start, at zero.
+        self._counters = {outcome: metrics.events_total.labels(outcome) for outcome in get_args(Outcome)}
+        self._correlator = Correlator(rng)
+        self._rng = rng
+        self._budget = TokenBucket(rate=rate, burst=burst)
+        self._capacity = capacity
+        self._backlog: OrderedDict[str, deque[Series]] = OrderedDict()
+        """Each once, by namespaces, which take turns: a large Event, or a flood of them, delays its own."""
+        self._waiting = 0
+        """How many are in it."""
+        self._aside: dict[Series, asyncio.TimerHandle] = {}
+        """Those on which the server has failed, until they are put back."""
+        self._delay_aside = ExponentialDelay(base=1.0, cap=100.0, jitter=0.5, rng=rng)
+        self._filled = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._hurried = False
+        self._troubles: defaultdict[type[KubeError], Repeats] = defaultdict(Repeats)
+
+    def event(self, obj: Resource | ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002 - the field's name
+        """Record that something happened to an object.
+
+        `reason` is one word in CamelCase, for programs; `message` is a sentence for people, cut to 1024
+        bytes. It must not hold a secret: all users with the right to read Events can read it.
+        """
+        try:
+            self._record(obj, type, bounded(reason, REASON_BYTES), bounded(message, MESSAGE_BYTES))
+        except Exception as error:  # noqa: BLE001 - the work that reports an Event must not fail for it
+            self._count("invalid")
+            _log.warning("cannot record an event", reason=reason, error=error.__class__.__name__)
+
+    async def run(self) -> None:
+        """Send Events until cancelled; Events that are still unsent are then lost."""
+        try:
+            while True:
+                await self._filled.wait()
+                await self._await_turn()
+                await self._send(self._take_from(next(iter(self._backlog))))
+                if not self._backlog:
+                    self._empty.set()
+        finally:
+            self._count("unsent", self._waiting + len(self._aside))
+            for timer in self._aside.values():
+                timer.cancel()
+
+    async def flush(self, timeout: float) -> bool:
+        """Send the waiting Events at once, while `run` runs; return whether that took at most `timeout` s.
+
+        Events that the server has failed on get one more attempt.
+        """
+        self._hurried = True
+        for series in tuple(self._aside):
+            self._put_back(series)
+        try:
+            async with asyncio.timeout(timeout):
+                await self._empty.wait()
+        except TimeoutError:
+            _log.info("events were not sent in time", unsent=self._waiting)
+            return False
+        finally:
+            self._hurried = False
+        return True
+
+    def _count(self, outcome: Outcome, number: int = 1) -> None:
+        self._counters[outcome].inc(number)
+
+    def _record(self, obj: Resource | ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002 - the field's name
+        if (run := current_record()) is not None:
+            run.add_event(type, reason, message)
+        reference = obj if isinstance(obj, ObjectReference) else ObjectReference.of(obj)
+        series = self._correlator.observe(reference, type, reason, message)
+        if series.waiting:
+            self._count("merged")
+        elif not self._correlator.within_budget(reference):
+            self._count("filtered")
+        else:
+            series.waiting = True
+            self._append(series)
+            if self._waiting + len(self._aside) > self._capacity:
+                if self._aside:
+                    self._give_up(next(iter(self._aside)))
+                else:
+                    self._take_from(max(self._backlog, key=lambda each: len(self._backlog[each])))
+                self._count("overflow")
+
+    def _append(self, series: Series) -> None:
+        self._backlog.setdefault(series.reference.namespace, deque()).append(series)
+        self._waiting += 1
+        self._empty.clear()
+        self._filled.set()
+
+    def _put_aside(self, series: Series) -> None:
+        """Retry a series after a delay, behind other series; drop it after too many failures."""
+        if series.waiting:
+            return  # it has happened again meanwhile
+        series.failures += 1
+        if series.failures >= _ATTEMPTS_ASIDE:
+            series.failures = 0
+            self._count("failed")
+            return
+        series.waiting = True
+        delay = self._delay_aside(series.failures - 1)
+        self._aside[series] = asyncio.get_running_loop().call_later(delay, self._put_back, series)
+
+    def _put_back(self, series: Series) -> None:
+        self._aside.pop(series).cancel()
+        self._append(series)
+
+    def _give_up(self, series: Series) -> None:
+        """Send one no more that waits aside."""
+        self._aside.pop(series).cancel()
+        series.waiting, series.failures = False, 0
+
+    def _take_from(self, namespace: str) -> Series:
+        """Take the oldest series of a namespace; later repetitions are not sent with it."""
+        line = self._backlog.pop(namespace)
+        series = line.popleft()
+        series.waiting = False
+        self._waiting -= 1
+        if line:
+            self._backlog[namespace] = line  # after all others
+        elif not self._backlog:
+            self._filled.clear()
+        return series
+
+    async def _await_turn(self) -> None:
+        started = clock.monotonic()
+        quiet_since = math.inf
+        while not self._hurried:
+            now = clock.monotonic()
+            quiet_since = math.inf if self._transport.writes_in_flight else min(quiet_since, now)
+            turn = now - quiet_since >= _QUIET or now - started >= _PATIENCE
+            if turn and self._budget.try_acquire():
+                return
+            await asyncio.sleep(_LOOK if quiet_since == math.inf else _QUIET)
+
+    async def _send(self, series: Series) -> None:
+        backoff = Backoff(base=1.0, cap=10.0, jitter=0.5, rng=self._rng)
+        try:
+            while True:
+                try:
+                    created = await self._write(series)
+                except (TransportError, ServiceUnavailable, ServerTimeout, TooManyRequests) as error:
+                    # Others would have the same answer.
+                    self._failed(series, error)
+                    if backoff.failures >= _ATTEMPTS - 1:
+                        self._count("failed")
+                        return
+                    await asyncio.sleep(backoff.next())
+                except (*_SPOILT, ServerError) as error:
+                    # etcd reports a too large object like any other fault, so the fault counts twice.
+                    if series.stored and (series.failures or isinstance(error, _SPOILT)):
+                        self._correlator.renew(series)
+                        continue
+                    if not isinstance(error, ServerError):
+                        raise
+                    self._failed(series, error)
+                    self._put_aside(series)
+                    return
+                else:
+                    series.failures = 0
+                    self._count("created" if created else "updated")
+                    return
+        except KubeError as error:
+            # There is no right to write Events, this process may no longer write, or the namespace is gone.
+            self._count("refused")
+            if _is_namespace_gone(error):
+                self._drop_all_in(series.reference.namespace)
+            else:
+                self._failed(series, error)
+        except asyncio.CancelledError:
+            self._count("unsent")
+            raise
+
+    def _drop_all_in(self, namespace: str) -> None:
+        """Send nothing that waits for a namespace that is gone: Events of others would wait meanwhile."""
+        line = self._backlog.pop(namespace, ())
+        aside = [each for each in self._aside if each.reference.namespace == namespace]
+        self._count("refused", len(line) + len(aside))
+        self._waiting -= len(line)
+        for each in line:
+            each.waiting = False
+        for each in aside:
+            self._give_up(each)
+        if not self._backlog:
+            self._filled.clear()
+
+    def _failed(self, series: Series, error: KubeError) -> None:
+        # Once, not per Event. Never the message of the Event, nor an error that quotes it.
+        times = self._troubles[type(error)].count()
+        if times is not None:
+            told = type(error).__name__ if isinstance(error, BadRequest | Invalid) else str(error)
+            about = str(series.reference)
+            _log.warning("cannot send events", error=told, about=about, reason=series.reason, times=times)
+
+    async def _write(self, series: Series) -> bool:
+        """Store the series as it is now; return True if that created the Event."""
+        if series.stored:
+            try:
+                await self._patch(series)
+            except NotFound:
+                series.stored = False  # the server forgets Events, after an hour by default
+            else:
+                return False
+        try:
+            await self._create(series)
+        except AlreadyExists:
+            # Created by an earlier attempt whose answer was lost.
+            await self._patch(series)
+        series.stored = True
+        return True
+
+    async def _create(self, series: Series) -> None:
+        path = _events_path(series)
+        await self._transport.request(
+            "POST", path, body=orjson.dumps(self._event(series)), deadline=_DEADLINE
+        )
+
+    async def _patch(self, series: Series) -> None:
+        change = {"count": series.count, "lastTimestamp": _time(series.last), "message": series.message}
+        await self._transport.request(
+            "PATCH",
+            f"{_events_path(series)}/{quote(series.name, safe='')}",
+            body=orjson.dumps(change),
+            content_type="application/merge-patch+json",
+            deadline=_DEADLINE,
+        )
+
+    def _event(self, series: Series) -> dict[str, Any]:
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": series.name, "namespace": _namespace(series)},
+            "involvedObject": series.reference.to_wire(),
+            "type": series.type,
+            "reason": series.reason,
+            "message": series.message,
+            "count": series.count,
+            "firstTimestamp": _time(series.first),
+            "lastTimestamp": _time(series.last),
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": self._instance,
+        }
+
+
+def _is_namespace_gone(error: KubeError) -> bool:
+    """Return whether the error says that the namespace is gone or being deleted."""
+    if isinstance(error, NotFound):
+        return error.details.get("kind") == "namespaces"
+    return isinstance(error, ApiError) and error.is_namespace_terminating
+
+
+def _namespace(series: Series) -> str:
+    return series.reference.namespace or _DEFAULT_NAMESPACE
+
+
+def _events_path(series: Series) -> str:
+    return f"/api/v1/namespaces/{quote(_namespace(series), safe='')}/events"
+
+
+def _time(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,144 @@
+"""Shards: equal parts of the hashes of UIDs, by which all objects are divided."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+HASH_BITS = 64
+
+LABEL_SLICES = 256
+"""The number of slices of the hashes that the children's label tells apart, whatever the number of shards."""
+
+_OFFSET = 0xCBF29CE484222325
+_PRIME = 0x100000001B3
+_MASK = 2**HASH_BITS - 1
+_LABEL_BITS = LABEL_SLICES.bit_length() - 1
+_is_label = re.compile("[0-9a-f]{2}").fullmatch
+
+
+def hash_of(uid: str) -> int:
+    """Return the 64-bit FNV-1a hash by which the API server's `shardSelector` divides objects."""
+    value = _OFFSET
+    for byte in uid.encode():
+        value = (value ^ byte) * _PRIME & _MASK
+    return value
+
+
+def label_key(program: str) -> str:
+    """Return the key of the children's label that names their owner's slice."""
+    return f"{program}/shard"
+
+
+def slice_of_uid(uid: str) -> int:
+    """Return the number of the slice of the hashes, one of `LABEL_SLICES`, that the UID is in."""
+    return hash_of(uid) >> (HASH_BITS - _LABEL_BITS)
+
+
+def label_of_slice(number: int) -> str:
+    """Return the label value of a slice: `00` to `ff`."""
+    return f"{number:02x}"
+
+
+def label_of(uid: str) -> str:
+    """Return the label value for children of the object with that UID."""
+    return label_of_slice(slice_of_uid(uid))
+
+
+def slice_of_label(label: str) -> int | None:
+    """Return the slice that a label value names; None if `label_of` never returns that value."""
+    return int(label, 16) if _is_label(label) else None
+
+
+def check_count(count: int) -> None:
+    """Raise ValueError unless the objects can be divided into `count` shards."""
+    if not 1 <= count <= LABEL_SLICES or count & (count - 1):
+        raise ValueError(f"must be a power of two from 1 to {LABEL_SLICES}, not {count}")
+
+
+def parse_count(text: str) -> int:
+    """Parse the setting's number of shards; 0 disables sharding. Raises ValueError with the expected form."""
+    if text not in {"0", *(str(1 << power) for power in range(1, LABEL_SLICES.bit_length()))}:
+        raise ValueError(f"0, or a power of two from 2 to {LABEL_SLICES} is expected")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSet:
+    """Selection of `count` equal shards by their numbers, such as the shards of one replica."""
+
+    count: int
+    numbers: frozenset[int]
+
+    @classmethod
+    def of(cls, count: int, numbers: Iterable[int]) -> ShardSet:
+        """Select shards by their numbers; raise ValueError for an invalid count or a number out of bounds."""
+        check_count(count)
+        held = frozenset(numbers)
+        if beyond := sorted(each for each in held if not 0 <= each < count):
+            raise ValueError(f"there is no shard {beyond[0]} among {count}")
+        return cls(count, held)
+
+    @property
+    def everything(self) -> bool:
+        """Return whether all shards are selected."""
+        return len(self.numbers) == self.count
+
+    def number_of(self, uid: str) -> int:
+        """Return the number of the shard, selected or not, that the object with that UID is in."""
+        return hash_of(uid) * self.count >> HASH_BITS
+
+    def number_of_slice(self, number: int) -> int:
+        """Return the number of the shard, selected or not, that contains a slice."""
+        return number * self.count // LABEL_SLICES
+
+    def __contains__(self, uid: str) -> bool:
+        """Return whether an object is in one of the selected shards."""
+        return self.everything or self.number_of(uid) in self.numbers
+
+    def __and__(self, other: ShardSet) -> ShardSet:
+        return ShardSet(self.count, self.numbers & other.numbers)
+
+    def __or__(self, other: ShardSet) -> ShardSet:
+        return ShardSet(self.count, self.numbers | other.numbers)
+
+    def __sub__(self, other: ShardSet) -> ShardSet:
+        return ShardSet(self.count, self.numbers - other.numbers)
+
+    @property
+    def selector(self) -> str:
+        """Return the `shardSelector` of a list or a watch; empty if all shards are selected.
+
+        Without any shard the selector is empty too, but then no request must be made.
+        """
+        if self.everything:
+            return ""
+        return " || ".join(
+            f"shardRange(object.metadata.uid, '0x{start:016x}', '0x{end:016x}')"
+            for start, end in self._joined()
+        )
+
+    @property
+    def others(self) -> ShardSet:
+        """Return the shards that are not selected."""
+        return ShardSet(self.count, frozenset(range(self.count)) - self.numbers)
+
+    @property
+    def labels(self) -> list[str]:
+        """Return the values of the children's label for the selected shards."""
+        return [
+            label_of_slice(each) for each in range(LABEL_SLICES) if self.number_of_slice(each) in self.numbers
+        ]
+
+    def _joined(self) -> Iterator[tuple[int, int]]:
+        """Yield the first hash of each group of consecutive shards, and the hash after its last."""
+        size = (1 << HASH_BITS) // self.count
+        start = None
+        for number in range(self.count + 1):
+            inside = number in self.numbers
+            if inside and start is None:
+                start = number
+            elif not inside and start is not None:
+                yield start * size, number * size
+                start = None

@@ -1,0 +1,493 @@
+"""Structured logs: JSON lines in a container, readable columns on a terminal.
+
+Every line has `ts` (RFC 3339, UTC, milliseconds), `level` (debug, info, warn, error), `logger` and `msg`; the
+rest are the fields of the logger and of the call. A thread writes the lines to standard error, so a stalled
+reader never blocks the event loop. Up to 8 MiB of lines wait for the reader; further lines are dropped and
+counted. A value has at most 1,024 characters, because untrusted clients supply some of them, and no value can
+imitate a line.
+
+    log = get_logger("cache.reflector")
+    log.warning("watch closed", kind="Pod", reason="expired")
+
+Within a reconcile, `reconcile_log()` returns the logger that carries its controller, object and id.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import select
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from queue import Empty, SimpleQueue
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
+
+import orjson
+
+from manager.util import clock
+from manager.util.author_code import format_exception
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, FilteringBoundLogger
+
+__all__ = [
+    "LONGEST",
+    "LineWriter",
+    "LogFormat",
+    "LogLevel",
+    "captured",
+    "configured",
+    "get_logger",
+    "on_one_line",
+    "reconcile_log",
+    "reset_reconcile_log",
+    "set_reconcile_log",
+    "shortened",
+]
+
+_UNWANTED = ("rich", "better_exceptions")
+"""Packages that structlog would import for a renderer that is not used here: 70 modules, four megabytes."""
+
+
+@contextmanager
+def _hidden(names: tuple[str, ...]) -> Iterator[None]:
+    """Make imports of `names` fail inside the block, except for modules that are already imported."""
+    hidden = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type] # None is how an import is refused
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+
+
+with _hidden(_UNWANTED):
+    import structlog
+
+
+# Loggers
+
+LONGEST = 1024
+"""Characters of one value."""
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """Return the text, or the beginning of a longer one with the number of missing characters."""
+    if len(text) <= longest:
+        return text
+    return f"{text[:longest]}… ({len(text) - longest} more characters)"
+
+
+def on_one_line(text: str) -> str:
+    """Return the text; escape it like `repr` if it has characters that control a terminal."""
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
+def get_logger(name: str, **fields: Any) -> FilteringBoundLogger:
+    """Return a logger whose lines carry `logger=name` and `fields`.
+
+    It may be called at import, before logging is set up: the logger reads the settings when it is used. A hot
+    path calls `.bind()` once and keeps the result, which saves that look-up per line.
+    """
+    return cast("FilteringBoundLogger", structlog.get_logger(logger_name=name, **fields))
+
+
+_outside = get_logger("reconcile")
+_current: ContextVar[FilteringBoundLogger] = ContextVar("reconcile_log", default=_outside)
+
+
+reconcile_log = _current.get
+"""Returns the logger of the reconcile that the calling task is running.
+
+Its lines carry controller, namespace, name and reconcile_id. Outside a reconcile it is a plain logger.
+"""
+
+set_reconcile_log = _current.set
+"""Makes a logger what `reconcile_log()` returns in this task, until its token is given back."""
+
+reset_reconcile_log = _current.reset
+"""Undoes the `set_reconcile_log` that returned a token, in the same task."""
+
+
+# Lines
+
+_LEVELS = {"warning": "warn", "critical": "error", "exception": "error", "notset": "debug"}
+_LONG_NUMBER = 64
+"""Bits of what JSON cannot hold as a number."""
+
+_LONGEST_PART = 4 * 1024
+"""Characters of one step of a traceback, or of its message."""
+
+_LONGEST_TRACEBACK = 32 * 1024
+"""Characters of all of it: some two hundred steps. So many may `stack` have, which is this program's own."""
+
+_OPTIONS = orjson.OPT_NON_STR_KEYS
+
+
+def timestamp() -> str:
+    """Return the time, as RFC 3339 in UTC with milliseconds: `2026-11-21T08:31:02.123Z`."""
+    return clock.now().isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def render_json(_logger: Any, method: str, event: EventDict) -> bytes:
+    """Render one line of JSON without the newline; never fail, as `repr` replaces unsuitable values."""
+    line: dict[Any, Any] = {
+        "ts": timestamp(),
+        "level": _LEVELS.get(method, method),
+        "logger": event.pop("logger_name", ""),
+        "msg": _bounded(event.pop("event", "")),
+    }
+    exception, stack = _exception(event.pop("exc_info", None)), event.pop("stack", None)
+    for name, value in event.items():
+        line[name] = _bounded(value)
+    if stack is not None:
+        line["stack"] = shortened(_text(stack), _LONGEST_TRACEBACK)
+    if exception is not None:
+        line.setdefault("error", shortened(_text(exception) or type(exception).__name__))
+        line["stacktrace"] = _traceback(exception)
+    try:
+        return _visible(orjson.dumps(line, default=_shown, option=_OPTIONS))
+    except TypeError:
+        # A lone surrogate, for one: rare, so slow is fine.
+        plain = {str(key): value if isinstance(value, str) else _shown(value) for key, value in line.items()}
+        return json.dumps(plain).encode()
+
+
+def _visible(line: bytes) -> bytes:
+    """Escape characters in JSON that some readers take for a line end, or that control a terminal."""
+    text = line.decode()
+    if text.isprintable():
+        return line
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text).encode()
+
+
+class ConsoleLines:
+    """Renderer of lines for users: time, level, message, logger, then `key=value` pairs."""
+
+    def __init__(self, *, colours: bool) -> None:
+        """`colours` adds ANSI colours, which only a terminal understands."""
+        self._render = structlog.dev.ConsoleRenderer(
+            colors=colours,
+            exception_formatter=_write_traceback,
+            timestamp_key="ts",
+            event_key="msg",
+            sort_keys=False,
+            pad_event_to=40,
+        )
+
+    def __call__(self, logger: Any, method: str, event: EventDict) -> bytes:
+        """Render an event as one line without its newline; lines of an exception or a stack follow, indented.
+
+        Because of the indentation, no value can imitate a log line.
+        """
+        message, exception = event.pop("event", ""), _exception(event.pop("exc_info", None))
+        stack = event.pop("stack", None)
+        event = {name: _bare_or_quoted(_bounded(value)) for name, value in event.items()}
+        event["ts"] = timestamp()
+        event["level"] = _LEVELS.get(method, method)
+        event["msg"] = on_one_line(shortened(_text(message)))
+        event["exc_info"] = exception
+        if stack is not None:
+            lines = shortened(_text(stack), _LONGEST_TRACEBACK).splitlines()
+            event["stack"] = "\n".join(f"  {on_one_line(line)}" for line in lines)
+        return self._render(logger, method, event).encode(errors="backslashreplace")
+
+
+class _Escaped:
+    """A text with characters that control a terminal, shown as Python writes them."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return repr(self._text)
+
+
+def _bare_or_quoted(value: Any) -> Any:
+    return _Escaped(value) if isinstance(value, str) and not value.isprintable() else value
+
+
+def _bounded(value: Any) -> Any:
+    """Return the value, or its shortened text if it is long, as logs contain untrusted clients' input."""
+    if isinstance(value, str):
+        return shortened(value)
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, int):
+        return value if value.bit_length() < _LONG_NUMBER else shortened(_shown(value))
+    try:
+        text = orjson.dumps(value, default=_shown, option=_OPTIONS)
+    except TypeError:  # an integer of more than 64 bits, a cycle
+        return shortened(_shown(value))
+    return value if len(text) <= LONGEST else shortened(text.decode())
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001 - a line of log must not end what it tells of
+        return f"<{type(value).__name__} that cannot be shown>"
+
+
+def _text(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - as above
+        return _shown(value)
+
+
+def _traceback(exception: BaseException) -> str:
+    """Format a traceback with the library's frames folded, and long parts shortened."""
+    text = "".join(shortened(part, _LONGEST_PART) for part in format_exception(exception))
+    if len(text) <= _LONGEST_TRACEBACK:
+        return text
+    half = _LONGEST_TRACEBACK // 2
+    return f"{text[:half]}\n… ({len(text) - 2 * half} more characters)\n{text[-half:]}"
+
+
+def _write_traceback(out: TextIO, info: Any) -> None:
+    exception = _exception(info)
+    if exception is not None:
+        out.writelines(f"\n  {on_one_line(line)}" for line in _traceback(exception).rstrip("\n").split("\n"))
+
+
+def _exception(info: Any) -> BaseException | None:
+    """Return the exception that `exc_info` stands for: itself, a tuple, or True for the current one."""
+    if isinstance(info, BaseException):
+        return info
+    if isinstance(info, tuple):
+        found = info[1]
+        return found if isinstance(found, BaseException) else None
+    return sys.exc_info()[1] if info else None
+
+
+# The thread that writes
+
+MAX_WAITING = 8 * 1024 * 1024
+"""Bytes held for a reader that does not keep up. Lines beyond that are dropped and counted."""
+
+_FOR_A_LINE = 64
+"""Bytes that a line takes in memory besides its own."""
+
+_BATCH_BYTES = 64 * 1024
+
+
+class LineWriter:
+    """Writer of lines to a file descriptor, in order, from a thread of its own.
+
+    A stalled reader of a pipe would block the event loop, and with it the renewal of the lease; here it
+    only blocks the thread. Lines beyond the limit are dropped; a line reports their number once the reader
+    goes on.
+    """
+
+    def __init__(
+        self, fd: int, *, dropped_line: Callable[[int, int], bytes], max_waiting: int = MAX_WAITING
+    ) -> None:
+        """Start the thread.
+
+        Args:
+            fd: the file descriptor to write to.
+            dropped_line: renders the line with the number of dropped lines and their bytes.
+            max_waiting: maximum bytes in the queue.
+        """
+        self._fd = fd
+        self._dropped_line = dropped_line
+        self._max_waiting = max_waiting
+        self._queue: SimpleQueue[bytes | threading.Event | None] = SimpleQueue()
+        self._waiting = 0
+        self._dropped = self._dropped_bytes = 0
+        self._counting = threading.Lock()  # held for as long as it takes to add
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
+        self._thread.start()
+
+    def write(self, line: bytes) -> None:
+        """Take one line, without its newline. Never waits and never fails; safe in any thread."""
+        if self._closed:
+            self._write_all(line + b"\n")
+            return
+        size = len(line) + _FOR_A_LINE
+        with self._counting:
+            if self._waiting and self._waiting + size > self._max_waiting:
+                self._dropped += 1
+                self._dropped_bytes += len(line)
+                return
+            self._waiting += size
+        self._queue.put(line)
+
+    def flush(self, timeout: float) -> bool:
+        """Wait for at most `timeout` seconds until all present lines are written; return whether they are."""
+        if self._closed:
+            return True
+        written = threading.Event()
+        self._queue.put(written)
+        return written.wait(timeout)
+
+    def close(self, timeout: float) -> None:
+        """Write what is waiting, for at most `timeout` seconds; lines after that go out at once."""
+        if not self._closed:
+            self._queue.put(None)
+            self._thread.join(timeout)
+            self._closed = True
+
+    def _run(self) -> None:
+        batch: list[bytes] = []
+        size = 0
+        while True:
+            item: bytes | threading.Event | bool | None
+            try:
+                item = self._queue.get(block=not batch)
+            except Empty:
+                item = False
+            if isinstance(item, bytes):
+                batch.append(item)
+                size += len(item)
+                if size < _BATCH_BYTES:
+                    continue
+            if batch:
+                self._write_all(b"\n".join(batch) + b"\n")
+                with self._counting:
+                    self._waiting -= size + len(batch) * _FOR_A_LINE
+                batch, size = [], 0
+            self._report_dropped()
+            if isinstance(item, threading.Event):
+                item.set()
+            elif item is None:
+                return
+
+    def _report_dropped(self) -> None:
+        with self._counting:
+            lines, size = self._dropped, self._dropped_bytes
+            self._dropped = self._dropped_bytes = 0
+        if lines:
+            self._write_all(self._dropped_line(lines, size) + b"\n")
+
+    def _write_all(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[os.write(self._fd, rest) :]
+            except BlockingIOError:
+                select.select((), (self._fd,), ())
+            except OSError:
+                # The reader is gone, and there is no other place to report that.
+                return
+
+
+# Set-up
+
+LogLevel = Literal["debug", "info", "warn", "error"]
+"""The least level whose lines are written."""
+
+LogFormat = Literal["auto", "json", "console"]
+"""How lines look; `auto` is console on a terminal and JSON elsewhere."""
+
+CLOSE_TIMEOUT = 2.0
+"""Seconds the end of the process waits for a reader that stalls."""
+
+_NUMBERS: dict[LogLevel, int] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+}
+_QUIET = {
+    # Debug prints each selector call.
+    "asyncio": logging.INFO,
+    # gRPC logs its polling engine, and each request once more.
+    "_cygrpc": logging.WARNING,
+    "grpc": logging.WARNING,
+}
+
+
+class BridgeHandler(logging.Handler):
+    """Handler that passes each record of the standard library to a structured logger, formatted once."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log the record under its own logger's name and level; never fails."""
+        level = min(max(record.levelno // 10 * 10, logging.DEBUG), logging.CRITICAL)
+        try:
+            message = record.getMessage()
+        except Exception:  # noqa: BLE001 - a library's message that does not fit its arguments is shown as well
+            message = f"{record.msg!r} % {record.args!r}"
+        get_logger(record.name).log(level, message, exc_info=record.exc_info)
+
+
+@contextmanager
+def _bridged(level: int) -> Iterator[None]:
+    """Route the standard library's root logger, and warnings, through our lines from `level` on."""
+    root, handler = logging.getLogger(), BridgeHandler()
+    root.addHandler(handler)
+    root.setLevel(level)
+    for name, quietest in _QUIET.items():
+        logging.getLogger(name).setLevel(max(level, quietest))
+    logging.captureWarnings(True)
+    try:
+        yield
+    finally:
+        logging.captureWarnings(False)
+        for name in _QUIET:
+            logging.getLogger(name).setLevel(logging.NOTSET)
+        root.removeHandler(handler)
+        root.setLevel(logging.WARNING)
+
+
+@contextmanager
+def _structured(process: Callable[[Any, str, EventDict], Any], level: int, sink: object) -> Iterator[None]:
+    """Have structured loggers pass their events to `process`, and its results to a method of `sink`."""
+    structlog.configure(
+        processors=[process],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        # Whatever a logger is made with: a line of log must not end what it tells of.
+        logger_factory=lambda *_: sink,
+        # Not cached: a logger made at import would keep the settings of an earlier context.
+        cache_logger_on_first_use=False,
+    )
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()
+
+
+@contextmanager
+def configured(
+    *, level: LogLevel = "info", log_format: LogFormat = "auto", fd: int = 2
+) -> Iterator[LineWriter]:
+    """Configure logging within the block; at its end, flush the queued lines.
+
+    `fd` is the output, by default standard error. Yields the writer; before a sudden end (`os._exit`), the
+    caller must call its `flush`.
+    """
+    terminal = os.isatty(fd)
+    render: Callable[[Any, str, EventDict], bytes] = render_json
+    if log_format == "console" or (log_format == "auto" and terminal):
+        render = ConsoleLines(colours=terminal and "NO_COLOR" not in os.environ)
+
+    def dropped_line(lines: int, size: int) -> bytes:
+        event = {"logger_name": "logs", "event": "log lines dropped", "lines": lines, "bytes": size}
+        return render(None, "warning", event)
+
+    writer = LineWriter(fd, dropped_line=dropped_line)
+    sink = SimpleNamespace(**dict.fromkeys(("debug", "info", "warning", "error", "critical"), writer.write))
+    try:
+        with _structured(render, _NUMBERS[level], sink), _bridged(_NUMBERS[level]):
+            yield writer
+    finally:
+        writer.close(CLOSE_TIMEOUT)
+
+
+@contextmanager
+def captured(tell: Callable[[str, dict[str, Any]], object], *, level: LogLevel = "info") -> Iterator[None]:
+    """Pass lines to `tell`, as their level and fields, within the block: for tests and simulations."""
+
+    def end(_logger: Any, method: str, fields: EventDict) -> Any:
+        tell(method, dict(fields))
+        raise structlog.DropEvent
+
+    with _structured(end, _NUMBERS[level], None):
+        yield

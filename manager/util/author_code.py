@@ -1,0 +1,112 @@
+"""The lines of an author's code among the frames of a stack or a traceback."""
+
+from __future__ import annotations
+
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from inspect import currentframe
+from itertools import groupby
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+__all__ = ["format_exception", "line_in", "line_of", "line_that_asks"]
+
+_LIBRARY = {"kubernetes_asyncio", "manager", "manager_kinds", "manager_tools"}
+_TEMPLATE = "manager_tools.scaffold.project."
+"""Modules of the library that are an author's once `init` has written them."""
+_PYTHONS = sysconfig.get_path("stdlib")
+_LOOP = str(Path(_PYTHONS) / "asyncio")
+_MOST_FRAMES = 100
+"""Frames of a traceback that are searched: an error that several tasks raise has a long one."""
+
+
+def line_that_asks() -> str:
+    """Return file and line of the caller of the library; empty if the library runs by itself.
+
+    It searches the present task alone.
+    """
+    frame: FrameType | None = currentframe()
+    while frame is not None and not frame.f_code.co_filename.startswith(_LOOP):
+        if (found := line_of(frame, frame.f_lineno)) is not None:
+            return found
+        frame = frame.f_back
+    return ""
+
+
+def line_of(frame: FrameType, number: int) -> str | None:
+    """Return file and line of a frame; None for one of the library, kubernetes-asyncio or Python."""
+    file, module = frame.f_code.co_filename, frame.f_globals.get("__name__", "")
+    if module.partition(".")[0] in _LIBRARY:
+        is_ours = not module.startswith(_TEMPLATE)
+    else:
+        is_ours = file.startswith((_PYTHONS, "<")) and "site-packages" not in file
+    if is_ours:
+        return None
+    # The last parts of the path, as many as the module's name has: the parts before differ by machine.
+    parts = Path(file).parts[-1 - module.count(".") :]
+    return f"{'/'.join(parts)}:{number}"
+
+
+def line_in(place: TracebackType | None) -> str:
+    """Return the innermost line of a traceback that is outside of the library; empty if there is none."""
+    found = ""
+    for _ in range(_MOST_FRAMES):
+        if place is None:
+            break
+        found = line_of(place.tb_frame, place.tb_lineno) or found
+        place = place.tb_next
+    return found
+
+
+def format_exception(error: BaseException) -> Iterator[str]:
+    """Yield the parts of Python's text of an exception, with the library's frames folded.
+
+    A traceback without a frame of an author is whole: then the library itself is at fault. Of others, the
+    last frame is always there.
+    """
+    shown = traceback.TracebackException.from_exception(error, compact=True)
+    _fold(shown, error)
+    yield from shown.format()
+
+
+def _fold(shown: traceback.TracebackException, error: BaseException) -> None:
+    """Fold the frames of an exception, and of those that belong to it."""
+    left = [(shown, error)]
+    while left:
+        shown, error = left.pop()
+        shown.stack = _folded(shown.stack, error.__traceback__)
+        pairs = [(shown.__cause__, error.__cause__), (shown.__context__, error.__context__)]
+        if isinstance(error, BaseExceptionGroup) and shown.exceptions is not None:
+            pairs += zip(shown.exceptions, error.exceptions, strict=True)
+        left += [(text, each) for text, each in pairs if text is not None and each is not None]
+
+
+def _folded(stack: traceback.StackSummary, place: TracebackType | None) -> traceback.StackSummary:
+    authors = [line_of(frame, number) is not None for frame, number in traceback.walk_tb(place)]
+    if len(authors) != len(stack) or not any(authors):
+        return stack
+    authors[-1] = True  # where it was raised
+    folded = _Folded()
+    for is_shown, run in groupby(zip(authors, stack, strict=True), key=lambda each: each[0]):
+        frames = [frame for _, frame in run]
+        folded += frames if is_shown else [_Fold(frames)]
+    return folded
+
+
+class _Fold(traceback.FrameSummary):
+    """Frames of the library that follow one another."""
+
+    def __init__(self, frames: list[traceback.FrameSummary]) -> None:
+        super().__init__("", len(frames), "", lookup_line=False)
+
+
+class _Folded(traceback.StackSummary):
+    """A stack in which a line stands for frames of the library."""
+
+    def format_frame_summary(self, frame_summary: traceback.FrameSummary, **options: Any) -> str:
+        if isinstance(frame_summary, _Fold):
+            frames = "a frame" if frame_summary.lineno == 1 else f"{frame_summary.lineno} frames"
+            return f"  … {frames} of the library\n"
+        return super().format_frame_summary(frame_summary, **options)

@@ -1,0 +1,616 @@
+"""The election of one leader: it takes the lease, renews it, loses it or gives it back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from structlog.testing import capture_logs
+
+from manager.election.guard import LeadershipLost
+from manager.kube.errors import Fenced
+from manager.util.clock import monotonic as now
+from manager_tools.simulation.loop import freeze
+from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, Stall, Step, Unreached
+from tests.unit.election.conftest import LEASE, LEASES, NAME, NAMESPACE, Candidate, Election
+
+pytestmark = pytest.mark.virtual_time
+
+DATA = "/api/v1/namespaces/default/configmaps/x"
+
+
+async def lost(candidate: Candidate) -> str:
+    """Why it lost the leadership, once it has."""
+    assert candidate.run is not None
+    with pytest.raises(LeadershipLost) as caught:
+        await candidate.run
+    return str(caught.value)
+
+
+async def test_a_leader_renews_once_each_retry_period_and_asks_nothing_else(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(1)
+    before = len(first.wire.requests)
+    await asyncio.sleep(120)
+    assert 60 <= first.renewals() <= 67
+    assert len(first.wire.requests) - before <= 67
+    assert first.elector.leading
+    assert election.spec["holderIdentity"] == first.elector.identity == "first"
+    assert first.elector._lock.taken
+    assert now() + 8.0 <= first.elector._lock.deadline <= now() + 10.0
+
+
+@pytest.mark.parametrize("fault", [Unreached, LostBefore, LostAfter, Stall, lambda: Reply.status(500)])
+async def test_a_leader_that_cannot_renew_stops_at_the_deadline_and_no_write_leaves_after(
+    election: Election, fault: Callable[..., Step]
+):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    renewed = first.wire.sent("PUT", LEASE)[-1].at
+    # A renewal that is made, and whose answer is lost, does not count.
+    first.wire.on("PUT", LEASE, fault(election.server.answer) if fault is LostAfter else fault())
+    await asyncio.sleep(renewed + 9.9 - now())
+    first.elector.leadership.permit()
+    text = await lost(first)
+    assert now() == pytest.approx(renewed + 10.0, abs=0.001)
+    assert text.startswith("lease default/election could not be renewed for 10s: cannot renew lease")
+    assert not first.elector.leading
+    assert first.gauge == 0
+    assert first.wire.aborts >= 1
+    with pytest.raises(Fenced, match="could not be renewed for 10s"):
+        await first.transport.request("POST", DATA)
+    with pytest.raises(Fenced, match="could not be renewed for 10s"):
+        first.elector.leadership.permit()
+
+
+async def test_the_deadline_counts_from_when_the_renewal_was_sent(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    # The server renews it at once, and its answer takes long.
+    first.wire.on("PUT", LEASE, election.server.late(4.5), Stall())
+    await asyncio.sleep(2.1)
+    sent = first.wire.sent("PUT", LEASE)[-1].at
+    assert first.transport.writes_in_flight == 1
+    await lost(first)
+    assert now() == pytest.approx(sent + 10.0, abs=0.001)
+
+
+async def test_elector_recognises_its_own_renewal_after_a_lost_answer(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    first.wire.on("PUT", LEASE, LostAfter(election.server.answer), election.server.answer)
+    with capture_logs() as logs:
+        await asyncio.sleep(30)
+    assert first.elector.leading
+    assert first.elector.problem is None
+    assert len([line for line in logs if line["event"].startswith("cannot renew lease")]) == 1
+    assert election.spec["leaseTransitions"] == 0
+
+
+async def test_a_renewal_refused_because_of_an_edit_by_others_is_made_again_at_once(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60.3)
+    election.server.put(NAMESPACE, NAME, {**election.spec, "strategy": "x"})
+    edited = now()
+    await asyncio.sleep(2.3)
+    assert first.elector.leading
+    assert first.wire.sent("PUT", LEASE)[-1].at - edited < 2.3
+    assert election.spec["strategy"] == "x", "what others put there is kept"
+    assert first.elector.problem is None
+
+
+async def test_a_request_that_hangs_leaves_time_for_a_second_one(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    first.wire.on("PUT", LEASE, Stall(), election.server.answer)
+    await asyncio.sleep(20)
+    assert first.elector.leading
+
+
+@pytest.mark.parametrize("seconds", [3, 86_400])
+async def test_a_leader_that_is_told_to_come_back_later_does_within_the_deadline(
+    election: Election, seconds: int
+):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    busy = Reply.status(429, "TooManyRequests", retry_after=seconds)
+    first.wire.on("PUT", LEASE, busy, election.server.answer)
+    await asyncio.sleep(30)
+    assert first.elector.leading
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+@pytest.mark.parametrize(("by", "now_is"), [("another", "held by another"), ("", "released by somebody")])
+async def test_a_lease_taken_or_released_by_another_ends_the_leadership_as_soon_as_it_is_seen(
+    election: Election, by: str, now_is: str, deleted: bool
+):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    if deleted:
+        election.server.delete(NAMESPACE, NAME)
+    election.server.put(NAMESPACE, NAME, {"holderIdentity": by})
+    taken = now()
+    assert await lost(first) == f"lease default/election is now {now_is}"
+    assert now() - taken <= 2.5
+    # The work has only a moment to end.
+    assert first.watchdog.due() == pytest.approx(now() + 4.0, abs=0.001)
+    assert election.spec["holderIdentity"] == by
+
+
+async def test_a_deleted_lease_is_created_again_by_its_holder_and_nobody_takes_it_meanwhile(
+    election: Election,
+):
+    first = await election.leader()
+    second = await election.standby()
+    await asyncio.sleep(60.5)
+    election.server.delete(NAMESPACE, NAME)
+    await asyncio.sleep(2.5)
+    assert first.elector.leading
+    assert election.spec["holderIdentity"] == "first"
+    await asyncio.sleep(60)
+    assert first.elector.leading
+    assert not second.elector.leading
+
+
+async def test_a_leader_that_was_held_up_past_the_deadline_writes_nothing_when_it_goes_on(election: Election):
+    first = await election.leader()
+    first.wire.on("POST", DATA, Reply())
+    await asyncio.sleep(60)
+    freeze(20.0)  # this task runs next, before any timer of the elector
+    assert not first.elector.leading
+    with pytest.raises(Fenced, match="not renewed in time"):
+        first.elector.leadership.permit()
+    with pytest.raises(Fenced, match="not renewed in time"):
+        await first.transport.request("POST", DATA)
+    assert await lost(first) == (
+        "lease default/election could not be renewed for 10s: this process was held up"
+    )
+    assert not first.wire.sent("POST", DATA)
+
+
+async def test_a_leader_that_does_not_end_after_losing_the_lease_is_ended_before_another_may_lead(
+    election: Election,
+):
+    first = await election.leader()
+    for _ in range(30):
+        await asyncio.sleep(2.0)
+        renewed = first.wire.sent("PUT", LEASE)[-1].at
+        assert first.watchdog.due() == pytest.approx(renewed + 14.0, abs=0.001)
+    first.wire.on("PUT", LEASE, Stall())
+    await lost(first)
+    assert first.watchdog.due() == pytest.approx(renewed + 14.0, abs=0.001)
+
+
+async def test_watchdog_is_not_due_in_a_standby_or_after_a_release(election: Election):
+    first = await election.leader()
+    second = await election.standby()
+    await asyncio.sleep(60)
+    assert second.watchdog.due() is None
+    await first.elector.release()
+    assert first.watchdog.due() is None
+
+
+async def taken_over(first: Candidate, second: Candidate) -> float:
+    """Return the seconds from the first replica's release until the second one leads."""
+    await first.elector.release()
+    released = now()
+    await second.elector.elected.wait()
+    return now() - released
+
+
+NOT_ALLOWED = Reply.status(403, "Forbidden", 'leases "election" is forbidden: User "x" cannot do that')
+
+
+async def test_the_first_replica_creates_the_lease_and_leads_at_once(election: Election):
+    first = election.candidate("first")
+    assert first.gauge == 0
+    first.start()
+    await first.elector.elected.wait()
+    assert now() < 0.1
+    assert first.elector.leading
+    assert first.gauge == 1
+    assert election.spec["holderIdentity"] == "first"
+    assert election.spec["leaseDurationSeconds"] == 15
+    assert election.spec["leaseTransitions"] == 0
+
+
+async def test_a_standby_asks_nothing_while_the_leader_renews_and_sees_a_release_at_once(election: Election):
+    first = await election.leader("first")
+    second = await election.standby("second")
+    asked = len(second.wire.requests)
+    await asyncio.sleep(120)
+    assert not second.elector.leading
+    assert second.gauge == 0
+    assert second.elector.problem is None
+    assert len(second.wire.requests) == asked
+    (watch,) = second.wire.sent("GET", LEASES)
+    assert watch.query["fieldSelector"] == f"metadata.name={NAME}", "RBAC can grant that"
+    assert second.elector._lock._view.lease is not None
+    assert second.elector._lock._view.lease.holder == "first"
+    assert await taken_over(first, second) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("clock", "after_renewal"), [("pod/boot", 15.0), ("pod/other-boot", 25.0), ("", 25.0)]
+)
+async def test_standby_waits_for_the_rest_of_the_lease_when_its_predecessor_had_the_same_clock(
+    election: Election, clock: str, after_renewal: float
+):
+    first = await election.leader("first", clock="pod/boot")
+    await asyncio.sleep(60)
+    renewed = first.wire.sent("PUT", LEASE)[-1].at
+    await first.kill()
+    await asyncio.sleep(renewed + 10 - now())
+    second = election.candidate("second", clock=clock)
+    second.start()
+    await second.elector.elected.wait()
+    assert renewed + after_renewal <= now() < renewed + after_renewal + 1
+
+
+async def test_standby_leads_at_once_when_the_lease_of_its_predecessor_is_over(election: Election):
+    first = await election.leader("first", clock="pod/boot")
+    await first.kill()
+    await asyncio.sleep(60)
+    began = now()
+    second = election.candidate("second", clock="pod/boot")
+    second.start()
+    await second.elector.elected.wait()
+    assert now() - began < 0.1
+
+
+async def test_standby_of_the_same_clock_waits_while_the_leader_renews(election: Election):
+    first = await election.leader("first", clock="pod/boot")
+    second = await election.standby("second", clock="pod/boot")
+    asked = len(second.wire.requests)
+    await asyncio.sleep(120)
+    assert first.elector.leading
+    assert not second.elector.leading
+    assert len(second.wire.requests) == asked
+    first.wire.on("PUT", LEASE, Stall())
+    await second.elector.elected.wait()
+    assert not first.elector.leading
+    assert first.run is not None
+    with pytest.raises(LeadershipLost):
+        await first.run
+
+
+async def test_a_standby_takes_over_when_the_leader_was_silent_for_the_lease_duration(election: Election):
+    first = await election.leader("first")
+    second = await election.standby("second")
+    await asyncio.sleep(60)
+    silent_since = first.wire.sent("PUT", LEASE)[-1].at
+    await first.kill()
+    await second.elector.elected.wait()
+    assert 15.0 <= now() - silent_since < 15.1
+    assert election.spec["leaseTransitions"] == 1
+
+
+@pytest.mark.parametrize("watch", [NOT_ALLOWED, Stall(), Unreached(), Reply(body=b"<html>no</html>\n")])
+async def test_standby_sees_a_release_within_a_retry_period_without_a_watch(election: Election, watch: Step):
+    first = await election.leader("first")
+    second = election.candidate("second")
+    second.wire.on("GET", LEASES, watch)
+    second.start()
+    await asyncio.sleep(30.7)
+    assert second.elector.problem is None
+    assert await taken_over(first, second) <= 2.0
+
+
+async def test_standby_reads_the_lease_once_per_retry_period_without_a_watch(election: Election):
+    await election.leader("first")
+    second = election.candidate("second")
+    second.wire.on("GET", LEASES, NOT_ALLOWED)
+    second.start()
+    await asyncio.sleep(600)
+    assert 300 <= len(second.wire.sent("GET", LEASE)) <= 400
+    assert len(second.wire.sent("GET", LEASES)) < 25
+
+
+async def test_a_watch_that_has_gone_silent_is_replaced_and_looked_around(election: Election):
+    first = await election.leader("first")
+    second = await election.standby("second")
+    election.server.silence()
+    await asyncio.sleep(60)
+    # Read at the retry period until the watch is replaced, after 1.5 lease durations; then no more.
+    assert len(second.wire.sent("GET", LEASES)) == 2
+    assert 10 <= len(second.wire.sent("GET", LEASE)) <= 16
+    assert await taken_over(first, second) < 0.1
+
+
+async def test_a_read_that_hangs_does_not_keep_a_standby_from_seeing_the_release(election: Election):
+    first = await election.leader("first")
+    second = election.candidate("second")
+    second.wire.on("GET", LEASE, Stall())
+    second.start()
+    await asyncio.sleep(20)
+    assert await taken_over(first, second) < 0.1
+
+
+async def test_a_lost_race_for_a_released_lease_is_no_problem(election: Election):
+    first = await election.leader("first")
+    second, third = await election.standby("second"), await election.standby("third")
+    await first.elector.release()
+    await asyncio.sleep(30)
+    assert second.elector.leading is not third.elector.leading
+    assert second.elector.problem is third.elector.problem is None
+    assert election.spec["leaseTransitions"] == 1
+
+
+async def test_a_lease_of_a_foreign_holder_is_waited_for_whatever_it_holds(election: Election):
+    election.server.put(
+        NAMESPACE, NAME, {"holderIdentity": "somebody", "renewTime": 7, "leaseTransitions": "x"}
+    )
+    second = await election.standby("second")
+    await second.elector.elected.wait()
+    assert 15.0 <= now() < 15.2
+    assert election.spec["leaseTransitions"] == 1
+
+
+async def test_an_answer_that_is_no_lease_is_a_problem_and_tried_again(election: Election):
+    second = election.candidate("second")
+    second.wire.on("GET", LEASE, Reply(body=b"<html>"), election.server.answer)
+    second.wire.on("GET", LEASES, NOT_ALLOWED)
+    second.start()
+    await asyncio.sleep(0.1)
+    assert second.elector.problem == (
+        "cannot read lease default/election: not a Lease: it is no JSON from character 0 on"
+    )
+    await second.elector.elected.wait()
+    assert now() < 2.5
+    assert second.elector.problem is None
+
+
+NESTED = b'{"metadata": {}, "spec": {"x": %b%b}}' % (b"[" * 300, b"]" * 300)
+
+
+async def test_a_lease_nested_too_deeply_to_be_written_back_ends_nobody(election: Election):
+    first, second = election.candidate("first"), election.candidate("second")
+    second.wire.on("GET", LEASE, Reply(body=NESTED))
+    second.wire.on("GET", LEASES, NOT_ALLOWED)
+    second.start()
+    await asyncio.sleep(60)
+    problem = "cannot read lease default/election: not a Lease: it is nested too deeply"
+    assert second.elector.problem == problem
+    first.start()
+    await first.elector.elected.wait()
+    first.wire.on("PUT", LEASE, Reply(body=NESTED), election.server.answer)
+    await asyncio.sleep(60)
+    assert first.elector.leading
+
+
+async def test_elector_reports_a_missing_right_to_leases_and_tries_again(election: Election):
+    first = election.candidate("first")
+    for method, path in (("GET", LEASE), ("GET", LEASES)):
+        first.wire.on(method, path, NOT_ALLOWED)
+    first.start()
+    await asyncio.sleep(300)
+    assert first.elector.problem == f"cannot read lease default/election: {NOT_ALLOWED_TEXT}"
+    assert 150 <= len(first.wire.requests) <= 300
+    election.server.serve(first.wire)
+    first.wire.on("GET", LEASE, election.server.answer)
+    await first.elector.elected.wait()
+    assert now() <= 302.1
+    assert first.elector.problem is None
+
+
+NOT_ALLOWED_TEXT = 'leases "election" is forbidden: User "x" cannot do that'
+
+
+async def test_a_missing_namespace_is_named_as_the_problem(election: Election):
+    first = election.candidate("first")
+    first.wire.on("POST", LEASES, Reply.status(404, "NotFound", 'namespaces "default" not found'))
+    first.start()
+    await asyncio.sleep(10)
+    assert first.elector.problem == 'cannot create lease default/election: namespaces "default" not found'
+    assert not first.elector.leading
+
+
+@pytest.mark.parametrize("fault", [LostAfter, LostBefore])
+async def test_a_claim_whose_answer_is_lost_is_made_again_whether_it_took_effect(
+    election: Election, fault: type[LostAfter | LostBefore]
+):
+    first = election.candidate("first")
+    lost = LostAfter(election.server.answer) if fault is LostAfter else LostBefore()
+    first.wire.on("POST", LEASES, lost, election.server.answer)
+    first.start()
+    await first.elector.elected.wait()
+    assert now() <= 2.1
+    assert election.spec["holderIdentity"] == "first"
+    assert election.spec["leaseTransitions"] == 0
+
+
+async def test_a_claim_whose_answer_comes_too_late_is_not_relied_on(election: Election):
+    first = election.candidate("first")
+    first.wire.on("POST", LEASES, Delayed(4.0, election.server.answer))
+    first.start()
+    await first.elector.elected.wait()
+    assert now() == pytest.approx(4.0, abs=0.1)
+    assert first.elector._lock.taken
+    deadline = first.elector._lock.deadline
+    assert deadline == pytest.approx(now() + 10.0 - 4.0, abs=0.1), "counted from when the claim was sent"
+
+
+async def test_a_deletion_of_the_lease_is_no_release(election: Election):
+    first = await election.leader("first")
+    second = await election.standby("second")
+    first.wire.on("PUT", LEASE, Stall())  # cut off in the very moment
+    await asyncio.sleep(3)
+    last_renewal = first.wire.sent("POST", LEASES)[-1].at
+    election.server.delete(NAMESPACE, NAME)
+    await asyncio.sleep(11)
+    with pytest.raises(LeadershipLost):
+        await first.run
+    assert not second.elector.leading
+    await second.elector.elected.wait()
+    assert now() >= last_renewal + 15.0
+
+
+async def test_a_deleted_lease_that_claimed_years_is_taken_after_a_minute(election: Election):
+    election.server.put(NAMESPACE, NAME, {"holderIdentity": "nobody", "leaseDurationSeconds": 10**9})
+    standby = election.candidate("standby")
+    standby.start()
+    await asyncio.sleep(4_000)
+    assert not standby.elector.leading
+    election.server.delete(NAMESPACE, NAME)
+    await asyncio.sleep(20)
+    assert standby.elector.leading
+
+
+async def test_a_deleted_lease_that_claimed_years_is_waited_for_while_it_was_seen_for_less_than_a_minute(
+    election: Election,
+):
+    election.server.put(NAMESPACE, NAME, {"holderIdentity": "nobody", "leaseDurationSeconds": 10**9})
+    standby = election.candidate("standby")
+    standby.start()
+    await asyncio.sleep(5)
+    election.server.delete(NAMESPACE, NAME)
+    await standby.elector.elected.wait()
+    assert now() == pytest.approx(60.0, abs=3.0)
+
+
+@pytest.mark.parametrize("exists", [False, True])
+async def test_a_lease_that_cannot_be_taken_is_a_problem_all_the_time_and_logged_once(
+    election: Election, exists: bool
+):
+    if exists:
+        election.server.put(NAMESPACE, NAME, {"holderIdentity": ""})
+    first = election.candidate("first")
+    first.wire.on("POST", LEASES, NOT_ALLOWED)
+    first.wire.on("PUT", LEASE, NOT_ALLOWED)
+    with capture_logs() as lines:
+        first.start()
+        await asyncio.sleep(1)
+        for _ in range(100):
+            assert first.elector.problem is not None
+            await asyncio.sleep(0.3)
+    assert len([line for line in lines if "forbidden" in line["event"]]) == 1
+    assert not [line for line in lines if "forbidden" in line.get("was", "")]
+    assert first.elector.problem.startswith("cannot take lease default/election: leases")
+    if exists:  # once another has it, it is no problem
+        election.server.put(NAMESPACE, NAME, {"holderIdentity": "other", "leaseDurationSeconds": 15})
+        await asyncio.sleep(3)
+        assert first.elector.problem is None
+    else:
+        first.wire.on("POST", LEASES, election.server.answer)
+        await asyncio.wait_for(first.elector.elected.wait(), 2.1)
+
+
+async def test_a_released_lease_is_free_and_the_election_ends(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    released = now()
+    await first.elector.release()
+    assert first.run is not None
+    await first.run
+    assert now() - released < 0.1
+    renewals = first.renewals()
+    await asyncio.gather(first.elector.release(), first.elector.release())
+    assert first.renewals() == renewals, "twice is once"
+    assert election.spec["holderIdentity"] == ""
+    assert election.spec["leaseDurationSeconds"] == 1
+    assert not first.elector.leading
+    assert first.gauge == 0
+
+
+async def test_transport_still_allows_other_writes_after_a_release(election: Election):
+    first = await election.leader()
+    first.wire.on("POST", "/events", Reply())
+    await first.elector.release()
+    await asyncio.sleep(60)
+    await first.transport.request("POST", "/events")
+
+
+async def test_a_release_carries_the_version_so_that_it_never_hits_another_holder(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    election.server.put(NAMESPACE, NAME, {"holderIdentity": "another"})
+    await first.elector.release()
+    assert first.run is not None
+    await first.run
+    assert election.spec["holderIdentity"] == "another"
+
+
+@pytest.mark.parametrize("faults", [("before", "stall"), ("after",)])
+@pytest.mark.parametrize("renewing", [False, True])
+async def test_a_release_that_gets_lost_is_looked_after_and_sent_again(
+    election: Election, faults: tuple[str, ...], renewing: bool
+):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    steps = {"before": LostBefore(), "stall": Stall(), "after": LostAfter(election.server.answer)}
+    first.wire.on("PUT", LEASE, *(steps[each] for each in faults), election.server.answer)
+    if renewing:  # of a renewal whose answer was lost, it finds the version first
+        await asyncio.sleep(2.1)
+        assert first.elector.problem is not None
+    started = now()
+    await first.elector.release(within=5.0)
+    assert election.spec["holderIdentity"] == ""
+    assert now() - started <= 5.0
+
+
+async def test_a_release_that_cannot_be_done_ends_in_time_and_raises_nothing(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    first.wire.on("PUT", LEASE, Unreached())
+    started = now()
+    await first.elector.release(within=3.0)
+    assert now() - started <= 3.2
+    assert first.run is not None
+    await first.run
+    assert election.spec["holderIdentity"] == "first"
+
+
+async def test_a_release_waits_for_the_renewal_in_flight(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    first.wire.on("PUT", LEASE, Delayed(1.0, election.server.answer), election.server.answer)
+    await asyncio.sleep(2.0)
+    assert first.transport.writes_in_flight == 1
+    await first.elector.release()
+    assert election.spec["holderIdentity"] == ""
+    assert first.elector.problem is None
+
+
+async def test_a_standby_stops_at_once_and_writes_nothing(election: Election):
+    await election.leader()
+    second = await election.standby()
+    await asyncio.sleep(30)
+    stopped = now()
+    await second.elector.release()
+    assert second.run is not None
+    await second.run
+    assert now() - stopped < 0.1
+    assert not second.wire.sent("PUT")
+    assert not second.elector.elected.is_set()
+    assert election.spec["holderIdentity"] == "first"
+
+
+async def test_a_claim_in_flight_when_asked_to_stop_is_given_back(election: Election):
+    first = election.candidate("first")
+    first.wire.on("POST", LEASES, Delayed(1.0, election.server.answer))
+    first.start()
+    await asyncio.sleep(0.5)
+    await first.elector.release()
+    assert election.spec["holderIdentity"] == ""
+    assert not first.elector.elected.is_set()
+    assert first.gauge == 0
+
+
+async def test_a_claim_whose_answer_was_lost_is_given_back_too(election: Election):
+    first = election.candidate("first")
+    first.wire.on("POST", LEASES, LostAfter(election.server.answer))
+    # Not seen by other means before the stop.
+    first.wire.on("GET", LEASES, Unreached())
+    first.start()
+    await asyncio.sleep(0.5)
+    assert election.spec["holderIdentity"] == "first"
+    await first.elector.release()
+    assert election.spec["holderIdentity"] == ""
+
+
+async def test_an_election_that_was_stopped_before_it_began_does_nothing(election: Election):
+    first = election.candidate("first")
+    await first.elector.release()
+    await first.start()
+    assert not first.wire.requests

@@ -1,0 +1,139 @@
+"""The lease over real connections, beside everything else that the process asks of the API server."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trustme
+
+from manager.election.config import ElectionConfig, LeaseTiming
+from manager.election.elector import LeaderElector
+from manager.kube.credentials import Credentials, FixedCredentials, TokenFile
+from manager.kube.errors import Fenced
+from manager.kube.http_wire import HttpWire
+from manager.kube.transport import Transport
+from manager.telemetry.metrics import Metrics
+from tests.support.scripted_wire import Reply, Sent
+from tests.unit.election.lease_server import PREFIX, LeaseServer, lease_server
+from tests.unit.kube.servers import Answer, LocalServer, Request, config_for
+
+DATA = "/api/v1/namespaces/default/configmaps/x"
+
+
+class Cluster:
+    """A server that knows leases, and answers nothing else."""
+
+    def __init__(self, server: LocalServer, leases: LeaseServer) -> None:
+        self.server = server
+        self.leases = leases
+        self.token = "first"
+        self.rejected = 0
+        self.others: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        server.answer = self.answer
+
+    @property
+    def renewals(self) -> int:
+        return sum(request.method == "PUT" and PREFIX in request.target for request in self.server.requests)
+
+    def answer(self, request: Request) -> Answer | asyncio.Future[Answer]:
+        if request.headers.get("Authorization") != f"Bearer {self.token}":
+            self.rejected += 1
+            return Answer(status=401)
+        path, _, query = request.target.partition("?")
+        if "watch" in query:
+            return Answer(status=500)
+        if PREFIX not in path:
+            return self.others
+        sent = Sent(request.method, path, {}, request.headers, request.body, 0.0)
+        return asyncio.ensure_future(self._answered(sent))
+
+    async def _answered(self, sent: Sent) -> Answer:
+        reply = await self.leases.answer(sent)
+        assert isinstance(reply, Reply)
+        return Answer(reply.body, reply.code)
+
+
+@asynccontextmanager
+async def replica(
+    cluster: Cluster, authority: trustme.CA, credentials: Credentials | None = None
+) -> AsyncIterator[tuple[Transport, LeaderElector]]:
+    """Run a transport, and a leading elector with its own lane."""
+    given = credentials or FixedCredentials(f"Bearer {cluster.token}")
+    config = config_for(cluster.server.url, authority, credentials=given)
+    rng, metrics = random.Random(1), Metrics()
+    async with AsyncExitStack() as stack:
+        wire, lane = HttpWire(config), HttpWire(config, connections=2)
+        for each in (wire, lane):
+            stack.push_async_callback(each.aclose)
+        transport = Transport(wire, metrics=metrics, rng=rng, user_agent="test")
+        elector = LeaderElector(
+            ElectionConfig(
+                transport=Transport(lane, metrics=metrics, rng=rng, user_agent="test", beside=transport),
+                namespace="default",
+                name="x",
+                identity="me",
+                rng=rng,
+                metrics=metrics,
+                # Often, for a short test; the time to succeed in is the usual one.
+                timing=LeaseTiming(retry_period=0.05),
+            )
+        )
+        running = asyncio.create_task(elector.run())
+        stack.push_async_callback(_end, running)
+        await elector.elected.wait()
+        yield transport, elector
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+async def cluster(authority: trustme.CA) -> AsyncIterator[Cluster]:
+    async with LocalServer(authority) as server, lease_server() as leases:
+        yield Cluster(server, leases)
+
+
+async def test_a_thousand_requests_that_get_no_answer_do_not_hold_up_the_lease(
+    cluster: Cluster, authority: trustme.CA
+):
+    async with replica(cluster, authority) as (transport, elector):
+        writes = [asyncio.create_task(transport.request("PUT", DATA, body=b"{}")) for _ in range(1000)]
+        await cluster.server.until(
+            lambda: sum(each.target == DATA for each in cluster.server.requests) >= 100
+        )
+        before = cluster.renewals
+        await cluster.server.until(lambda: cluster.renewals >= before + 10)
+        assert elector.leading
+        assert elector.problem is None
+        assert transport.writes_in_flight == 1000
+        transport.fence("enough")
+        assert {type(each) for each in await asyncio.gather(*writes, return_exceptions=True)} == {Fenced}
+
+
+async def test_a_token_that_is_replaced_long_after_the_first_rejection_is_found_in_time(
+    cluster: Cluster, authority: trustme.CA, tmp_path: Path
+):
+    file = tmp_path / "token"
+    file.write_text(cluster.token)
+    async with replica(cluster, authority, TokenFile(file, label="token")) as (_, elector):
+        cluster.token = "second"
+        await cluster.server.until(lambda: cluster.rejected >= 10)
+        file.write_text(cluster.token)
+        assert elector._lock.taken
+        deadlines = {elector._lock.deadline}
+        while len(deadlines) <= 3:  # three renewals
+            assert elector.leading, elector.problem
+            await asyncio.sleep(0.01)
+            deadlines.add(elector._lock.deadline)

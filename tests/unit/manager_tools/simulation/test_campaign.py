@@ -1,0 +1,231 @@
+"""Progress output of `simulate`, and interrupted runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+
+from controllers.main import OPERATORS
+from manager import Context
+from manager.cli.commands import HELP_FLAGS, Invocation
+from manager.operator import AnyOperator
+from manager.util.program import Program
+from manager_tools.commands import simulate as command
+from manager_tools.simulation import campaign
+from manager_tools.simulation.campaign import fault_page
+from manager_tools.simulation.faults import KINDS_OF_FAULT, Fault
+from manager_tools.simulation.seeds import Plan, plan_of, run
+from manager_tools.simulation.workload import Step
+from tests.support import ROOT
+from tests.unit.manager_tools.simulation.test_seeds import (
+    ForgetfulOperator,
+    Greeting,
+    GreetingOperator,
+    PickyOperator,
+)
+
+THIS = "tests.unit.manager_tools.simulation.test_campaign"
+
+
+def simulate(arguments: list[str], operators: list[AnyOperator]) -> int:
+    invocation = Invocation(Program("mine", "1"), operators)
+    # click remembers the flags of a command's first call.
+    code: int = command.simulate.main(
+        arguments, "simulate", standalone_mode=False, obj=invocation, help_option_names=HELP_FLAGS
+    )
+    return code
+
+
+class InterruptingOperator(GreetingOperator):
+    """Operator that ends the program while it works."""
+
+    kind = Greeting
+    name = "greeting"
+    program = os.getpid()
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+        await super().reconcile(greeting, ctx)
+        os.kill(self.program, signal.SIGINT)
+
+
+class EndingOperator(ForgetfulOperator):
+    """Faulty operator that ends the program meanwhile."""
+
+    kind = Greeting
+    name = "greeting"
+    reconciles = 0
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+        EndingOperator.reconciles += 1
+        os.kill(os.getpid(), signal.SIGTERM)
+        await super().reconcile(greeting, ctx)
+
+
+class ClockReadingOperator(GreetingOperator):
+    """Operator whose runs differ from each other."""
+
+    kind = Greeting
+    name = "greeting"
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+        greeting.status.text = str(time.time())
+
+
+def test_simulate_names_file_and_place_of_invalid_yaml_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    samples = tmp_path / "config/samples"
+    samples.mkdir(parents=True)
+    (samples / "broken.yaml").write_text("a: {")
+    monkeypatch.chdir(tmp_path)
+    told = r"^config/samples/broken\.yaml: not valid YAML in line 2, column 1: "
+    with pytest.raises(click.UsageError, match=told):
+        simulate(["--seeds=1"], [GreetingOperator])
+
+
+def test_simulate_prints_progress_and_next_seed_when_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(campaign, "_TOLD_EVERY", 0.0)
+    arguments = ["--seeds=50", "--seed=7", "--minutes=1", "--jobs=1"]
+    assert simulate(arguments, [InterruptingOperator]) == 130
+    progress, _, end, further = capsys.readouterr().out.splitlines()
+    assert progress.startswith("1 of 50 runs hold, ")
+    assert end.startswith("interrupted: 1 of 50 runs hold: ")
+    assert further == "to go on: --seed 8"
+
+
+@pytest.mark.long
+def test_simulate_ends_all_jobs_when_one_is_interrupted():
+    program = (
+        f"from {THIS} import *\n"
+        "arguments = ['--seeds=50', '--minutes=1', '--jobs=2']\n"
+        "sys.exit(simulate(arguments, [InterruptingOperator]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 130
+    assert "interrupted: " in done.stdout
+    assert "to go on: --seed " in done.stdout
+    assert not done.stderr
+
+
+def test_simulate_reports_failure_at_once_when_interrupted_while_shrinking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    outcomes = (
+        run(plan_of(seed, (ForgetfulOperator,), minutes=2), (ForgetfulOperator,)) for seed in range(1, 20)
+    )
+    plan = next(each.plan for each in outcomes if each.violations)
+    arguments = [f"--seed={plan.seed}", "--seeds=9", "--minutes=2", "--jobs=1"]
+    EndingOperator.reconciles = 0
+    assert simulate(arguments, [EndingOperator]) == 1
+    told = capsys.readouterr().out
+    assert "making it small ...\ninterrupted: it could be smaller\n" in told
+    assert "what did not hold:" in told
+    kept = tmp_path / f"simulation-{plan.seed}.json"
+    assert Plan.from_json(kept.read_bytes(), kinds=1) == plan
+    once, EndingOperator.reconciles = EndingOperator.reconciles, 0
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        run(plan, (EndingOperator,))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert EndingOperator.reconciles == once
+
+
+@pytest.mark.whole
+def test_keep_going_runs_all_seeds_and_keeps_each_failure_for_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--seeds=12", "--minutes=2", "--jobs=1", "--keep-going"]
+    assert simulate(arguments, [ForgetfulOperator]) == 1
+    *lines, summary, count = capsys.readouterr().out.splitlines()
+    failures = [line for line in lines if line.startswith("seed ")]
+    kept = sorted(tmp_path.glob("simulation-*.json"))
+    assert len(failures) == len(kept) > 1
+    assert summary.startswith(f"{12 - len(kept)} runs hold: ")
+    assert count == f"{len(kept)} runs do not hold"
+    [named] = [each for each in failures if each.endswith(f"; see {kept[0].name}")]
+    assert simulate([f"--replay={kept[0]}"], [ForgetfulOperator]) == 1
+    assert named.partition(": ")[2].partition("; see")[0] in capsys.readouterr().out
+
+
+@pytest.mark.whole
+def test_simulate_prints_replay_command_with_operator_flag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--seeds=12", "--minutes=2", "--jobs=1", "--operator=greeting"]
+    assert simulate(arguments, [PickyOperator, ForgetfulOperator]) == 1
+    [kept] = tmp_path.glob("simulation-*.json")
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"to see this again: simulate --operator greeting --replay {kept.name}"
+
+
+def test_simulate_reports_unrepeatable_operator_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(click.ClickException, match=r"^.*test_command\.py.*$"):
+        simulate(["--seed=0", "--minutes=1"], [ClockReadingOperator])
+    assert not capsys.readouterr().out
+
+
+def test_simulate_fails_when_a_single_run_has_no_objects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    assert simulate(["--seeds=1", "--minutes=1"], [PickyOperator]) == 1
+    assert "took none of the objects made up for Picky: put one" in capsys.readouterr().err
+
+
+def test_simulate_refuses_unwritable_matrix_page_before_any_run(tmp_path: Path):
+    page = tmp_path / "missing" / "faults.md"
+    with pytest.raises(click.UsageError, match=f"--matrix {page}: No such file or directory"):
+        simulate([f"--matrix={page}"], [EndingOperator])
+
+
+@pytest.mark.whole
+def test_matrix_page_has_a_row_for_each_kind_of_fault(tmp_path: Path):
+    page = tmp_path / "faults.md"
+    arguments = [f"--matrix={page}", "--seeds=1", "--minutes=1", "--jobs=1"]
+    assert simulate(arguments, [GreetingOperator]) == 0
+    text = page.read_text()
+    assert f"$ mine simulate --matrix {page} --seeds 1 --minutes 1\n" in text
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    assert [row[0].strip("`") for row in rows] == list(KINDS_OF_FAULT)
+    assert {tuple(row[3:]) for row in rows} == {("0", "0")}
+    assert all(row[2].startswith("1 of 1, ") for row in rows)
+
+
+def test_matrix_row_shows_number_of_lost_children():
+    operator, steps = (ForgetfulOperator,), plan_of(0, (ForgetfulOperator,)).steps[:1]
+    steps = (*steps, Step(at=60.0, act="delete child", kind=0, draw=1))
+    fault = Fault(at=90.0, what="cut", replica=0, seconds=1.0)
+    outcome = run(Plan(0, 1, steps, (fault,)), operator)
+    assert (outcome.lost, outcome.doubled) == (1, 0)
+    [row] = [
+        line
+        for line in fault_page([("greeting", outcome)], command="", minutes=5).splitlines()
+        if "`cut`" in line
+    ]
+    assert row.endswith("| 0 of 1, 0 s | 1 | 0 |")
+
+
+def test_faults_page_lists_each_fault_and_each_operator():
+    told = (ROOT / "docs" / "faults.md").read_text()
+    rows = [line.split(" | ") for line in told.splitlines() if line.startswith("| ")]
+    assert [row[0].strip("| `") for row in rows[2:]] == list(KINDS_OF_FAULT), "generate it anew, as it says"
+    assert rows[0][2:-2] == [each.name for each in OPERATORS]

@@ -1,0 +1,308 @@
+"""Simulated operators of the kinds that authors write: schedules, timers, times to live, pods, HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from pydantic import Field
+
+from manager import Context, Operator, Result, every, rbac
+from manager.api import ApiModel, ObjectMeta, Resource, Status, crd
+from manager.util import clock
+from manager_kinds.core_v1 import ConfigMap, Pod, Secret
+from manager_tools.simulation import assert_holds
+from manager_tools.simulation.guards import NotRepeatable
+from manager_tools.simulation.seeds import Outcome, Plan, plan_of, run, shrunk
+from manager_tools.simulation.workload import Step
+from manager_tools.testing import VirtualClock, operated
+
+
+class Job(Resource, group="batch", version="v1", plural="jobs"):
+    """Runs a pod to its end."""
+
+    spec: dict[str, Any] = Field(default_factory=dict)
+    status: dict[str, Any] = Field(default_factory=dict)
+
+
+class TickSpec(ApiModel):
+    """When."""
+
+    minutes: int = Field(default=10, ge=1, le=60)
+    keep: int = Field(default=3, ge=1, le=5)
+    ttl: int = Field(default=600, ge=60, le=3600)
+
+
+class TickStatus(Status, conditions={"Ready": "all is as wanted"}):
+    """The last tick and the next."""
+
+    last: datetime | None = None
+    next: str = ""
+    seconds: int = 0
+    text: str = ""
+
+
+@crd()
+class Tick(Resource, group="test.example.com", version="v1", plural="ticks"):
+    """Something that is due now and then."""
+
+    spec: TickSpec = Field(default_factory=TickSpec)
+    status: TickStatus = Field(default_factory=TickStatus)
+
+
+def child_of(tick: Tick, suffix: str) -> ObjectMeta:
+    return ObjectMeta(name=f"{tick.metadata.name}-{suffix}", namespace=tick.metadata.namespace)
+
+
+class TickOperator(Operator[Tick]):
+    """Operator that makes a ConfigMap each few minutes, and keeps the last ones."""
+
+    owns = (ConfigMap,)
+    rights = (rbac(groups="", resources="configmaps", verbs="delete"),)
+
+    async def reconcile(self, tick: Tick, ctx: Context) -> Result:
+        now, length = clock.now(), timedelta(minutes=tick.spec.minutes)
+        slot = datetime.fromtimestamp(now.timestamp() // length.total_seconds() * length.total_seconds(), UTC)
+        await ctx.apply(ConfigMap(metadata=child_of(tick, f"{slot:%H%M}"), data={"at": slot.isoformat()}))
+        there = sorted(await ctx.children(ConfigMap), key=lambda each: each.data.get("at", ""))
+        for each in there[: -tick.spec.keep]:
+            await ctx.delete(each)
+        tick.status.last, tick.status.next = slot, f"next at {slot + length}"
+        ctx.condition("Ready", True, "AsWanted")
+        return Result(requeue_after=(slot + length - now).total_seconds())
+
+
+class HeartbeatOperator(Operator[Tick]):
+    """Says each minute when it was there."""
+
+    async def reconcile(self, tick: Tick, ctx: Context) -> Result:
+        tick.status.last = clock.now()
+        ctx.condition("Ready", True, "AsWanted")
+        return Result(requeue_after=60)
+
+
+class TimerOperator(Operator[Tick]):
+    """Does so in a method of its own."""
+
+    @every(60)
+    async def beat(self, tick: Tick, _ctx: Context) -> None:
+        tick.status.last = clock.now()
+
+    async def reconcile(self, tick: Tick, ctx: Context) -> None:
+        ctx.condition("Ready", True, "AsWanted")
+
+
+class ExpiryOperator(Operator[Tick]):
+    """Deletes objects that are older than they may become."""
+
+    rights = (rbac(groups="test.example.com", resources="ticks", verbs="delete"),)
+
+    async def reconcile(self, tick: Tick, ctx: Context) -> Result | None:
+        assert tick.metadata.creation_timestamp is not None
+        left = tick.metadata.creation_timestamp + timedelta(seconds=tick.spec.ttl) - clock.now()
+        if left <= timedelta():
+            await ctx.delete(tick)
+            return None
+        ctx.condition("Ready", True, "AsWanted")
+        return Result(requeue_after=left.total_seconds())
+
+
+class CronOperator(Operator[Tick]):
+    """Operator that starts a Job each few minutes, and keeps the last ended ones."""
+
+    owns = (Job,)
+    rights = (rbac(groups="batch", resources="jobs", verbs="delete"),)
+
+    async def reconcile(self, tick: Tick, ctx: Context) -> Result:
+        now, length = clock.now(), timedelta(minutes=tick.spec.minutes)
+        slot = datetime.fromtimestamp(now.timestamp() // length.total_seconds() * length.total_seconds(), UTC)
+        assert tick.metadata.creation_timestamp is not None
+        if slot > max(tick.metadata.creation_timestamp, tick.status.last or tick.metadata.creation_timestamp):
+            container = {"name": "a", "image": "busybox", "command": ["true"]}
+            pod = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+            await ctx.apply(Job(metadata=child_of(tick, f"{slot:%H%M}"), spec={"template": pod}))
+            tick.status.last = slot
+        ended = [each for each in await ctx.children(Job) if each.status.get("succeeded")]
+        for each in sorted(ended, key=lambda each: each.metadata.name)[: -tick.spec.keep]:
+            await ctx.delete(each)
+        ctx.condition("Ready", True, "AsWanted")
+        return Result(requeue_after=(slot + length - now).total_seconds())
+
+
+class PodOperator(Operator[Tick]):
+    """Owns pods, a Secret and a ConfigMap, in which is what the control plane has chosen."""
+
+    owns = (Pod, Secret, ConfigMap)
+
+    async def reconcile(self, tick: Tick, ctx: Context) -> None:
+        assert tick.metadata.uid is not None
+        if not await ctx.children(Pod):
+            container = {"name": "a", "image": "busybox", "command": ["sleep", "infinity"]}
+            await ctx.apply(Pod(metadata=child_of(tick, "runner"), spec={"containers": [container]}))
+        if not await ctx.children(Secret):
+            password = base64.b64encode(ctx.token(24).encode()).decode()
+            await ctx.apply(Secret(metadata=child_of(tick, "password"), data={"password": password}))
+        uid = tick.metadata.uid
+        await ctx.apply(ConfigMap(metadata=child_of(tick, uid[:8]), data={"uid": uid}))
+        for pod in await ctx.children(Pod):
+            spec = pod.to_wire()["spec"]
+            tick.status.text = f"on {spec.get('nodeName', '')}"
+        ctx.condition("Ready", True, "AsWanted")
+
+
+@pytest.mark.parametrize(
+    "operator", [TickOperator, HeartbeatOperator, TimerOperator, ExpiryOperator, CronOperator, PodOperator]
+)
+def test_assert_holds_for_operators_that_follow_the_clock_or_own_pods(operator: type[Operator[Any]]):
+    assert_holds(operator, seeds=range(2), minutes=3)
+
+
+class AgeOperator(Operator[Tick]):
+    """Says how long ago it was first reconciled, which depends on when a manager was there."""
+
+    async def reconcile(self, tick: Tick, ctx: Context) -> Result:
+        tick.status.last = tick.status.last or clock.now()
+        tick.status.seconds = int((clock.now() - tick.status.last).total_seconds())
+        ctx.condition("Ready", True, "AsWanted")
+        return Result(requeue_after=7)
+
+
+def test_assert_holds_lets_fields_differ_that_the_author_names():
+    operators = (AgeOperator,)
+    outcome = run(plan_of(1, operators, minutes=2), operators)
+    assert {"status: seconds" in each.what for each in outcome.violations} == {True}
+    assert_holds(AgeOperator, seeds=[1], minutes=2, may_differ=["seconds"])
+
+
+class ForgetfulTickOperator(TickOperator):
+    """Never looks at one of its children again."""
+
+    kind = Tick
+    name = "tick"
+    owns = (ConfigMap, Secret)
+
+    async def reconcile(self, tick: Tick, ctx: Context) -> Result:
+        if not tick.status.text:
+            keep = base64.b64encode(str(tick.spec.keep).encode()).decode()
+            await ctx.apply(Secret(metadata=child_of(tick, "spec"), data={"keep": keep}))
+            tick.status.text = "written"
+        return await super().reconcile(tick, ctx)
+
+
+class RacingOperator(Operator[Tick]):
+    """Asks for the time, and fights with itself over a ConfigMap in turn."""
+
+    owns = (ConfigMap,)
+
+    async def reconcile(self, tick: Tick, ctx: Context) -> None:
+        tick.status.last = tick.status.last or clock.now()
+        text = str(tick.metadata.resource_version)
+        await asyncio.sleep(20)
+        await ctx.apply(ConfigMap(metadata=child_of(tick, "x"), data={"text": text}))
+        tick.status.text = text
+
+
+@pytest.mark.parametrize(
+    ("operator", "what"),
+    [(ForgetfulTickOperator, "not as a fresh install"), (RacingOperator, "never becomes calm")],
+)
+def test_run_finds_faults_of_operators_that_ask_for_the_time(operator: type[Operator[Any]], what: str):
+    outcomes = (run(plan_of(seed, (operator,)), (operator,)) for seed in range(12))
+    failed = next((each for each in outcomes if each.violations), None)
+    assert failed is not None
+    assert what in failed.violations[0].what
+
+
+CREATED = Plan(seed=0, replicas=1, steps=(Step(at=0.0, act="create", kind=0, draw=1),), faults=())
+
+
+async def tag(request: web.BaseRequest) -> web.Response:
+    if request.method == "POST":
+        return web.json_response({"echo": await request.text()})
+    return web.json_response({"tag": "1.2", "path": request.path_qs, "host": request.host})
+
+
+SERVICES = {"http://registry.default.svc:5000": tag, "https://api.example.com": tag}
+
+
+class CallingOperator(Operator[Tick]):
+    """Asks services by HTTP, in tasks of its own too."""
+
+    async def get(self, url: str, **options: Any) -> dict[str, Any]:
+        async with aiohttp.ClientSession() as session, session.request(url=url, **options) as answer:
+            found: dict[str, Any] = json.loads(await answer.text())
+            return found
+
+    async def reconcile(self, tick: Tick, ctx: Context) -> None:
+        asked = self.get("http://registry.default.svc:5000/v2/?n=1", method="GET")
+        first, second = await asyncio.gather(asked, self.get("https://api.example.com/a", method="GET"))
+        sent = "x" * 200_000
+        echoed = await self.get("http://registry.default.svc:5000/", method="POST", data=sent)
+        reader, writer = await asyncio.open_connection("registry.default.svc", 5000)
+        writer.write(b"GET /raw HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        raw = await reader.read()
+        writer.close()
+        assert echoed == {"echo": sent}
+        assert b"/raw" in raw
+        tick.status.text = f"{first} {second}"
+        ctx.condition("Ready", True, "AsWanted")
+
+
+def outcome_of(operator: type[Operator[Any]]) -> Outcome:
+    return run(CREATED, (operator,), services=SERVICES)
+
+
+def test_services_answer_in_a_simulation():
+    assert not outcome_of(CallingOperator).violations
+    assert_holds(CallingOperator, seeds=range(2), minutes=1, services=SERVICES)
+
+
+async def test_operated_has_services_on_a_virtual_clock():
+    async with operated(CallingOperator, clock=VirtualClock(), services=SERVICES) as world:
+        tick = await world.create(Tick(metadata=ObjectMeta(name="a")))
+        tick = await world.until(tick, lambda it: it.status.text)
+    assert "'path': '/v2/?n=1', 'host': 'registry.default.svc:5000'" in tick.status.text
+
+
+async def calls_what_is_not_faked() -> None:
+    async with operated(CallingOperator, clock=VirtualClock()) as world:
+        await world.create(Tick(metadata=ObjectMeta(name="a")))
+        await asyncio.sleep(5)
+
+
+async def test_operated_names_a_service_that_is_not_faked():
+    with pytest.raises(
+        NotRepeatable, match=r"test_follow_clock.py:\d+: registry.default.svc is looked up, and"
+    ):
+        await calls_what_is_not_faked()
+
+
+async def test_operated_refuses_services_without_a_clock():
+    with pytest.raises(ValueError, match="services need a VirtualClock"):
+        async with operated(CallingOperator, services=SERVICES):
+            pass
+
+
+@pytest.mark.parametrize("url", ["registry:5000", "ftp://a", "http://a/path", "http://", "http://a:x"])
+def test_services_refuse_what_is_no_scheme_host_and_port(url: str):
+    with pytest.raises(ValueError, match=f"services: '{url}' is no http\\(s\\)://HOST"):
+        assert_holds(CallingOperator, seeds=[1], services={url: tag})
+
+
+def test_shrunk_ends_within_its_time():
+    operators = (ForgetfulTickOperator,)
+    found = next(
+        each for each in (run(plan_of(seed, operators), operators) for seed in range(12)) if each.violations
+    )
+    began = time.monotonic()
+    small = shrunk(found, operators, seconds=5)
+    assert time.monotonic() - began < 20
+    assert small.sort == found.sort
+    assert len(small.plan.steps) + len(small.plan.faults) < len(found.plan.steps) + len(found.plan.faults)

@@ -1,0 +1,423 @@
+"""Sensitivity of simulations: some seeds find the faults planted into the runtime and operators."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import math
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pytest
+
+from controllers.example import parts, passwords, volumes
+from controllers.main import OPERATORS
+from controllers.myapp.mysrv import MySrvOperator
+from controllers.petstore.keeper import Keeper
+from controllers.petstore.pet import PetOperator
+from controllers.tutorial.foo import FooOperator
+from manager.api import controller_reference
+from manager.cache.informer import Informer
+from manager.cache.reflector import Reflector
+from manager.cache.store import Store
+from manager.certificates import rotator
+from manager.certificates.rotation import Lifetimes, Rotation
+from manager.client import applier
+from manager.client.write import MERGE_PATCH
+from manager.controller import generation_changed
+from manager.controller.queue import WorkQueue
+from manager.election.elector import LeaderElector
+from manager.election.guard import Leadership
+from manager.election.lease_watch import LeaseObservation
+from manager.election.shard_count import ShardCountAgreement
+from manager.kube.transport import Transport
+from manager.operator import reconciler
+from manager.operator.context import Context
+from manager.shards.owned import ControllerShare, OwnedShards
+from manager_tools.simulation.seeds import Plan, crash_points, plan_of, run
+from manager_tools.simulation.workload import Step
+
+pytestmark = pytest.mark.whole
+
+NAMES = {each.name: each for each in OPERATORS}
+MOST_RUNS = 60
+
+NOT_FRESH = "not as a fresh install has it: "
+TWO_LEAD = r"came while \S+ had the lease"
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A fault to plant, in which operators it shows, and by what.
+
+    `by` is that sort of crash points, and else it is seeds, with no other `fault` if there is one. `took` is
+    the number of runs that it took when it was last looked at: another one whenever anything draws anew.
+    With `shards`, replicas share the objects.
+    """
+
+    plant: Plant
+    operators: tuple[Any, ...]
+    shows: str
+    took: int
+    by: str = ""
+    fault: str | None = None
+    shards: int = 0
+
+    def plans(self) -> Iterable[Plan]:
+        """Seeds, or all points of one sort in the life of one object of each kind."""
+        if not self.by:
+            seeds = itertools.count()
+            return (
+                plan_of(each, self.operators, minutes=3, fault=self.fault, shards=self.shards)
+                for each in seeds
+            )
+        life = tuple(
+            Step(at=number * 20.0, act=act, kind=kind, draw=kind)
+            for number, act in enumerate(("create", "change", "delete child", "delete", "create"))
+            for kind in range(len(self.operators))
+        )
+        lives = (Plan(seed, 1, life, ()) for seed in range(4))
+        points = itertools.chain.from_iterable(crash_points(plan, self.operators) for plan in lives)
+        return (each for each in points if each.crash_at is not None and each.crash_at[1] == self.by)
+
+
+MUTANTS: dict[str, Mutant] = {}
+
+
+def mutant(operators: str, shows: str, **more: Any) -> Callable[[Plant], Plant]:
+    """Register a function that plants a fault."""
+
+    def register(plant: Plant) -> Plant:
+        chosen = tuple(NAMES[each] for each in operators.split(","))
+        MUTANTS[plant.__name__] = Mutant(plant, chosen, shows, **more)
+        return plant
+
+    return register
+
+
+def nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+async def nothing_awaited(*_: Any, **__: Any) -> None:
+    return None
+
+
+@mutant("memcached", TWO_LEAD, by="freeze", took=1)
+def the_fence_is_not_asked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Transport, "_permit", nothing)
+    patch.setattr(Transport, "_permit_work", nothing)
+    patch.setattr(Transport, "fence", nothing)
+
+
+OTHERS_SHARD = r"came while \S+ had shard"
+
+
+@mutant("memcached", OTHERS_SHARD, shards=4, took=1)
+def each_works_on_everything(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(OwnedShards, "_restrict", nothing)
+    patch.setattr(
+        ControllerShare, "_shard_of", lambda self, _: next(map(self._shards.find, self._shards._shards), None)
+    )
+    patch.setattr(ControllerShare, "covers", lambda *_: True)
+
+
+@mutant("pet", "has no record", shards=4, took=1)
+def what_is_done_once_is_done_nowhere(patch: pytest.MonkeyPatch) -> None:
+    original = ControllerShare._shard_of
+    patch.setattr(
+        ControllerShare, "_shard_of", lambda self, key: None if self._whole else original(self, key)
+    )
+
+
+@mutant("memcached", NOT_FRESH, fault="kill", shards=4, took=2)
+def who_takes_a_shard_does_not_look_at_its_objects(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ControllerShare, "_in", lambda *_: iter(()))
+
+
+@mutant("memcached", " than the server", shards=4, took=1)
+def who_takes_a_shard_does_not_list_it(patch: pytest.MonkeyPatch) -> None:
+    original = Reflector.list_beside
+
+    async def nothing_of_it(self: Reflector, query: Any, _: Any) -> Any:
+        return await original(self, query, nothing)
+
+    patch.setattr(Reflector, "list_beside", nothing_of_it)
+
+
+def reconciles_take_a_while(patch: pytest.MonkeyPatch) -> None:
+    memcached = NAMES["memcached"]
+    original = memcached.reconcile
+
+    async def reconcile(self: Any, obj: Any, ctx: Context) -> None:
+        await asyncio.sleep(5)
+        await original(self, obj, ctx)
+
+    patch.setattr(memcached, "reconcile", reconcile)
+
+
+@mutant("memcached", OTHERS_SHARD, fault="scale", shards=4, took=1)
+def who_gives_a_shard_up_does_not_wait_for_its_reconciles(patch: pytest.MonkeyPatch) -> None:
+    async def end(self: OwnedShards, number: int) -> None:
+        del self._shards[number]
+        for share in self._shares:
+            share.end(number)
+
+    reconciles_take_a_while(patch)
+    patch.setattr(OwnedShards, "end", end)
+    patch.setattr(Leadership, "ended", nothing)
+
+
+@mutant("memcached", OTHERS_SHARD, fault="mode", shards=4, took=2)
+def nobody_looks_into_how_many_shards_the_work_is_divided(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ShardCountAgreement, "is_settled", lambda *_: True)
+
+
+@mutant("memcached", NOT_FRESH + ".*shard", shards=4, took=1)
+def children_get_no_label(patch: pytest.MonkeyPatch) -> None:
+    original = applier._wanted
+    patch.setattr(applier, "_wanted", lambda obj, owner, _: original(obj, owner, None))
+
+
+@mutant("pet", "CALL store .*" + TWO_LEAD, by="look", took=3)
+def calls_outside_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Leadership, "held", lambda _: contextlib.AsyncExitStack())
+
+
+@mutant("memcached", " than the server", fault="compact", took=1)
+def a_list_forgets_no_deletions(patch: pytest.MonkeyPatch) -> None:
+    original = Store.replace
+
+    def without_removal(self: Store, namespace: str, listed: Any, version: int, **more: Any) -> Any:
+        kept = {each.key: each for each in self if each.key not in listed}
+        return original(self, namespace, {**kept, **listed}, version, **more)
+
+    patch.setattr(Store, "replace", without_removal)
+
+
+@mutant("mysrv", NOT_FRESH, fault="refusals", took=6)
+def what_fails_is_not_tried_again(patch: pytest.MonkeyPatch) -> None:
+    original = WorkQueue.add
+
+    def add(self: WorkQueue[Any], key: Any, *, trigger: Any = None, **more: Any) -> None:
+        if trigger is None or trigger.why not in {"back-off", "probe"}:
+            original(self, key, trigger=trigger, **more)
+
+    patch.setattr(WorkQueue, "add", add)
+
+
+@mutant("memcached", NOT_FRESH, by="meddle", took=1)
+def every_change_counts_as_an_own_write(patch: pytest.MonkeyPatch) -> None:
+    def discard(self: WorkQueue[Any], key: Any, _: Any) -> bool:
+        item = self._items.get(key)
+        return item is not None and item.due is None and self._items.pop(key) is item
+
+    patch.setattr(WorkQueue, "discard_if_only", discard)
+
+
+@mutant("memcached", TWO_LEAD, took=1)
+def a_lease_is_stale_as_soon_as_it_is_seen(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LeaseObservation, "claimable_at", lambda self: math.inf if self.doubtful else -math.inf)
+
+
+@mutant("mysrv,foo", NOT_FRESH + ".*status is only there", took=12)
+def an_emptied_status_stays_empty(patch: pytest.MonkeyPatch) -> None:
+    for operator in (FooOperator, MySrvOperator):
+        patch.setattr(operator, "on", generation_changed)
+
+
+@mutant("pet", "a record is left of a Pet that is gone", took=1)
+def a_pet_is_removed_without_its_record(patch: pytest.MonkeyPatch) -> None:
+    async def remove(*_: Any) -> bool:
+        return False
+
+    patch.setattr(Keeper, "remove", remove)
+
+
+@mutant("pet", "a record is left of a Pet that is gone", by="stale", took=5)
+def the_server_is_not_asked_before_an_effect(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Context, "confirm", nothing_awaited)
+    patch.setattr(PetOperator, "take_back", nothing_awaited)
+
+
+@mutant("pet", "the record of Pet .* says", took=4)
+def a_changed_pet_keeps_its_old_record(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Keeper, "_differs", lambda *_: False)
+
+
+@mutant("wordpress", "it never becomes calm|written again|hot loop", took=1)
+def a_password_is_made_anew_each_time(patch: pytest.MonkeyPatch) -> None:
+    original = Context.apply
+
+    async def apply(self: Context, child: Any, **more: Any) -> Any:
+        child.metadata.annotations = {**child.metadata.annotations, "token": self.token(4)}
+        return await original(self, child, **more)
+
+    patch.setattr(Context, "apply", apply)
+
+
+@mutant("memcached", NOT_FRESH + ".*made for this spec", took=1)
+def a_status_names_the_first_generation_for_ever(patch: pytest.MonkeyPatch) -> None:
+    original = Context.finish
+
+    async def finish(self: Context) -> None:
+        seen = self.object.status.observed_generation
+        if seen is not None:
+            vars(self.object.metadata)["generation"] = seen
+        await original(self)
+
+    patch.setattr(Context, "finish", finish)
+
+
+@mutant("memcached", "has left tasks behind", fault="stop", took=1)
+def a_task_is_left_behind(patch: pytest.MonkeyPatch) -> None:
+    original = Informer.run
+
+    async def run_and_leave(self: Informer) -> None:
+        asyncio.get_running_loop().create_task(asyncio.sleep(1e6), name="left")
+        await original(self)
+
+    patch.setattr(Informer, "run", run_and_leave)
+
+
+@mutant("memcached", "has left timers behind", fault="stop", took=1)
+def a_timer_is_left_behind(patch: pytest.MonkeyPatch) -> None:
+    original = Informer.run
+
+    async def run_and_leave(self: Informer) -> None:
+        asyncio.get_running_loop().call_later(1e6, nothing)
+        await original(self)
+
+    patch.setattr(Informer, "run", run_and_leave)
+
+
+@mutant("foo", "files are left open", took=1)
+def a_file_is_left_open(patch: pytest.MonkeyPatch) -> None:
+    original = Informer.run
+
+    async def run_and_leave(self: Informer) -> None:
+        os.dup(2)
+        await original(self)
+
+    patch.setattr(Informer, "run", run_and_leave)
+
+
+@mutant("memcached", "does not end within 25 s", fault="stop", took=1)
+def who_is_told_to_end_takes_a_minute(patch: pytest.MonkeyPatch) -> None:
+    original = LeaderElector.release
+
+    async def release(self: LeaderElector) -> None:
+        await asyncio.sleep(60)
+        await original(self)
+
+    patch.setattr(LeaderElector, "release", release)
+
+
+@mutant("memcached", "hot loop", fault="some_rights", took=2)
+def there_is_no_back_off(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(WorkQueue, "add_rate_limited", lambda self, key, **more: self.add(key, **more) or 0.0)
+
+
+@mutant("wordpress", "tells a secret", took=1)
+def an_event_tells_a_password(patch: pytest.MonkeyPatch) -> None:
+    original = Context.token
+
+    def token(self: Context, nbytes: int) -> str:
+        made = original(self, nbytes)
+        self.event("Made", f"The password is {made}")
+        return made
+
+    patch.setattr(Context, "token", token)
+
+
+@mutant("wordpress", "is gone, which was to stay", took=4)
+def a_volume_goes_with_its_site(patch: pytest.MonkeyPatch) -> None:
+    original = parts.claim_for
+
+    def claim_for(metadata: Any, site: Any, *more: Any) -> None:
+        original(metadata, site, *more)
+        metadata.owner_references = [controller_reference(site, metadata)]
+
+    for each in (passwords, volumes):
+        patch.setattr(each, "claim_for", claim_for)
+    for each in (passwords, parts):
+        patch.setattr(each, "is_claimed_for", lambda *_: True)
+
+
+UNTRUSTED = "would get no review .* certificate "
+
+
+@mutant("pet", UNTRUSTED + "signed by unknown authority", fault="bundle", took=1)
+def a_new_ca_signs_before_every_server_has_heard_of_it(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Rotation, "_may_sign", lambda *_: True)
+
+
+@mutant("pet", UNTRUSTED + "has expired", fault="bundle", took=1)
+def a_certificate_is_renewed_once_it_has_expired(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Lifetimes, "is_due", lambda _, certificate, now: now >= certificate.until)
+
+
+@mutant("pet", "tells a secret", fault="bundle", took=1)
+def a_log_line_tells_a_key(patch: pytest.MonkeyPatch) -> None:
+    original = rotator.CertificateRotator._save
+
+    async def save(self: rotator.CertificateRotator, step: Any, snapshot: Any) -> None:
+        await original(self, step, snapshot)
+        material = (await self._store.read()).material
+        rotator._log.info("written", key=material.key.decode())
+
+    patch.setattr(rotator.CertificateRotator, "_save", save)
+
+
+@mutant("pet", "took away finalizer", took=1)
+def the_end_of_a_cleanup_takes_all_finalizers(patch: pytest.MonkeyPatch) -> None:
+    async def release(_: Any, obj: Any, ctx: Context) -> None:
+        obj.metadata.finalizers = []
+        await ctx.patch()
+        ctx.written()
+
+    patch.setattr(reconciler.ObjectReconciler, "_remove_finalizers", release)
+
+
+@mutant("memcached", "took away labels spoilt=", took=1)
+def children_keep_no_labels_but_ours(patch: pytest.MonkeyPatch) -> None:
+    original = applier.Applier.apply
+
+    async def apply(self: applier.Applier, obj: Any, **more: Any) -> Any:
+        applied = await original(self, obj, **more)
+        others = {*applied.object.metadata.labels} - {*obj.metadata.labels}
+        if others:
+            body = orjson.dumps({"metadata": {"labels": dict.fromkeys(others)}})
+            await self._send(type(obj), obj.key, MERGE_PATCH, body, {})
+        return applied
+
+    patch.setattr(applier.Applier, "apply", apply)
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_simulation_finds_planted_mutant(name: str, monkeypatch: pytest.MonkeyPatch):
+    planted = MUTANTS[name]
+    planted.plant(monkeypatch)
+    runs, violations = found(planted)
+    assert any(re.search(planted.shows, each) for each in violations), (runs, violations)
+
+
+def found(planted: Mutant) -> tuple[int, list[str]]:
+    """In which run the first violations are, and these."""
+    runs = 0
+    for runs, plan in enumerate(itertools.islice(planted.plans(), MOST_RUNS), start=1):
+        outcome = run(plan, planted.operators, compare=planted.shows.startswith(NOT_FRESH))
+        if outcome.violations:
+            return runs, [each.what for each in outcome.violations]
+    return runs, []
+
+
+def test_mutants_list_has_at_least_twenty_entries():
+    assert len(MUTANTS) >= 20

@@ -1,0 +1,491 @@
+"""Structured logs: their lines, their set-up, and the thread that writes them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from manager.telemetry.logs import (
+    MAX_WAITING,
+    BridgeHandler,
+    LineWriter,
+    LogFormat,
+    LogLevel,
+    configured,
+    get_logger,
+    reconcile_log,
+    reset_reconcile_log,
+    set_reconcile_log,
+)
+
+
+class Output:
+    """A file that lines are logged to."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def logged(self, call: Callable[[], object], level: LogLevel = "info") -> list[dict[str, Any]]:
+        with self._path.open("wb") as file, configured(level=level, log_format="json", fd=file.fileno()):
+            call()
+        return [json.loads(line) for line in self._path.read_bytes().splitlines()]
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Output:
+    return Output(tmp_path / "log")
+
+
+def test_a_line_has_its_time_level_logger_and_message_first_and_then_its_fields(output: Output):
+    [line] = output.logged(lambda: get_logger("cache", kind="Pod").info("synced", objects=3))
+    assert list(line) == ["ts", "level", "logger", "msg", "kind", "objects"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("ts"))
+    assert line == {"level": "info", "logger": "cache", "msg": "synced", "kind": "Pod", "objects": 3}
+
+
+@pytest.mark.parametrize(
+    ("level", "written"),
+    [
+        ("debug", ["debug", "info", "warn", "error"]),
+        ("info", ["info", "warn", "error"]),
+        ("warn", ["warn", "error"]),
+        ("error", ["error"]),
+    ],
+)
+def test_log_level_leaves_out_lines_below_it(output: Output, level: LogLevel, written: list[str]):
+    def call() -> None:
+        log = get_logger("x")
+        log.debug("d")
+        log.info("i")
+        log.warning("w")
+        log.error("e")
+
+    assert [line["level"] for line in output.logged(call, level)] == written
+
+
+def test_a_logger_made_before_the_setup_follows_it(output: Output):
+    early = get_logger("early")
+    assert output.logged(lambda: early.info("hello"), "warn") == []
+    assert [line["logger"] for line in output.logged(lambda: early.info("hello"))] == ["early"]
+
+
+def test_an_exception_comes_with_its_message_and_stack(output: Output):
+    def call() -> None:
+        try:
+            raise ValueError("wrong")
+        except ValueError:
+            get_logger("x").exception("failed")
+
+    [line] = output.logged(call)
+    assert line["level"] == "error"
+    assert line["error"] == "wrong"
+    assert line["stacktrace"].startswith("Traceback")
+    assert "ValueError: wrong" in line["stacktrace"]
+
+
+def test_an_error_given_as_a_field_is_kept_beside_the_stack(output: Output):
+    problem = KeyError("k")
+    [line] = output.logged(lambda: get_logger("x").error("failed", error="in short", exc_info=problem))
+    assert line["error"] == "in short"
+    assert "KeyError: 'k'" in line["stacktrace"]
+
+
+@pytest.mark.parametrize(
+    "value", [object(), {1, 2}, 2**70, "\ud800", {"deep": {"er": object()}}, b"\xff", ValueError("x")]
+)
+def test_json_format_writes_a_line_when_a_value_does_not_fit_json(output: Output, value: object):
+    [line] = output.logged(lambda: get_logger("x").info("odd", value=value))
+    assert line["msg"] == "odd"
+    assert "value" in line
+
+
+def test_line_breaks_in_a_message_stay_within_one_line(output: Output):
+    [line] = output.logged(lambda: get_logger("x").info("a\nb"))
+    assert line["msg"] == "a\nb"
+
+
+def test_json_format_escapes_unprintable_characters(tmp_path: Path):
+    odd = "ö 🐕 \x1b[2J \x7f \x85 \x9b2J \u2028 \u202e \U000e0001"
+    with (tmp_path / "log").open("wb") as file, configured(level="info", log_format="json", fd=file.fileno()):
+        get_logger("webhook", **{odd: [odd]}).info(odd, user=odd, exc_info=ValueError(odd))
+    text = (tmp_path / "log").read_text()
+    assert text.removesuffix("\n").isprintable()
+    assert "ö 🐕" in text
+    line = json.loads(text)
+    assert (line["msg"], line["user"], line["error"], line[odd]) == (odd, odd, odd, [odd])
+
+
+def test_stdlib_record_becomes_a_line_of_its_own_logger(output: Output):
+    [line] = output.logged(lambda: logging.getLogger("some.library").warning("got %d", 3))
+    assert line | {"ts": ""} == {"ts": "", "level": "warn", "logger": "some.library", "msg": "got 3"}
+
+
+def test_a_librarys_exception_comes_with_its_stack(output: Output):
+    def call() -> None:
+        try:
+            raise ValueError("wrong")
+        except ValueError:
+            logging.getLogger("lib").exception("failed")
+
+    [line] = output.logged(call)
+    assert (line["level"], line["error"]) == ("error", "wrong")
+
+
+def test_a_librarys_message_that_does_not_fit_its_arguments_is_shown_all_the_same(output: Output):
+    record = logging.LogRecord("lib", logging.WARNING, __file__, 1, "%d", ("x",), None)
+    [line] = output.logged(lambda: BridgeHandler().handle(record))
+    assert (line["logger"], line["msg"]) == ("lib", "'%d' % ('x',)")
+
+
+def test_levels_between_the_usual_ones_count_as_the_one_below(output: Output):
+    [line] = output.logged(lambda: logging.getLogger("lib").log(25, "notice"))
+    assert line["level"] == "info"
+
+
+def test_stdlib_record_below_the_level_is_left_out(output: Output):
+    assert output.logged(lambda: logging.getLogger("lib").info("chatter"), "warn") == []
+
+
+def test_warnings_are_logged(output: Output):
+    def call() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            logging.captureWarnings(False)
+            logging.captureWarnings(True)
+            warnings.warn("old thing", DeprecationWarning, stacklevel=1)
+
+    [line] = output.logged(call)
+    assert (line["level"], line["logger"]) == ("warn", "py.warnings")
+    assert "old thing" in line["msg"]
+
+
+def test_configured_restores_stdlib_logging_at_its_end(output: Output):
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    output.logged(lambda: None, "debug")
+    assert root.handlers == handlers
+    assert root.level == level
+
+
+class Unwilling:
+    """Cannot be shown."""
+
+    def __repr__(self) -> str:
+        raise LookupError
+
+    __str__ = __repr__
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("u" * 1024, "u" * 1024),
+        ("u" * 3000, "u" * 1024 + "… (1976 more characters)"),
+        (["u" * 3000, 1], '["' + "u" * 1022 + "… (1982 more characters)"),
+        ({"a": [1] * 10}, {"a": [1] * 10}),
+        (b"u" * 3000, "\"b'" + "u" * 1021 + "… (1981 more characters)"),
+        (10**50, str(10**50)),
+        (10**5000, "<int that cannot be shown>"),
+        (Unwilling(), "<Unwilling that cannot be shown>"),
+    ],
+    ids=["fits", "long", "list", "short object", "bytes", "number", "very long number", "unwilling"],
+)
+def test_a_value_is_cut_where_it_becomes_too_long(output: Output, value: object, shown: object):
+    [line] = output.logged(lambda: get_logger("x").info("hello", user=value))
+    assert line["user"] == shown
+
+
+def test_a_message_and_an_error_are_cut_as_well(output: Output):
+    def call() -> None:
+        get_logger("x").error("m" * 3000, exc_info=ValueError("e" * 1_000_000))
+
+    [line] = output.logged(call)
+    assert line["msg"] == "m" * 1024 + "… (1976 more characters)"
+    assert len(line["error"]) < 1100
+    assert len(line["stacktrace"]) < 5000
+
+
+def test_a_traceback_of_very_many_steps_has_its_beginning_and_its_end(output: Output):
+    def fail(steps: int) -> None:
+        if not steps:
+            raise ValueError("at last")
+        (fail if steps % 2 else other)(steps - 1)
+
+    def other(steps: int) -> None:
+        fail(steps)
+
+    def call() -> None:
+        try:
+            fail(300)
+        except ValueError as error:
+            get_logger("x").error("failed", exc_info=error)
+
+    [line] = output.logged(call)
+    assert line["stacktrace"].startswith("Traceback")
+    assert line["stacktrace"].endswith("ValueError: at last\n")
+    assert len(line["stacktrace"]) < 33_000
+
+
+def test_a_stack_is_kept_where_a_value_would_be_cut(output: Output):
+    [line] = output.logged(lambda: get_logger("x").error("ended", stack="step\n" * 1000))
+    assert line["stack"] == "step\n" * 1000
+    [line] = output.logged(lambda: get_logger("x").error("ended", stack="x" * 40_000))
+    assert line["stack"].endswith("… (7232 more characters)")
+
+
+def written(call: Callable[[], object], log_format: LogFormat, *, terminal: bool = False) -> str:
+    reading, writing = os.openpty() if terminal else os.pipe()
+    try:
+        with configured(log_format=log_format, fd=writing):
+            call()
+    finally:
+        os.close(writing)
+    # A terminal passes on what is written in parts, and its end is an error.
+    with os.fdopen(reading, "rb", buffering=0) as end, contextlib.suppress(OSError):
+        parts = list[bytes]()
+        while part := end.read(1 << 16):
+            parts.append(part)
+    return b"".join(parts).decode()
+
+
+def hello() -> None:
+    get_logger("cache").warning("hello there", kind="Pod", reason="two words")
+
+
+def test_a_console_line_is_readable_without_colours_when_it_is_no_terminal():
+    line = written(hello, "console")
+    assert "\x1b" not in line
+    assert "warn" in line
+    assert "hello there" in line
+    assert "[cache]" in line
+    assert line.rstrip().endswith("kind=Pod reason='two words'")
+
+
+def test_an_exception_is_shown_below_its_line():
+    def call() -> None:
+        get_logger("x").error("failed", exc_info=ValueError("wrong"))
+
+    first, *rest = written(call, "console").splitlines()
+    assert "failed" in first
+    assert rest[-1] == "  ValueError: wrong"
+
+
+def test_a_stack_is_shown_below_its_line_and_nothing_in_it_looks_like_another():
+    def call() -> None:
+        get_logger("x").error("ended", stack="task a:\n  sleep()\n2026-11-21 [error] \x1b[2J")
+
+    first, *rest = written(call, "console").splitlines()
+    assert "ended" in first
+    assert rest == ["  task a:", "    sleep()", r"  2026-11-21 [error] \x1b[2J"]
+
+
+def test_auto_is_json_where_there_is_no_terminal():
+    assert written(hello, "auto").startswith('{"ts":')
+
+
+def test_auto_is_a_coloured_console_on_a_terminal(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    line = written(hello, "auto", terminal=True)
+    assert "\x1b" in line
+    assert "hello there" in line
+
+
+def test_auto_format_writes_no_colours_when_no_color_is_set(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in written(hello, "auto", terminal=True)
+
+
+FORGED = "x\n2026-11-21T08:31:02.123Z [error    ] the lease is lost\r\x1b[2J\u2028\x85"
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_console_format_escapes_forged_lines_in_messages_fields_and_errors(terminal: bool):
+    def call() -> None:
+        log = get_logger("x")
+        log.info(FORGED, user=FORGED, names=[FORGED], short="\x1b[2J")
+        try:
+            raise ValueError(FORGED)
+        except ValueError as error:
+            log.error("failed", exc_info=error)  # noqa: TRY400 - as libraries' records come
+
+    text = written(call, "console", terminal=terminal).replace("\r\n", "\n")  # as a terminal has it
+    assert not {"\r", "\x1b[2J", "\u2028", "\x85"} & {*text, *(["\x1b[2J"] if "\x1b[2J" in text else [])}
+    first, second, *rest = text.rstrip("\n").split("\n")
+    assert first.count(r"x\n2026-11-21") == 3
+    assert "failed" in second
+    assert rest
+    assert all(line.startswith("  ") for line in rest)
+
+
+async def reconcile(name: str) -> None:
+    log = get_logger("controller").bind(name=name)
+    token = set_reconcile_log(log)
+    try:
+        await asyncio.sleep(0)
+        reconcile_log().info("working")
+    finally:
+        reset_reconcile_log(token)
+
+
+async def test_reconcile_log_is_separate_for_each_task():
+    with structlog.testing.capture_logs() as lines:
+        async with asyncio.TaskGroup() as group:
+            for name in ("a", "b"):
+                group.create_task(reconcile(name))
+    assert sorted(line["name"] for line in lines) == ["a", "b"]
+
+
+async def test_reconcile_log_is_a_plain_logger_outside_a_reconcile():
+    await reconcile("a")
+    with structlog.testing.capture_logs() as lines:
+        reconcile_log().info("hello")
+    assert [line.get("name") for line in lines] == [None]
+
+
+PIPE_HOLDS = 64 * 1024
+"""What Linux keeps for a pipe's reader; a write beyond that waits."""
+
+MOST = 100 * (1024 + 64)
+"""Bytes that wait at most: a hundred lines of a kilobyte, each with what it takes besides."""
+
+GENEROUS = 30.0
+
+
+class Ends:
+    """A pipe and a writer into it."""
+
+    def __init__(self, *, max_waiting: int = 1 << 20) -> None:
+        self.reading, self.writing = os.pipe()
+        self.writer = LineWriter(
+            self.writing,
+            dropped_line=lambda lines, size: b"dropped %d of %d" % (lines, size),
+            max_waiting=max_waiting,
+        )
+        self._received = bytearray()
+
+    def read_until(self, end: bytes) -> list[bytes]:
+        while not self._received.endswith(end + b"\n"):
+            self._received += os.read(self.reading, 1 << 20)
+        return bytes(self._received).splitlines()
+
+    def read_until_line(self, beginning: bytes) -> None:
+        while not re.search(rb"^%b.*\n" % beginning, self._received, re.MULTILINE):
+            self._received += os.read(self.reading, 1 << 20)
+
+    def read_rest(self) -> list[bytes]:
+        os.set_blocking(self.reading, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self._received += os.read(self.reading, 1 << 20)
+        return bytes(self._received).splitlines()
+
+    def close(self) -> None:
+        # Without a reader the thread gives up whatever it is still writing.
+        os.close(self.reading)
+        self.writer.close(GENEROUS)
+        os.close(self.writing)
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    ends = Ends()
+    yield ends
+    ends.close()
+
+
+@pytest.fixture
+def narrow_ends() -> Iterator[Ends]:
+    ends = Ends(max_waiting=MOST)
+    yield ends
+    ends.close()
+
+
+def test_lines_come_out_whole_and_in_order(ends: Ends):
+    for number in range(50):
+        ends.writer.write(b"%d" % number)
+    assert ends.read_until(b"49") == [b"%d" % number for number in range(50)]
+
+
+def test_flush_waits_until_all_is_written(ends: Ends):
+    ends.writer.write(b"one")
+    assert ends.writer.flush(GENEROUS)
+    assert os.read(ends.reading, 100) == b"one\n"
+
+
+def test_a_reader_that_stalls_holds_up_nobody_and_learns_how_much_it_missed(narrow_ends: Ends):
+    narrow_ends.writer.write(b"x" * (PIPE_HOLDS - 1))
+    assert narrow_ends.writer.flush(GENEROUS)
+    sent = [b"%04d" % number + b"." * 1020 for number in range(300)]
+    for line in sent:
+        narrow_ends.writer.write(line)
+    assert not narrow_ends.writer.flush(0)
+    narrow_ends.read_until_line(b"dropped ")
+    assert narrow_ends.writer.flush(GENEROUS)
+    _, *lines = narrow_ends.read_rest()
+    [told] = [line for line in lines if line.startswith(b"dropped ")]
+    lines.remove(told)
+    assert lines == sent[: len(lines)]
+    missed = len(sent) - len(lines)
+    assert 100 <= len(lines) < 200
+    assert told == b"dropped %d of %d" % (missed, missed * 1024)
+
+
+def test_line_writer_limits_the_bytes_of_waiting_lines(narrow_ends: Ends):
+    narrow_ends.writer.write(b"x" * (PIPE_HOLDS - 1))
+    assert narrow_ends.writer.flush(GENEROUS)
+    for _ in range(10):
+        narrow_ends.writer.write(b"y" * (MOST // 2))
+    narrow_ends.read_until_line(b"dropped 9 of %d" % (9 * MOST // 2))
+    narrow_ends.writer.write(b"and on")
+    assert narrow_ends.read_until(b"and on")
+
+
+@pytest.mark.timeout(30)
+def test_line_writer_keeps_at_most_8_mb_waiting():
+    with contextlib.closing(Ends(max_waiting=MAX_WAITING)) as ends:
+        for _ in range(12):
+            ends.writer.write(b"x" * 1024 * 1024)
+        ends.read_until_line(b"dropped [45] of ")  # one may be on its way
+
+
+def test_a_line_larger_than_the_pipe_comes_out_whole(ends: Ends):
+    large = b"y" * (3 * PIPE_HOLDS)
+    ends.writer.write(large)
+    ends.writer.write(b"end")
+    assert ends.read_until(b"end") == [large, b"end"]
+
+
+def test_a_descriptor_that_does_not_wait_still_gets_everything(ends: Ends):
+    os.set_blocking(ends.writing, False)
+    large = b"z" * (3 * PIPE_HOLDS)
+    ends.writer.write(large)
+    ends.writer.write(b"end")
+    assert ends.read_until(b"end") == [large, b"end"]
+
+
+def test_a_reader_that_left_does_no_harm():
+    ends = Ends()
+    os.close(ends.reading)
+    ends.writer.write(b"nobody")
+    assert ends.writer.flush(GENEROUS)
+    ends.writer.close(GENEROUS)
+    os.close(ends.writing)
+
+
+def test_closing_writes_what_waits_and_lines_after_it_go_out_at_once(ends: Ends):
+    ends.writer.write(b"before")
+    ends.writer.close(GENEROUS)
+    ends.writer.write(b"after")
+    assert ends.writer.flush(0)
+    assert ends.read_until(b"after") == [b"before", b"after"]

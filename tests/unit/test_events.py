@@ -1,0 +1,689 @@
+"""Kubernetes Events: few objects out of many events, sent behind all other writes, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from devcluster import DevCluster
+from devcluster.storage import Change, Key
+from manager import events
+from manager.api import ObjectMeta, Resource
+from manager.events import Correlator, EventRecorder, ObjectReference
+from manager.kube.errors import KubeError
+from manager.kube.transport import Transport
+from manager.telemetry.metrics import Metrics
+from manager.util.clock import monotonic as now
+from tests.support.cluster_wire import ClusterServer
+from tests.support.scripted_wire import Delayed, LostAfter, LostBefore, Reply, ScriptedWire, Stall, Unreached
+
+pytestmark = pytest.mark.virtual_time
+
+EVENTS = "/api/v1/namespaces/ns/events"
+WRITES = "/apis/apps/v1/namespaces/ns/deployments"
+
+
+class Widget(Resource, group="test.example.com", version="v1", plural="widgets"):
+    """Some kind."""
+
+
+def widget(name: str = "w", *, namespace: str = "ns", version: str = "5") -> Widget:
+    return Widget(
+        metadata=ObjectMeta(name=name, namespace=namespace, uid=f"uid-of-{name}", resource_version=version)
+    )
+
+
+class EventServer(ClusterServer):
+    """A control plane as far as Events go."""
+
+    def __init__(self, cluster: DevCluster) -> None:
+        super().__init__(cluster)
+        self._created: list[Key] = []
+        cluster.store.subscribe(self._note)
+
+    def _note(self, change: Change) -> None:
+        if change.old is None and change.key.plural == "events":
+            self._created.append(change.key)
+
+    @property
+    def listed(self) -> list[dict[str, Any]]:
+        """The Events, in the order in which they were created, without what the server has added."""
+        stored = [each.decode() for key in self._created if (each := self.cluster.store.get(key))]
+        for each in stored:
+            each["metadata"] = {name: each["metadata"][name] for name in ("name", "namespace")}
+            assert each.pop("eventTime") is None
+        return stored
+
+    def forget(self) -> None:
+        """Delete all Events, as the server does after an hour."""
+        for key in self._created:
+            self.cluster.store.delete(key)
+        self._created.clear()
+
+
+class Bench:
+    """Test bench with a running recorder, its wire and its server."""
+
+    def __init__(self, server: EventServer, **options: Any) -> None:
+        self.wire = ScriptedWire()
+        self.server = server
+        server.serve(self.wire)
+        self.metrics = Metrics()
+        rng = random.Random(1)
+        self.transport = Transport(self.wire, metrics=self.metrics, rng=rng, user_agent="test")
+        self.recorder = EventRecorder(
+            self.transport,
+            component="operator-manager",
+            instance="host_1",
+            metrics=self.metrics,
+            rng=rng,
+            **options,
+        )
+        self.running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self.running = asyncio.get_running_loop().create_task(self.recorder.run())
+
+    async def stop(self) -> None:
+        if self.running is not None:
+            self.running.cancel()
+            await asyncio.wait([self.running])
+            self.running = None
+
+    def outcome(self, name: str) -> float:
+        value = self.metrics.registry.get_sample_value("operator_manager_events_total", {"result": name})
+        assert value is not None
+        return value
+
+    async def settled(self) -> list[dict[str, Any]]:
+        """Return the Events on the server after time to send them all."""
+        await asyncio.sleep(60)
+        return self.server.listed
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[EventServer]:
+    async with DevCluster(port=None, controllers=False) as cluster:
+        for name in ("ns", "other", "odd"):
+            await cluster.client.create("namespaces", "", {"metadata": {"name": name}})
+        yield EventServer(cluster)
+
+
+@pytest.fixture
+async def bench(server: EventServer) -> AsyncIterator[Bench]:
+    bench = Bench(server)
+    bench.start()
+    yield bench
+    await bench.stop()
+
+
+SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+def name_of(name: str, names: Correlator | None = None) -> str:
+    names = names or Correlator(random.Random(1))
+    return names.new_name(ObjectReference("v1", "ClusterRole", "", name))
+
+
+def test_event_name_is_the_name_of_the_object_and_the_time():
+    base, _, time = name_of("my.object").rpartition(".")
+    assert base == "my.object"
+    assert int(time, 16) > 1_700_000_000 * 10**9
+
+
+def test_event_names_are_unique_within_the_resolution_of_the_clock():
+    names = Correlator(random.Random(1))
+    given = [name_of("x", names) for _ in range(5000)]
+    assert len(set(given)) == len(given)
+
+
+@pytest.mark.parametrize("name", ["x" * 253, "x" * 200 + "." * 5 + "y" * 48, "a" * 235 + "-." + "b" * 16])
+def test_event_name_is_at_most_253_characters_long(name: str):
+    given = name_of(name)
+    assert len(given) <= 253
+    assert SUBDOMAIN.fullmatch(given)
+
+
+@pytest.mark.parametrize("name", ["system:node", "Capital", "", "a_b", "..."])
+def test_event_name_begins_with_the_kind_if_the_name_of_the_object_is_invalid(name: str):
+    assert name_of(name).startswith("clusterrole.")
+
+
+async def test_correlator_forgets_the_least_recently_used_series(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(events, "REMEMBERED", 3)
+    correlator = Correlator(random.Random(1))
+
+    def count(name: str) -> int:
+        assert len(correlator._series) <= 3
+        return correlator.observe(ObjectReference.of(widget(name)), "Normal", "Created", "x").count
+
+    assert [count(name) for name in "abcadab"] == [1, 1, 1, 2, 1, 3, 1]
+
+
+async def test_an_event_is_stored_as_describe_shows_it(bench: Bench):
+    bench.recorder.event(widget(), "Normal", "Created", "Created Deployment w")
+    (event,) = await bench.settled()
+    name = event["metadata"].pop("name")
+    assert name.startswith("w.")
+    int(name.removeprefix("w."), 16)
+    assert event == {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"namespace": "ns"},
+        "involvedObject": {
+            "apiVersion": "test.example.com/v1",
+            "kind": "Widget",
+            "namespace": "ns",
+            "name": "w",
+            "uid": "uid-of-w",
+            "resourceVersion": "5",
+        },
+        "type": "Normal",
+        "reason": "Created",
+        "message": "Created Deployment w",
+        "count": 1,
+        "firstTimestamp": "2027-01-15T08:00:00Z",
+        "lastTimestamp": "2027-01-15T08:00:00Z",
+        "source": {"component": "operator-manager"},
+        "reportingComponent": "operator-manager",
+        "reportingInstance": "host_1",
+    }
+    assert bench.outcome("created") == 1
+
+
+async def test_recording_returns_at_once_and_sends_nothing_by_itself(server: EventServer):
+    bench = Bench(server)
+    bench.recorder.event(widget(), "Normal", "Created", "x")
+    await asyncio.sleep(60)
+    assert not bench.wire.requests
+
+
+async def test_events_about_an_object_without_a_namespace_are_kept_in_default(bench: Bench):
+    bench.recorder.event(widget(namespace=""), "Normal", "Created", "x")
+    (event,) = await bench.settled()
+    assert event["metadata"]["namespace"] == "default"
+    assert "namespace" not in event["involvedObject"]
+    assert bench.wire.requests[0].path == "/api/v1/namespaces/default/events"
+
+
+async def test_an_event_can_be_about_an_object_that_is_not_at_hand(bench: Bench):
+    lease = ObjectReference("coordination.k8s.io/v1", "Lease", "ns", "election")
+    bench.recorder.event(lease, "Normal", "LeaderElection", "x became leader")
+    (event,) = await bench.settled()
+    assert event["involvedObject"] == {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "namespace": "ns",
+        "name": "election",
+    }
+
+
+async def test_recorder_increments_the_count_of_a_repeated_event(bench: Bench):
+    bench.recorder.event(widget(), "Warning", "Failed", "no")
+    await asyncio.sleep(10)
+    bench.recorder.event(widget(version="6"), "Warning", "Failed", "no")
+    (event,) = await bench.settled()
+    assert event["count"] == 2
+    assert event["firstTimestamp"] == "2027-01-15T08:00:00Z"
+    assert event["lastTimestamp"] == "2027-01-15T08:00:10Z"
+    assert [sent.method for sent in bench.wire.requests] == ["POST", "PATCH"]
+    assert bench.wire.requests[1].json() == {
+        "count": 2,
+        "lastTimestamp": "2027-01-15T08:00:10Z",
+        "message": "no",
+    }
+    assert (bench.outcome("created"), bench.outcome("updated")) == (1, 1)
+
+
+async def test_recorder_merges_repeats_into_an_event_that_waits(bench: Bench):
+    for _ in range(20):
+        bench.recorder.event(widget(), "Warning", "Failed", "no")
+    (event,) = await bench.settled()
+    assert event["count"] == 20
+    assert len(bench.wire.requests) == 1
+    assert bench.outcome("merged") == 19
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (widget("v"), "Warning", "Failed", "no"),
+        (widget(), "Normal", "Failed", "no"),
+        (widget(), "Warning", "Refused", "no"),
+        (widget(), "Warning", "Failed", "never"),
+    ],
+)
+async def test_events_that_differ_are_kept_apart(bench: Bench, other: tuple[Any, ...]):
+    bench.recorder.event(widget(), "Warning", "Failed", "no")
+    bench.recorder.event(*other)
+    assert [event["count"] for event in await bench.settled()] == [1, 1]
+
+
+async def test_an_object_made_anew_under_the_same_name_has_events_of_its_own(bench: Bench):
+    bench.recorder.event(widget(), "Normal", "Created", "x")
+    again = Widget(metadata=ObjectMeta(name="w", namespace="ns", uid="another"))
+    bench.recorder.event(again, "Normal", "Created", "x")
+    assert [event["involvedObject"]["uid"] for event in await bench.settled()] == ["uid-of-w", "another"]
+
+
+async def test_the_tenth_of_many_similar_events_and_further_ones_are_combined(bench: Bench):
+    for number in range(15):
+        bench.recorder.event(widget(), "Warning", "Failed", f"attempt {number}")
+    events = await bench.settled()
+    assert [event["message"] for event in events[:9]] == [f"attempt {number}" for number in range(9)]
+    assert len(events) == 10
+    assert events[9]["message"] == "(combined from similar events): attempt 14"
+    assert events[9]["count"] == 6
+
+
+async def test_recorder_stops_combining_similar_events_after_ten_quiet_minutes(bench: Bench):
+    for number in range(12):
+        bench.recorder.event(widget(), "Warning", "Failed", f"attempt {number}")
+    await asyncio.sleep(601)
+    bench.recorder.event(widget(), "Warning", "Failed", "attempt 99")
+    assert (await bench.settled())[-1]["message"] == "attempt 99"
+
+
+async def test_an_object_with_very_many_events_is_cut_off_and_its_count_stays_true(bench: Bench):
+    for number in range(100):
+        bench.recorder.event(widget(), "Warning", "Failed", "no" if number % 2 else f"reason {number % 6}")
+        await asyncio.sleep(1)
+    requests = len(bench.wire.requests)
+    assert requests == 25
+    assert bench.outcome("filtered") == 75
+    await asyncio.sleep(300)
+    bench.recorder.event(widget(), "Warning", "Failed", "no")
+    events = await bench.settled()
+    assert len(bench.wire.requests) == requests + 1
+    assert next(event for event in events if event["message"] == "no")["count"] == 51
+
+
+async def test_recorder_keeps_events_of_other_objects_when_one_is_noisy(bench: Bench):
+    for _ in range(100):
+        bench.recorder.event(widget(), "Warning", "Failed", "no")
+        await asyncio.sleep(1)
+    bench.recorder.event(widget("quiet"), "Normal", "Created", "x")
+    assert (await bench.settled())[-1]["involvedObject"]["name"] == "quiet"
+
+
+async def test_long_texts_are_cut_to_what_the_server_takes(bench: Bench):
+    bench.recorder.event(widget(), "Normal", "R" * 200, "é" * 1000)
+    (event,) = await bench.settled()
+    message = event["message"]
+    assert len(message.encode()) <= 1024
+    assert message.endswith("é…")
+    assert len(event["reason"].encode()) <= 128
+
+
+async def test_a_combined_message_stays_within_the_bound_too(bench: Bench):
+    for number in range(10):
+        bench.recorder.event(widget(), "Warning", "Failed", f"{number} " + "x" * 1022)
+    assert all(len(event["message"].encode()) <= 1024 for event in await bench.settled())
+
+
+async def test_a_text_that_is_no_unicode_is_sent_all_the_same(bench: Bench):
+    bench.recorder.event(widget(), "Normal", "Created", "bad \udc80 byte")
+    (event,) = await bench.settled()
+    assert event["message"] == "bad ? byte"
+
+
+async def test_recorder_counts_invalid_events_and_raises_nothing(bench: Bench):
+    bench.recorder.event(None, "Normal", "Created", "x")  # type: ignore[arg-type]
+    bench.recorder.event(widget(), "Normal", "Created", None)  # type: ignore[arg-type]
+    assert await bench.settled() == []
+    assert bench.outcome("invalid") == 2
+
+
+async def test_recorder_never_logs_the_message_of_an_event(bench: Bench, capsys: pytest.CaptureFixture[str]):
+    invalid = Reply.status(422, "Invalid", 'Event "x" is invalid: message: Invalid value: "s3cret"')
+    bench.wire.on("POST", EVENTS, invalid)
+    bench.recorder.event(widget(), "Normal", "Created", "the password is s3cret")
+    bench.recorder.event(None, "Normal", "Created", "s3cret")  # type: ignore[arg-type]
+    await bench.settled()
+    output = capsys.readouterr()
+    assert "cannot send events" in output.out + output.err
+    assert "s3cret" not in output.out + output.err
+
+
+async def write_for(bench: Bench, seconds: float) -> None:
+    """Keep a write in flight for so long, as busy workers do: one after the other without a pause."""
+    bench.wire.on("POST", WRITES, Delayed(0.1, Reply()))
+    until = now() + seconds
+    while now() < until:
+        await bench.transport.request("POST", WRITES)
+
+
+async def test_an_event_is_sent_soon_when_nothing_else_is_written(bench: Bench):
+    await asyncio.sleep(10)
+    bench.recorder.event(widget(), "Normal", "Created", "x")
+    await asyncio.sleep(0.1)
+    assert len(bench.wire.sent("POST", EVENTS)) == 1
+
+
+async def test_an_event_waits_while_other_writes_are_in_flight(bench: Bench):
+    writing = asyncio.ensure_future(write_for(bench, 0.7))
+    await asyncio.sleep(0.01)
+    bench.recorder.event(widget(), "Normal", "Created", "x")
+    await asyncio.sleep(0.6)
+    assert not bench.wire.sent("POST", EVENTS)
+    await writing
+    await asyncio.sleep(0.1)
+    assert len(bench.wire.sent("POST", EVENTS)) == 1
+
+
+async def test_events_are_not_put_off_for_ever_by_other_writes(bench: Bench):
+    writing = asyncio.ensure_future(write_for(bench, 20))
+    for number in range(50):
+        bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+    await asyncio.sleep(15)
+    assert 13 <= len(bench.wire.sent("POST", EVENTS)) <= 16
+    await writing
+
+
+async def test_recorder_sends_one_event_at_a_time(bench: Bench):
+    bench.wire.on("POST", EVENTS, Delayed(0.5, bench.server.answer))
+    for number in range(10):
+        bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+    most = 0
+    for _ in range(60):
+        await asyncio.sleep(0.1)
+        most = max(most, bench.transport.writes_in_flight)
+    assert most == 1
+    assert len(bench.server.listed) == 10
+
+
+async def test_events_are_sent_at_a_bounded_rate(server: EventServer):
+    bench = Bench(server, rate=5, burst=10)
+    bench.start()
+    for number in range(100):
+        bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+    await asyncio.sleep(10)
+    assert 55 <= len(bench.server.listed) <= 61
+    await bench.stop()
+
+
+async def test_recorder_drops_the_oldest_events_when_it_is_full(server: EventServer):
+    bench = Bench(server, capacity=10)
+    for number in range(25):
+        bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+    bench.start()
+    names = [event["involvedObject"]["name"] for event in await bench.settled()]
+    assert names == [f"w{number}" for number in range(15, 25)]
+    assert bench.outcome("overflow") == 15
+    bench.recorder.event(widget("w0"), "Normal", "Created", "x")
+    assert (await bench.settled())[-1]["count"] == 2, "what was dropped still counts"
+    await bench.stop()
+
+
+async def test_a_namespace_with_very_many_keeps_no_other_waiting_and_pushes_none_of_it_out(
+    server: EventServer,
+):
+    bench = Bench(server, capacity=20)
+    bench.wire.on("POST", EVENTS, Delayed(5, bench.server.answer))  # as slow as Events with huge contents
+    bench.start()
+    bench.recorder.event(widget(namespace="other"), "Normal", "Created", "x")
+    for number in range(100):
+        bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+    bench.recorder.event(widget("late", namespace="other"), "Normal", "Created", "x")
+    await asyncio.sleep(6)
+    names = [event["involvedObject"]["name"] for event in bench.server.listed]
+    assert names == ["w", "w82", "late"]
+    assert bench.outcome("overflow") == 82
+    await bench.stop()
+
+
+@pytest.mark.parametrize("fault", [Unreached(), LostBefore(), Reply.status(500), Reply.status(503)])
+async def test_an_event_that_fails_is_tried_again(bench: Bench, fault: Reply):
+    bench.wire.on("POST", EVENTS, fault, fault, bench.server.answer)
+    bench.recorder.event(widget(), "Normal", "Created", "x")
+    assert len(await bench.settled()) == 1
+    assert bench.outcome("created") == 1
+
+
+async def test_an_event_that_was_stored_although_the_answer_was_lost_is_stored_once(bench: Bench):
+    bench.wire.on("POST", EVENTS, LostAfter(bench.server.answer), bench.server.answer)
+    bench.recorder.event(widget(), "Normal", "Created", "x")
+    (event,) = await bench.settled()
+    assert event["count"] == 1
+    bench.recorder.event(widget(), "Normal", "Created", "x")
+    (event,) = await bench.settled()
+    assert event["count"] == 2
+
+
+async def test_an_event_that_fails_again_and_again_makes_room_for_the_next(bench: Bench):
+    bench.wire.on("POST", EVENTS, *[Unreached()] * 5, bench.server.answer)
+    bench.recorder.event(widget("w1"), "Normal", "Created", "x")
+    bench.recorder.event(widget("w2"), "Normal", "Created", "x")
+    (event,) = await bench.settled()
+    assert event["involvedObject"]["name"] == "w2"
+    assert bench.outcome("failed") == 1
+
+
+@pytest.mark.parametrize(
+    "answer", [Reply.status(403, "Forbidden"), Reply.status(404, "NotFound"), Reply.status(422)]
+)
+async def test_an_event_that_the_server_refuses_is_dropped(bench: Bench, answer: Reply):
+    bench.wire.on("POST", EVENTS, answer, bench.server.answer)
+    bench.recorder.event(widget("w1"), "Normal", "Created", "x")
+    bench.recorder.event(widget("w2"), "Normal", "Created", "x")
+    (event,) = await bench.settled()
+    assert event["involvedObject"]["name"] == "w2"
+    assert bench.outcome("refused") == 1
+
+
+async def test_recorder_logs_few_lines_about_failures_and_counts_every_one(bench: Bench):
+    refused, lost = Reply.status(403, "Forbidden", "the namespace goes"), [Unreached()] * 5
+    answers = [refused, bench.server.answer, *lost, bench.server.answer] * 30
+    bench.wire.on("POST", EVENTS, *answers)
+    with capture_logs() as lines:
+        for number in range(4 * 30):
+            bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+        await asyncio.sleep(1200)
+    assert bench.outcome("refused") == 30
+    assert bench.outcome("failed") == 30
+    assert 2 <= len(lines) <= 12
+    assert {line["error"] for line in lines[:2]} == {"the namespace goes", "cannot connect (scripted)"}
+    assert lines[0]["times"] == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Reply.status(403, "Forbidden", details={"causes": [{"reason": "NamespaceTerminating"}]}),
+        Reply.status(404, "NotFound", details={"kind": "namespaces", "name": "ns"}),
+    ],
+)
+async def test_an_event_in_a_namespace_that_goes_or_is_gone_is_dropped_without_a_word(
+    bench: Bench, answer: Reply
+):
+    bench.wire.on("POST", EVENTS, answer)
+    with capture_logs() as lines:
+        bench.recorder.event(widget(), "Normal", "Created", "x")
+        await bench.settled()
+    assert (lines, bench.outcome("refused")) == ([], 1)
+
+
+async def test_an_event_that_the_server_has_forgotten_is_created_anew(bench: Bench):
+    bench.recorder.event(widget(), "Normal", "Created", "x")
+    await bench.settled()
+    bench.server.forget()
+    bench.recorder.event(widget(), "Normal", "Created", "x")
+    (event,) = await bench.settled()
+    assert event["count"] == 2
+    assert [sent.method for sent in bench.wire.requests] == ["POST", "PATCH", "POST"]
+    bench.recorder.event(widget(), "Normal", "Created", "x")
+    await bench.settled()
+    assert bench.wire.requests[-1].method == "PATCH"
+
+
+async def test_a_flush_sends_all_that_waits_whatever_the_rate(bench: Bench):
+    for number in range(500):
+        bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+    started = now()
+    assert await bench.recorder.flush(2.0)
+    assert now() - started < 0.1
+    assert len(bench.server.listed) == 500
+
+
+async def test_a_flush_ends_when_its_time_is_up(bench: Bench):
+    bench.wire.on("POST", EVENTS, Stall())
+    for number in range(5):
+        bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+    started = now()
+    assert not await bench.recorder.flush(2.0)
+    assert now() - started == pytest.approx(2.0)
+    await bench.stop()
+    assert bench.outcome("unsent") == 5
+
+
+async def test_a_flush_with_nothing_to_send_returns_at_once(bench: Bench):
+    started = now()
+    assert await bench.recorder.flush(2.0)
+    assert now() == started
+
+
+async def test_recorder_drops_waiting_events_and_sends_nothing_after_a_fence(bench: Bench):
+    for number in range(5):
+        bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+    bench.transport.fence("another one leads")
+    assert await bench.recorder.flush(2.0)
+    assert not bench.wire.requests
+    assert bench.outcome("refused") == 5
+
+
+async def test_events_do_not_keep_the_process_awake_when_there_are_none(bench: Bench):
+    loop = asyncio.get_running_loop()
+    await asyncio.sleep(1)
+    assert not loop.timers
+
+
+async def test_a_failing_write_of_others_does_not_block_events(bench: Bench):
+    bench.wire.on("POST", WRITES, LostBefore())
+    with pytest.raises(KubeError):
+        await bench.transport.request("POST", WRITES)
+    bench.recorder.event(widget(), "Normal", "Created", "x")
+    assert len(await bench.settled()) == 1
+
+
+async def test_recorder_drops_events_of_a_missing_namespace_and_delays_no_others(bench: Bench):
+    gone = Reply.status(404, "NotFound", details={"kind": "namespaces", "name": "ns"})
+    bench.wire.on("POST", EVENTS, gone)
+    for number in range(1000):
+        bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+    bench.recorder.event(widget(namespace="other"), "Normal", "Created", "x")
+    await asyncio.sleep(1)
+    assert [each["metadata"]["namespace"] for each in bench.server.listed] == ["other"]
+    assert len(bench.wire.sent("POST", EVENTS)) == 1
+    assert bench.outcome("refused") == 1000
+    bench.recorder.event(widget("w1"), "Normal", "Created", "x")
+    await asyncio.sleep(1)
+    assert len(bench.wire.sent("POST", EVENTS)) == 2, "it may have been created anew"
+
+
+TOO_LARGE = Reply.status(500, "", "etcdserver: request is too large")
+
+
+async def spoilt(bench: Bench, name: str, answer: Reply) -> None:
+    """Put an Event about that object on the server, with this answer to every change."""
+    bench.recorder.event(widget(name), "Normal", "Created", "x")
+    await bench.settled()
+    stored = bench.server.listed[-1]["metadata"]["name"]
+    bench.wire.on("PATCH", f"{EVENTS}/{stored}", answer)
+
+
+class TestEventRecorderWithSpoiltEvents:
+    """Events that other clients have filled or changed so that nothing else can update them."""
+
+    async def test_spoilt_event_delays_no_other_event(self, bench: Bench):
+        for number in range(20):
+            await spoilt(bench, f"w{number}", TOO_LARGE)
+        for number in range(20):
+            bench.recorder.event(widget(f"w{number}"), "Normal", "Created", "x")
+        bench.recorder.event(widget("other"), "Normal", "Created", "x")
+        await asyncio.sleep(0.9)
+        assert bench.server.listed[-1]["involvedObject"]["name"] == "other"
+
+    @pytest.mark.parametrize(
+        "answer",
+        [TOO_LARGE, Reply.status(413), Reply.status(422), Reply.status(409), Reply.status(400)],
+        ids=["500", "413", "422", "409", "400"],
+    )
+    async def test_spoilt_event_is_followed_by_a_new_one_that_counts_on(self, bench: Bench, answer: Reply):
+        await spoilt(bench, "w", answer)
+        for count in (2, 3):
+            bench.recorder.event(widget("w"), "Normal", "Created", "x")
+            first, second = await bench.settled()
+            assert (first["count"], second["count"]) == (1, count)
+
+
+class TestEventRecorderWithFailingServer:
+    @pytest.fixture
+    async def failing(self, bench: Bench) -> Bench:
+        bench.wire.on("POST", "/api/v1/namespaces/odd/events", Reply.status(500, "InternalError"))
+        bench.recorder.event(widget("w", namespace="odd"), "Normal", "Created", "x")
+        await asyncio.sleep(0.1)
+        return bench
+
+    def attempts(self, bench: Bench) -> int:
+        return len(bench.wire.sent("POST", "/api/v1/namespaces/odd/events"))
+
+    async def test_failing_event_waits_alone_and_is_retried_for_two_minutes(self, failing: Bench):
+        failing.recorder.event(widget("other"), "Normal", "Created", "x")
+        await asyncio.sleep(0.1)
+        assert len(failing.server.listed) == 1
+        await asyncio.sleep(60)
+        assert (self.attempts(failing), failing.outcome("failed")) == (6, 0)
+        await asyncio.sleep(140)
+        assert (self.attempts(failing), failing.outcome("failed")) == (8, 1)
+        failing.recorder.event(widget("w", namespace="odd"), "Normal", "Created", "x")
+        await asyncio.sleep(200)
+        assert (self.attempts(failing), failing.outcome("failed")) == (16, 2)
+
+    async def test_failing_event_takes_along_what_is_recorded_before_its_retry(self, failing: Bench):
+        failing.recorder.event(widget("w", namespace="odd"), "Normal", "Created", "x")
+        failing.wire.on("POST", "/api/v1/namespaces/odd/events", failing.server.answer)
+        (event,) = await failing.settled()
+        assert (event["count"], failing.outcome("merged")) == (2, 1)
+
+    async def test_failing_event_waits_only_once_when_it_recurs_while_it_is_sent(self, bench: Bench):
+        fails = Delayed(0.5, Reply.status(500, "InternalError"))
+        bench.wire.on("POST", EVENTS, fails, fails, bench.server.answer)
+        for _ in range(3):
+            bench.recorder.event(widget("w"), "Normal", "Created", "x")
+            await asyncio.sleep(0.4)
+        (event,) = await bench.settled()
+        assert (event["count"], len(bench.wire.requests)) == (3, 3)
+
+    async def test_flush_retries_a_failing_event_once_and_does_not_wait(self, failing: Bench):
+        started = now()
+        assert await failing.recorder.flush(2.0)
+        assert (self.attempts(failing), now()) == (2, started)
+        await failing.stop()
+        assert failing.outcome("unsent") == 1
+
+    async def test_failing_event_is_dropped_when_its_namespace_is_missing(self, failing: Bench):
+        gone = Reply.status(404, "NotFound", details={"kind": "namespaces", "name": "odd"})
+        failing.wire.on("POST", "/api/v1/namespaces/odd/events", gone)
+        failing.recorder.event(widget("w2", namespace="odd"), "Normal", "Created", "x")
+        await failing.settled()
+        assert (self.attempts(failing), failing.outcome("refused")) == (2, 2)
+
+    async def test_failing_event_is_dropped_first_when_the_recorder_is_full(self, server: EventServer):
+        bench = Bench(server, capacity=10)
+        bench.wire.on("POST", "/api/v1/namespaces/odd/events", Reply.status(500, "InternalError"))
+        bench.start()
+        for number in range(10):
+            bench.recorder.event(widget(f"w{number}", namespace="odd"), "Normal", "Created", "x")
+        await asyncio.sleep(0.5)
+        for number in range(3):
+            bench.recorder.event(widget(f"new{number}"), "Normal", "Created", "x")
+        await asyncio.sleep(0.5)
+        assert (len(bench.server.listed), bench.outcome("overflow")) == (3, 3)
+        await bench.stop()
+        assert bench.outcome("unsent") == 7

@@ -1,0 +1,76 @@
+"""The author's lines in tracebacks."""
+
+from __future__ import annotations
+
+import json
+import re
+from types import TracebackType
+
+from manager.util import backoff
+from manager.util.author_code import format_exception, line_in, line_that_asks
+
+
+class Author:
+    """An author's code, which the library calls."""
+
+    def fail(self) -> None:
+        raise LookupError("no such place")
+
+    def parse(self) -> None:
+        json.loads("{")
+
+
+def raised(function: object, *arguments: object) -> BaseException:
+    """Return what a call raises, through a frame of the library."""
+    library = {"__name__": "manager.operator.reconciler"}
+    exec("def call(function, *arguments):\n    return again(function, *arguments)\n", library)
+    exec("def again(function, *arguments):\n    return function(*arguments)\n", library)
+    try:
+        library["call"](function, *arguments)  # type: ignore[operator]
+    except BaseException as error:  # noqa: BLE001 - whatever it is
+        # As in the manager, where the library calls first.
+        error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def test_format_exception_begins_with_the_authors_line():
+    text = "".join(format_exception(raised(Author().fail)))
+    begin, fold, first, *_, last = text.splitlines()
+    assert (begin, fold) == ("Traceback (most recent call last):", "  … 2 frames of the library")
+    assert re.fullmatch(r'  File ".*/test_author_code.py", line \d+, in fail', first)
+    assert last == "LookupError: no such place"
+
+
+def test_format_exception_keeps_the_frame_that_raised_and_folds_those_before_it():
+    text = "".join(format_exception(raised(Author().parse)))
+    assert re.findall(r"(?:in |… )(.*)", text)[:4] == [
+        "2 frames of the library",
+        "parse",
+        "2 frames of the library",
+        "raw_decode",
+    ]
+
+
+def test_format_exception_shows_all_where_no_author_takes_part():
+    error = raised(backoff.ExponentialDelay, 1)
+    assert "…" not in "".join(format_exception(error))
+
+
+def test_format_exception_folds_causes_and_members_of_groups():
+    error = ExceptionGroup("two", [raised(Author().fail), raised(Author().parse)])
+    error.__cause__ = raised(Author().fail)
+    text = "".join(format_exception(error))
+    assert text.count("… 2 frames of the library") == 4
+    assert text.count("LookupError: no such place") == 2
+
+
+def test_line_in_is_the_innermost_line_of_an_author():
+    error = raised(Author().parse)
+    assert isinstance(error.__traceback__, TracebackType)
+    assert re.fullmatch(r"tests/unit/util/test_author_code.py:\d+", line_in(error.__traceback__))
+    assert line_in(None) == ""
+
+
+def test_line_that_asks_is_the_callers():
+    assert line_that_asks().startswith("tests/unit/util/test_author_code.py:")
