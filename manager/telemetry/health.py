@@ -21,7 +21,7 @@ class Report:
 
 
 class Checks:
-    """Named checks, all of which should pass. The check `ping` is always there and always passes."""
+    """Named checks that should all pass. The check `ping` is always there and always passes."""
 
     def __init__(self, title: str) -> None:
         """`title` names the whole in its report: `healthz` or `readyz`."""

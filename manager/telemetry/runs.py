@@ -49,7 +49,7 @@ class Trigger(msgspec.Struct, frozen=True, array_like=True, gc=False):
             program), `person` (by one called `name`).
         at: when, on the loop's clock; of a watch event, when it arrived.
         change: of an event: ADDED, MODIFIED or DELETED.
-        source: of an event: what the object is to the controller. `for` (its own kind), `owns` or `watches`.
+        source: of an event: the relation of the object: `for` (the own kind), `owns` or `watches`.
         old: the resourceVersion before; 0 when there was none.
         new: the resourceVersion after; 0 when there is none.
     """
@@ -152,7 +152,7 @@ class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
         next_in: seconds from its end to the next, if it is tried again without a change.
         skipped: whether another reconcile was spared, because only the writes of this one had asked for it.
         gone: whether the object was gone.
-        awaits: what has to happen before the object goes on, as its operator says it.
+        awaits: the event that the object waits for, in its operator's words.
     """
 
     controller: str

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from manager.api import ObjectMeta
-from manager.api.core_v1 import Pod
+from manager_kinds.core_v1 import Pod
 from manager_tools.testing import operated
 from tests.support.markdown import Page
 
