@@ -26,6 +26,7 @@ COPY apis apis
 COPY controllers controllers
 COPY devcluster devcluster
 COPY manager manager
+COPY manager_kinds manager_kinds
 COPY manager_tools manager_tools
 COPY petstore petstore
 RUN python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist . ./controllers \

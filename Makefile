@@ -165,7 +165,7 @@ lint: tools ## style, types, layers, and that generated files are current
 	$(RELEASE) generate --check
 	$(BIN)/python -m benchmarks --render --check
 	$(BIN)/python scripts/generate-petstore --check
-	$(BIN)/python scripts/generate-api-models --check
+	$(BIN)/python scripts/generate-kinds --check
 	$(BIN)/python scripts/check-tests
 	@scripts/lint-go
 
@@ -182,7 +182,7 @@ manifests: venv ## generated files of config/: definitions, roles and webhooks f
 .PHONY: generate
 generate: tools manifests ## all generated files: config/, petstore's stubs from its contract, models of built-in types
 	$(BIN)/python scripts/generate-petstore
-	$(BIN)/python scripts/generate-api-models
+	$(BIN)/python scripts/generate-kinds
 
 .PHONY: pins
 pins: tools ## newer versions and hashes into constraints.txt, and the base image's digest (ARGS=--keep: the same versions)

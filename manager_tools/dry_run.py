@@ -113,17 +113,10 @@ class DryRunTransport(Transport):
         head: Head | None = None,
     ) -> bytes:
         """Send a request as `Transport.request` does, a write as a dry run."""
-        answer = await self._request(
-            method,
-            path,
-            query=query,
-            body=body,
-            content_type=content_type,
-            accept=accept,
-            deadline=deadline,
-            longest=longest,
-            name=name,
+        send = partial(
+            super().request, accept=accept, content_type=content_type, deadline=deadline, longest=longest
         )
+        answer = await self._try(send, method, path, query, body, content_type, name)
         if head is not None:
             head(HTTPStatus.OK, {"Content-Type": accept})
         return answer
@@ -137,22 +130,16 @@ class DryRunTransport(Transport):
         self._plan.other.append(f"CONNECT {path}")
         raise Fenced(IN_A_POD)
 
-    async def _request(
+    async def _try(
         self,
+        send: Callable[..., Awaitable[bytes]],
         method: str,
         path: str,
-        *,
         query: Mapping[str, str] | None,
         body: bytes | None,
         content_type: str,
-        accept: str,
-        deadline: float | None,
-        longest: int,
         name: str,
     ) -> bytes:
-        send = partial(
-            super().request, accept=accept, content_type=content_type, deadline=deadline, longest=longest
-        )
         if method == "GET":
             known = self._plan.planned.get(path)
             return await send(method, path, query=query) if known is None else self._shown(path, known)

@@ -167,11 +167,15 @@ def pytest_sessionstart() -> None:
 def blocking_calls() -> BlockBuster:
     """Patch blocking functions for calls by our own code; once for each worker, because it is slow."""
     made = BlockBuster(
-        ["manager", "manager_tools", "controllers", "apis", "examples", "petstore"],
+        ["manager", "manager_kinds", "manager_tools", "controllers", "apis", "examples", "petstore"],
         excluded_modules=["manager_tools.simulation.loop"],  # it runs the tests
     )
     # The last channel of gRPC joins its own thread when it is collected, in any test.
     locks = made.functions["threading.Lock.acquire"]
+    # As an import does, in an event loop as well: at the first use of a type.
+    for name in ("io.BufferedReader.read", "os.scandir", "os.stat", "os.listdir"):
+        if name in made.functions:
+            made.functions[name].can_block_in("manager_kinds/factory.py", {"_table", "kinds_named"})
     locks.can_block_in("threading.py", "join")
     locks.can_block_in("manager_tools/simulation/loop.py", "run_in_executor")
     return made

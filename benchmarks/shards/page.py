@@ -67,7 +67,7 @@ REPEAT = """\
 
 ```sh
 make bench ONLY=shards   # measured and printed
-make bench ONLY=shards ARGS=--write   # and put on this page
+make bench ONLY=shards ARGS=--write   # and kept for `python -m benchmarks --render`
 make bench ONLY=shards ARGS=--objects=2000   # a quick trial with fewer objects
 ```
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from apis.cache.v1.memcached import Memcached
 from manager import Context, Operator, Setting, WatchPods, webhook
 from manager.api import ObjectMeta, recommended_labels
-from manager.api.apps_v1 import Deployment
 from manager.operator.proxy import PROXY_ENVIRONMENT
 from manager.webhook import AdmissionRequest
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import ContainerDict, PodSpecDict, ProbeDict
 
 CR_LABEL = "memcached_cr"
 """The label of a Memcached's pods, with its name."""
@@ -22,7 +22,7 @@ MANY = 1_000
 """A webhook warns of more servers than this, and allows them."""
 
 
-ANSWERS = {"tcpSocket": {"port": "memcached"}, "timeoutSeconds": 3}
+ANSWERS: ProbeDict = {"tcpSocket": {"port": "memcached"}, "timeoutSeconds": 3}
 """The part that a server's probes share: a TCP connection."""
 
 
@@ -57,14 +57,14 @@ class MemcachedOperator(Operator[Memcached]):
         pods = await ctx.pods(deployment)
         nodes = [pod.name for pod in pods if pod.is_active]
         status.nodes, status.node_count = nodes[:MOST_NODES], len(nodes)
-        status.replicas = deployment.status.replicas
-        status.ready_replicas = deployment.status.ready_replicas
+        status.replicas = deployment.status.get("replicas", 0)
+        status.ready_replicas = deployment.ready_replicas
         ctx.set_conditions(deployment.conditions_for(size, pods))
 
     def deployment(self, memcached: Memcached) -> Deployment:
         """Build the desired Deployment, with the fields that this operator owns."""
         labels = labels_of(memcached)
-        container: dict[str, Any] = {
+        container: ContainerDict = {
             "name": "memcached",
             "image": memcached.spec.image or self.image,
             # The value is a separate argument: memcached would read "-m=64" as 0 and exit.
@@ -86,7 +86,7 @@ class MemcachedOperator(Operator[Memcached]):
         }
         if self.proxy:
             container["env"] = self.proxy
-        pod = {
+        pod: PodSpecDict = {
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},

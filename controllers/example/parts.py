@@ -96,7 +96,7 @@ def check_ours(kind: str, metadata: ObjectMeta, site: Wordpress, program: str) -
     elif controller is not None and controller.uid != site.metadata.uid:
         if site.gvk.is_named_by(controller) and controller.name == site.metadata.name:
             deleted = metadata.deletion_timestamp is not None
-            raise Blocked.left_over(name, site, metadata.finalizers if deleted else None)
+            raise Blocked.by_earlier_child(name, site, metadata.finalizers if deleted else None)
         whose = f"belongs to {controller.kind} {controller.name}"
     if whose:
         raise Blocked.name_taken(f"{name} already exists and {whose}")

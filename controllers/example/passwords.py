@@ -28,8 +28,8 @@ from controllers.example.parts import (
 )
 from manager import Blocked, Context, ObjectKey, Resource
 from manager.api import PartialObjectMetadata, find_condition
-from manager.api.core_v1 import PersistentVolumeClaim, Secret
 from manager.kube.errors import ApiError, Forbidden, Invalid, ProtocolError
+from manager_kinds.core_v1 import PersistentVolumeClaim, Secret
 
 _FITTING = re.compile(PASSWORD_PATTERN)
 # Random bytes in the database user's password, which is written in letters, digits, "-" and "_".

@@ -17,10 +17,10 @@ from controllers.example.parts import (
 )
 from manager import Context, ObjectKey
 from manager.api import Quantity
-from manager.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements
 from manager.kube.errors import Forbidden, Invalid
 from manager.util import clock
 from manager.util.quantity import parse_quantity
+from manager_kinds.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpecDict
 
 
 class _Refusal(NamedTuple):
@@ -87,14 +87,13 @@ def wanted_claim(site: Wordpress, part: Part, program: str) -> PersistentVolumeC
     """Build the part's claim."""
     metadata = part.metadata(site, part.claim(site), program)
     claim_for(metadata, site, part, program)
-    return PersistentVolumeClaim(
-        metadata=metadata,
-        spec=PersistentVolumeClaimSpec(
-            access_modes=["ReadWriteOnce"],
-            storage_class_name=site.spec.storage_class_name,
-            resources=VolumeResourceRequirements(requests={"storage": site.spec.storage_size}),
-        ),
-    )
+    spec: PersistentVolumeClaimSpecDict = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": site.spec.storage_size}},
+    }
+    if site.spec.storage_class_name is not None:
+        spec["storageClassName"] = site.spec.storage_class_name
+    return PersistentVolumeClaim(metadata=metadata, spec=spec)
 
 
 def grown_storage(site: Wordpress, claim: PersistentVolumeClaim) -> str | None:
@@ -102,7 +101,7 @@ def grown_storage(site: Wordpress, claim: PersistentVolumeClaim) -> str | None:
 
     A claim without a volume cannot change: it grows once it is bound.
     """
-    if claim.status.phase != "Bound":
+    if claim.status.get("phase") != "Bound":
         return None
     wanted, asked = site.spec.storage_size, _requests(claim).get("storage", "0")
     return wanted if parse_quantity(wanted) > parse_quantity(str(asked)) else None
@@ -110,16 +109,15 @@ def grown_storage(site: Wordpress, claim: PersistentVolumeClaim) -> str | None:
 
 def _requests(claim: PersistentVolumeClaim) -> dict[str, Quantity]:
     """Return the sizes that a claim requests, for changes in place."""
-    resources = claim.spec.resources
-    return {} if resources is None or resources.requests is None else resources.requests
+    return claim.spec.get("resources", {}).get("requests", {})
 
 
 def _not_as_wanted(site: Wordpress, claim: PersistentVolumeClaim) -> Iterator[Trouble]:
     name = f"PersistentVolumeClaim {claim.metadata.name}"
-    wanted, found = site.spec.storage_class_name, claim.spec.storage_class_name
+    wanted, found = site.spec.storage_class_name, claim.spec.get("storageClassName")
     if wanted not in (None, found):  # a reused claim may have another class
         has = f"storage class {found}" if found else "no storage class"
         message = f"{name} has {has}, not {wanted}, and cannot change it; it is used as it is"
         yield Trouble("StorageClassDiffers", message)
-    if claim.status.phase == "Lost":
+    if claim.status.get("phase") == "Lost":
         yield Trouble("VolumeLost", f"the volume of {name} is gone, with all its data")

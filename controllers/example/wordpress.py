@@ -27,12 +27,12 @@ from manager import (
     webhook,
 )
 from manager.api import ObjectKey, find_condition, is_controlled_by, is_true
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import PersistentVolumeClaim, Secret, Service
-from manager.api.pod_health import PodHealth
 from manager.cache import index_by
 from manager.operator.proxy import PROXY_ENVIRONMENT
 from manager.webhook import AdmissionRequest
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import PersistentVolumeClaim, Secret, Service
+from manager_kinds.pod_health import PodHealth
 
 W = TypeVar("W", Deployment, Service)
 
@@ -212,7 +212,7 @@ class WordpressOperator(Operator[Wordpress]):
         database = await self.apply(self.workloads.database(site), ctx)
         await self.apply(self.workloads.database_service(site), ctx)
         frontend = self.workloads.frontend(site)
-        if database.status.ready_replicas or await ctx.find(Deployment, frontend.metadata.name) is not None:
+        if database.ready_replicas or await ctx.find(Deployment, frontend.metadata.name) is not None:
             await self.apply(frontend, ctx)
             await self.apply(self.workloads.frontend_service(site), ctx)
         else:
@@ -268,7 +268,7 @@ class WordpressOperator(Operator[Wordpress]):
 
 def conditions_of(sight: Sight) -> Iterator[tuple[str, bool, str, str]]:
     """Yield the observed conditions: type, whether it is true, reason and message."""
-    ready = sight.database is not None and sight.database.status.ready_replicas > 0
+    ready = sight.database is not None and sight.database.ready_replicas > 0
     of_database, of_frontend = map(sight.problem_of, (sight.database, sight.frontend))
     if ready:
         yield "DatabaseReady", True, "Ready", "MySQL is ready"
@@ -333,8 +333,8 @@ def url_of(site: Wordpress, service: Service | None) -> str | None:
         return None
     if site.spec.service_type != "LoadBalancer":
         return f"http://{host_of(site)}"
-    for ingress in service.status.load_balancer.ingress:
-        if host := ingress.hostname or ingress.ip:
+    for ingress in service.status.get("loadBalancer", {}).get("ingress", ()):
+        if host := ingress.get("hostname") or ingress.get("ip"):
             return f"http://[{host}]" if ":" in host else f"http://{host}"
     return None
 

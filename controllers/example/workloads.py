@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from apis.example.v1.wordpress import Wordpress
 from controllers.example.parts import DATABASE, FRONTEND, ROOT_PASSWORD, USER_PASSWORD, Part
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import Service
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import (
+    ContainerDict,
+    EnvVarDict,
+    PodSecurityContextDict,
+    PodSpecDict,
+    Service,
+    ServicePortDict,
+    ServiceSpecDict,
+    VolumeMountDict,
+)
 
 # The database in which WordPress keeps its content, and the user that it connects as.
 SCHEMA = "wordpress"
@@ -33,11 +41,11 @@ class Workloads:
     program: str
     mysql_image: str
     wordpress_image: str
-    proxy: Sequence[Mapping[str, str]] = ()
+    proxy: Sequence[EnvVarDict] = ()
 
     def database(self, site: Wordpress) -> Deployment:
         """Build the MySQL Deployment; it never runs two pods, which would destroy the volume's data."""
-        container = {
+        container: ContainerDict = {
             "name": "mysql",
             "image": site.spec.mysql_image or self.mysql_image,
             "env": [
@@ -67,7 +75,7 @@ class Workloads:
 
     def frontend(self, site: Wordpress) -> Deployment:
         """Build the WordPress Deployment; it runs as the image's Apache user, who may bind the HTTP port."""
-        container = {
+        container: ContainerDict = {
             "name": "wordpress",
             "image": site.spec.image or self.wordpress_image,
             "env": [
@@ -101,26 +109,34 @@ class Workloads:
             "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}},
             "volumeMounts": [_mount("/var/www/html", "html")],
         }
-        privileged_ports = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
-        return self._deployment(site, FRONTEND, container, user=WWW_DATA_ID, sysctls=[privileged_ports])
+        ports: PodSecurityContextDict = {
+            "sysctls": [{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]
+        }
+        return self._deployment(site, FRONTEND, container, user=WWW_DATA_ID, security=ports)
 
     def database_service(self, site: Wordpress) -> Service:
         """Build MySQL's headless Service, by whose name WordPress connects."""
-        spec = {"type": "ClusterIP", "clusterIP": "None", "ports": [_port("mysql", 3306)]}
+        spec: ServiceSpecDict = {"type": "ClusterIP", "clusterIP": "None", "ports": [_port("mysql", 3306)]}
         return self._service(site, DATABASE, spec)
 
     def frontend_service(self, site: Wordpress) -> Service:
         """Build the Service at which the site is reached."""
-        spec = {"type": site.spec.service_type, "ports": [_port("http", HTTP_PORT)]}
+        spec: ServiceSpecDict = {"type": site.spec.service_type, "ports": [_port("http", HTTP_PORT)]}
         return self._service(site, FRONTEND, spec)
 
     def _deployment(
-        self, site: Wordpress, part: Part, container: dict[str, Any], *, user: int, **security: Any
+        self,
+        site: Wordpress,
+        part: Part,
+        container: ContainerDict,
+        *,
+        user: int,
+        security: PodSecurityContextDict | None = None,
     ) -> Deployment:
         # The pod's status, and so the site's, shows the last log lines of a crashed container.
         container["terminationMessagePolicy"] = "FallbackToLogsOnError"
         container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-        pod = {
+        pod: PodSpecDict = {
             "automountServiceAccountToken": False,
             # Otherwise Services of certain names would set variables that the images read as settings.
             "enableServiceLinks": False,
@@ -132,7 +148,7 @@ class Workloads:
                 # A scan of a large volume at each start would take minutes.
                 "fsGroupChangePolicy": "OnRootMismatch",
                 "seccompProfile": {"type": "RuntimeDefault"},
-                **security,
+                **(security or {}),
             },
             "containers": [container],
             "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": part.claim(site)}}],
@@ -149,7 +165,7 @@ class Workloads:
             },
         )
 
-    def _service(self, site: Wordpress, part: Part, spec: dict[str, Any]) -> Service:
+    def _service(self, site: Wordpress, part: Part, spec: ServiceSpecDict) -> Service:
         metadata = part.metadata(site, part.workload(site), self.program)
         return Service(metadata=metadata, spec={**spec, "selector": part.selector(site)})
 
@@ -159,15 +175,15 @@ def host_of(site: Wordpress) -> str:
     return f"{FRONTEND.workload(site)}.{site.metadata.namespace}.svc"
 
 
-def _port(name: str, number: int) -> dict[str, Any]:
+def _port(name: str, number: int) -> ServicePortDict:
     return {"name": name, "port": number, "targetPort": name, "protocol": "TCP"}
 
 
-def _mount(path: str, folder: str) -> dict[str, str]:
+def _mount(path: str, folder: str) -> VolumeMountDict:
     # A subdirectory, because the volume's root may have a lost+found, which MySQL would take for a database.
     return {"name": "data", "mountPath": path, "subPath": folder}
 
 
-def _from_secret(variable: str, site: Wordpress, key: str) -> dict[str, Any]:
-    reference = {"name": DATABASE.workload(site), "key": key}
-    return {"name": variable, "valueFrom": {"secretKeyRef": reference}}
+def _from_secret(variable: str, site: Wordpress, key: str) -> EnvVarDict:
+    secret = DATABASE.workload(site)
+    return {"name": variable, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}

@@ -20,8 +20,8 @@ from manager import (
     presence_changed,
     status_changed,
 )
-from manager.api.core_v1 import Pod
 from manager.cache import Record, index_by
+from manager_kinds.core_v1 import Pod
 
 BY_FRIEND = "friend"
 """Index of Foos by `spec.name`."""

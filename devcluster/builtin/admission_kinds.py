@@ -89,27 +89,31 @@ class WebhooksStrategy(StoredStrategy):
 class AdmissionPolicyStrategy(BuiltinStrategy):
     """Stored: nothing is checked by them."""
 
-    columns = columns("Name | Validations# | ParamKind | Age")
     has_generation = True
     unconditional_update = False
+
+    def __init__(self, clock: Clock, *, mutating: bool) -> None:
+        """Set up the strategy; a mutating policy has mutations instead of validations, and no status."""
+        super().__init__(clock)
+        self._parts = "mutations" if mutating else "validations"
+        self.columns = columns(f"Name | {self._parts.title()}# | ParamKind | Age")
+        self.status_fields = () if mutating else ("status",)
 
     def default(self, obj: Object) -> None:
         """Set the same defaults as for webhooks."""
         spec = child(obj, "spec")
         spec.setdefault("failurePolicy", "Fail")
-        constraints = spec.get("matchConstraints")
-        if constraints is not None:
-            _default_match(constraints)
-            for rule in constraints.get("resourceRules") or ():
-                rule.setdefault("scope", "*")
-        child(obj, "status")
+        if spec.get("matchConstraints") is not None:
+            _default_rules(spec["matchConstraints"])
+        if self.status_fields:
+            child(obj, "status")
 
     def row(self, obj: Object) -> list[Any]:
-        """Return the cells, with the number of validations."""
+        """Return the cells, with the number of validations or mutations."""
         spec = obj.get("spec") or {}
         kind = spec.get("paramKind")
         shown = f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else "<unset>"
-        count = len(spec.get("validations") or ())
+        count = len(spec.get(self._parts) or ())
         return [obj["metadata"].get("name", ""), count, shown, self.created(obj)]
 
 
@@ -124,7 +128,7 @@ class AdmissionPolicyBindingStrategy(StoredStrategy):
         """Set the same defaults as for webhooks."""
         match = child(obj, "spec").get("matchResources")
         if match is not None:
-            _default_match(match)
+            _default_rules(match)
 
     def row(self, obj: Object) -> list[Any]:
         """Return the cells, with the policy."""
@@ -133,6 +137,13 @@ class AdmissionPolicyBindingStrategy(StoredStrategy):
         if reference and reference.get("name"):
             shown = f"{reference.get('namespace') or '*'}/{reference['name']}"
         return [obj["metadata"].get("name", ""), spec.get("policyName", ""), shown, self.created(obj)]
+
+
+def _default_rules(match: Object) -> None:
+    _default_match(match)
+    for name in ("resourceRules", "excludeResourceRules"):
+        for rule in match.get(name) or ():
+            rule.setdefault("scope", "*")
 
 
 def _default_match(match: Object) -> None:

@@ -24,8 +24,8 @@ _TYPES = {"#": "integer", "?": "boolean", "@": "date"}
 def columns(text: str) -> tuple[Column, ...]:
     """Parse table columns from a compact line such as `Name | Ready | Desired# | IP*`.
 
-    The column `Name` has the format `name`. A mark behind a name is the type: `#` integer, `?` boolean, `@`
-    date, else string. A star marks a column of the wide output.
+    The columns `Name` and `Attacher` have the format `name`. A mark behind a name is the type: `#` integer,
+    `?` boolean, `@` date, else string. A star marks a column of the wide output.
     """
     return tuple(_column(each.strip()) for each in text.split("|"))
 
@@ -35,7 +35,7 @@ def _column(text: str) -> Column:
     wide = len(text) - len(name)
     kind = _TYPES.get(name[-1], "string")
     name = name.rstrip("#?@")
-    return Column(name, kind, "name" if name == "Name" else "", priority=wide)
+    return Column(name, kind, "name" if name in {"Name", "Attacher"} else "", priority=wide)
 
 
 class BuiltinStrategy(Strategy):

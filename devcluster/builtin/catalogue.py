@@ -35,6 +35,7 @@ from devcluster.builtin.replica_sets import ReplicaSetStrategy, ReplicationContr
 from devcluster.builtin.revisions import ControllerRevisionStrategy, PodTemplateStrategy
 from devcluster.builtin.services import ServiceStrategy
 from devcluster.builtin.stateful_sets import StatefulSetStrategy
+from devcluster.builtin.stored_kinds import STORED_KINDS, StoredKind, StoredKindStrategy
 from devcluster.builtin.volumes import ClaimStrategy, StorageClassStrategy, VolumeStrategy
 from devcluster.clock import Clock
 from devcluster.kinds.resource import ALL_VERBS, Convert, Resource
@@ -93,6 +94,7 @@ def resources(*, clock: Clock | None = None, rng: random.Random | None = None) -
         *_access(clock),
         *_admission(clock),
         _of("storage.k8s.io", "StorageClass", StorageClassStrategy(clock), short="sc", namespaced=False),
+        *(_stored(clock, kind) for kind in STORED_KINDS),
     ]
 
 
@@ -203,11 +205,25 @@ def _admission(clock: Clock) -> Iterator[Resource]:
     group = "admissionregistration.k8s.io"
     for kind, strategy, subresources in (
         ("MutatingWebhookConfiguration", WebhooksStrategy(clock, mutating=True), ()),
-        ("ValidatingAdmissionPolicy", AdmissionPolicyStrategy(clock), STATUS),
+        ("MutatingAdmissionPolicy", AdmissionPolicyStrategy(clock, mutating=True), ()),
+        ("MutatingAdmissionPolicyBinding", AdmissionPolicyBindingStrategy(clock), ()),
+        ("ValidatingAdmissionPolicy", AdmissionPolicyStrategy(clock, mutating=False), STATUS),
         ("ValidatingAdmissionPolicyBinding", AdmissionPolicyBindingStrategy(clock), ()),
         ("ValidatingWebhookConfiguration", WebhooksStrategy(clock, mutating=False), ()),
     ):
         yield _of(group, kind, strategy, namespaced=False, categories=EXTENSIONS, subresources=subresources)
+
+
+def _stored(clock: Clock, kind: StoredKind) -> Resource:
+    return _of(
+        kind.group,
+        kind.kind,
+        StoredKindStrategy(clock, kind),
+        short=kind.short,
+        categories=kind.categories,
+        namespaced=kind.namespaced,
+        subresources=kind.subresources,
+    )
 
 
 def _plural(kind: str) -> str:
@@ -216,7 +232,7 @@ def _plural(kind: str) -> str:
         return name
     if name.endswith("s"):
         return f"{name}es"
-    return f"{name[:-1]}ies" if name.endswith("cy") else f"{name}s"
+    return f"{name[:-1]}ies" if name.endswith(("cy", "ty")) else f"{name}s"
 
 
 def _of(

@@ -1,4 +1,4 @@
-"""Jobs and CronJobs; no controller runs CronJobs."""
+"""Jobs and CronJobs."""
 
 # ruff: noqa: ARG002 -- all strategies share these signatures
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.builtin.base import Object, columns
 from devcluster.builtin.checks import immutable, label_selector, non_negative, one_of, selector_matches
+from devcluster.builtin.cron_schedule import InvalidSchedule, parse_schedule
 from devcluster.builtin.fields import child
 from devcluster.builtin.pod_checks import pod_template
 from devcluster.builtin.templates import WorkloadStrategy, default_template, mismatch
@@ -143,7 +144,7 @@ def _take(there: Object, new: Object, *names: str) -> None:
 
 
 class CronJobStrategy(WorkloadStrategy):
-    """Stored: nothing acts on them."""
+    """The rules of CronJobs."""
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
         """Return no warnings: a CronJob's name is not a host name."""
@@ -173,8 +174,7 @@ class CronJobStrategy(WorkloadStrategy):
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
         """Check the schedule, the policy and the template."""
         spec, wrong = new["spec"], []
-        if not spec.get("schedule"):
-            wrong.append(field_required("spec.schedule"))
+        wrong += _schedule_errors(spec.get("schedule", ""), "spec.schedule")
         wrong += non_negative(spec, "spec", "startingDeadlineSeconds")
         wrong += one_of(spec["concurrencyPolicy"], "spec.concurrencyPolicy", POLICIES)
         wrong += job_spec(spec["jobTemplate"]["spec"], "spec.jobTemplate.spec")
@@ -200,6 +200,19 @@ class CronJobStrategy(WorkloadStrategy):
             *container_cells(job.get("template")),
             selector_cell(job.get("selector")),
         ]
+
+
+def _schedule_errors(schedule: str, path: str) -> list[FieldError]:
+    if not schedule:
+        return [field_required(path)]
+    if "TZ" in schedule:
+        text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        return [field_invalid(path, schedule, text)]
+    try:
+        parse_schedule(schedule)
+    except InvalidSchedule as error:
+        return [field_invalid(path, schedule, str(error))]
+    return []
 
 
 def default_job(obj: Object) -> None:

@@ -93,7 +93,7 @@ def _reference(source: Object) -> None:
 
 
 def _pull_policy(image: str) -> str:
-    if not image or "@" in image:
+    if not image or "@" in image or "://" in image:  # the last is no name, and so has no tag
         return "IfNotPresent"
     _, colon, tag = image.rpartition("/")[2].partition(":")
     return "IfNotPresent" if colon and tag != "latest" else "Always"

@@ -38,6 +38,7 @@ __all__ = [
     "QuotaStrategy",
 ]
 
+METRIC_TYPES = ("ContainerResource", "External", "Object", "Pods", "Resource")
 EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
 HIGHEST_PRIORITY = 1_000_000_000
@@ -139,6 +140,12 @@ class AutoscalerStrategy(BuiltinStrategy):
         if not version:
             text = "apiVersion must specify API group"
             wrong.append(field_invalid("spec.scaleTargetRef.apiVersion", version, text))
+        for index, metric in enumerate(spec.get("metrics") or ()):
+            path, kind = f"spec.metrics[{index}].type", metric.get("type", "")
+            if not kind:
+                wrong.append(field_required(path, "must specify a metric source type"))
+            if kind not in METRIC_TYPES:
+                wrong += [field_unsupported(path, kind, METRIC_TYPES)] * 2  # the real server says it twice
         return wrong
 
     def row(self, obj: Object) -> list[Any]:

@@ -10,7 +10,7 @@ from devcluster.builtin.base import Object, columns
 from devcluster.builtin.checks import immutable, non_negative
 from devcluster.builtin.templates import WorkloadStrategy, restarts_always, selected, status_counts
 from devcluster.builtin.wide import container_cells, labels_cell, selector_cell
-from devcluster.errors import FieldError
+from devcluster.errors import FieldError, field_required
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,8 +88,9 @@ class ReplicationControllerStrategy(ReplicaSetStrategy):
                 obj["metadata"]["labels"] = dict(labels)
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check only the numbers."""
-        return non_negative(new["spec"], "spec", "replicas", "minReadySeconds")
+        """Check only the numbers, and that there is a selector."""
+        wrong = non_negative(new["spec"], "spec", "replicas", "minReadySeconds")
+        return wrong if new["spec"].get("selector") else [*wrong, field_required("spec.selector")]
 
     def selector_text(self, spec: Object) -> str:
         """Format the selector, which is a set of labels for this kind."""

@@ -84,6 +84,19 @@ class ClaimStrategy(BuiltinStrategy):
         """Set the phase Pending, and the finalizer that protects a claim in use."""
         new["status"] = {"phase": "Pending"}
         _protect(new, "kubernetes.io/pvc-protection")
+        spec = new["spec"]
+        source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+        if source and not reference:
+            spec["dataSourceRef"] = dict(source)
+        elif reference and not source and not reference.get("namespace"):
+            spec["dataSource"] = dict(reference)
+
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        """Warn of the deprecated class annotation."""
+        if CLASS_ANNOTATION not in (new["metadata"].get("annotations") or {}):
+            return []
+        where = f"metadata.annotations[{CLASS_ANNOTATION}]"
+        return [f'{where}: deprecated since v1.8; use "storageClassName" attribute instead']
 
     def default(self, obj: Object) -> None:
         """Default to a file system and the phase Pending."""

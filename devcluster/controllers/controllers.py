@@ -13,6 +13,7 @@ from typing import Self
 from devcluster.clock import Clock
 from devcluster.controllers.client import Client
 from devcluster.controllers.controller import ANYTHING, Controller, Environment, Handler
+from devcluster.controllers.cron_job import CronJobController
 from devcluster.controllers.daemon_set import DaemonSetController
 from devcluster.controllers.deployment import DeploymentController
 from devcluster.controllers.disruption import DisruptionController
@@ -75,6 +76,7 @@ class Controllers:
             StatefulSetController(environment),
             DaemonSetController(environment),
             JobController(environment),
+            CronJobController(environment),
             GarbageCollector(environment),
             NamespaceController(environment),
             ServiceAccountController(environment, ca_pem=ca_pem),

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from manager.api import ApiModel, Column, Int32, Int64, Resource, Status, crd
-from manager.api.batch_v1 import JobTemplateSpec
+from manager_kinds.batch_v1 import JobTemplateSpec
 
 __all__ = ["CronJob", "CronJobSpec", "CronJobStatus", "Job", "RunsSpec"]
 

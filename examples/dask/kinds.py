@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from manager.api import ApiModel, Column, Int32, Resource, Scale, Status, crd, preserve_unknown
+from manager_kinds.core_v1 import PodSpecDict
 
 GROUP = "dask.example.com"
 
-PodSpec = Annotated[dict[str, Any], preserve_unknown()]
+PodSpec = Annotated[PodSpecDict, preserve_unknown()]
 Name = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[a-z0-9-]+$")]
 Workers = Annotated[Int32, Field(ge=0, le=1000)]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 from examples.dask.kinds import GROUP, DaskAutoscaler, DaskCluster, DaskJob, DaskWorkerGroup, WorkerGroupSpec
 from examples.dask.scheduler import DASHBOARD, SchedulerAway, SchedulerClient
 from manager import AnyOperator, Blocked, Context, Lifespan, Operator, Result, every, rbac
 from manager.api import ObjectMeta, Resource
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import Pod, Service
 from manager.util import clock
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import Pod, PodSpecDict, Service, ServicePortDict
 
 T = TypeVar("T", bound=Resource)
 
@@ -45,7 +45,10 @@ class ClusterOperator(_AsksScheduler[DaskCluster]):
         name = f"{cluster.metadata.name}-scheduler"
         labels = {f"{GROUP}/component": name}
         scheduler = await ctx.apply(deployment(cluster, name, labels, cluster.spec.scheduler))
-        ports = [{"name": "comm", "port": 8786}, {"name": "dashboard", "port": DASHBOARD}]
+        ports: list[ServicePortDict] = [
+            {"name": "comm", "port": 8786},
+            {"name": "dashboard", "port": DASHBOARD},
+        ]
         await ctx.apply(Service(metadata=named(cluster, name), spec={"selector": labels, "ports": ports}))
         workers = WorkerGroupSpec(cluster=cluster.metadata.name, worker=cluster.spec.worker)
         group = DaskWorkerGroup(metadata=named(cluster, f"{cluster.metadata.name}-default"), spec=workers)
@@ -110,7 +113,7 @@ class JobOperator(Operator[DaskJob]):
         ready = any(each.type == "Ready" and each.status == "True" for each in cluster.status.conditions)
         status.phase = "ClusterCreated"
         if ready or runner is not None:
-            spec = {"restartPolicy": "Never", **job.spec.job}
+            spec: PodSpecDict = {"restartPolicy": "Never", **job.spec.job}
             runner = runner or await ctx.apply(Pod(metadata=named(job, f"{name}-runner"), spec=spec))
             status.phase = "Running"
         ctx.condition("Ready", False, status.phase)
@@ -144,11 +147,16 @@ class AutoscalerOperator(_AsksScheduler[DaskAutoscaler]):
 OPERATORS: tuple[AnyOperator, ...] = (ClusterOperator, WorkerGroupOperator, JobOperator, AutoscalerOperator)
 
 
-def deployment(owner: Resource, name: str, labels: dict[str, str], pod: dict[str, Any]) -> Deployment:
+def deployment(owner: Resource, name: str, labels: dict[str, str], pod: PodSpecDict) -> Deployment:
     """Return a Deployment of one pod."""
-    template = {"metadata": {"labels": labels}, "spec": pod}
-    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
-    return Deployment(metadata=named(owner, name, labels), spec=spec)
+    return Deployment(
+        metadata=named(owner, name, labels),
+        spec={
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    )
 
 
 def named(owner: Resource, name: str, labels: dict[str, str] | None = None) -> ObjectMeta:

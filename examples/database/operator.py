@@ -7,7 +7,7 @@ from typing import Any
 from examples.database.kinds import Database, Job, StatefulSet
 from manager import Context, Operator, Steps, Watch, rbac
 from manager.api import ObjectMeta
-from manager.api.core_v1 import ConfigMap, Pod
+from manager_kinds.core_v1 import ConfigMap, Pod
 
 LABEL = "db.example.com/database"
 REVISION = "controller-revision-hash"

@@ -9,10 +9,10 @@ from contextlib import aclosing, suppress
 
 from examples.workloads.log_position import LogPosition
 from examples.workloads.screen import say
-from manager.api.core_v1 import Pod
 from manager.client import Client
 from manager.kube.errors import ConnectionLost, DeadlineExceeded, KubeError, NotFound
 from manager.util.backoff import Backoff
+from manager_kinds.core_v1 import Pod
 
 __all__ = ["LogFollower"]
 

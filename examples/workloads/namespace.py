@@ -8,9 +8,9 @@ import uuid
 from examples.workloads.errors import Failure
 from examples.workloads.screen import say
 from manager.api import ObjectKey, ObjectMeta
-from manager.api.core_v1 import Namespace
 from manager.client import Client
 from manager.kube.errors import AlreadyExists, Conflict, ServerError, TooManyRequests, TransportError
+from manager_kinds.core_v1 import Namespace
 
 __all__ = ["clear_leftovers", "create_namespace", "remove_namespace"]
 

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from examples.workloads.line_printer import LinePrinter
 from examples.workloads.log_follower import LogFollower
 from examples.workloads.objects import NAME, SELECTOR
-from manager.api.core_v1 import Pod
 from manager.client import Client
+from manager_kinds.core_v1 import Pod
 
 __all__ = ["follow_logs"]
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from examples.workloads.errors import Failure
 from examples.workloads.objects import SELECTOR
 from examples.workloads.progress import ready_progress
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import Pod
 from manager.client import Client
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import Pod
 
 __all__ = ["pod_reasons", "ready_replicas", "wait_ready"]
 
@@ -46,18 +46,18 @@ async def wait_ready(client: Client, deployment: Deployment, *, timeout: float) 
 def ready_replicas(deployment: Deployment) -> int:
     """Return the ready replicas of the current spec; counts of an earlier spec are ignored."""
     status = deployment.status
-    if status.observed_generation < deployment.metadata.generation:
+    if status.get("observedGeneration", 0) < deployment.metadata.generation:
         return 0
-    return min(status.ready_replicas, status.updated_replicas)
+    return min(status.get("readyReplicas", 0), status.get("updatedReplicas", 0))
 
 
 async def _reasons(client: Client, deployment: Deployment) -> list[str]:
     """Return why replicas are not ready, as the cluster reports it: for the Deployment, then for each pod."""
     found = await client.uncached.find(Deployment, deployment.key)
     reasons = [
-        f"{each.reason}: {each.message}"
-        for each in (found.status.conditions if found is not None else ())
-        if each.type == "ReplicaFailure" and each.status == "True"
+        f"{each.get('reason', '')}: {each.get('message', '')}"
+        for each in (found.status.get("conditions", ()) if found is not None else ())
+        if each["type"] == "ReplicaFailure" and each["status"] == "True"
     ]
     pods = await client.uncached.list(Pod, namespace=deployment.metadata.namespace, labels=SELECTOR)
     for pod in pods:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from manager.certificates.store import FolderStore, SecretCertificate, SecretStore, Store
+from manager.certificates.store import FolderStore, SecretStore, Store
 from manager.certificates.targets import DEFINITION, LOOK_EVERY, Target, hosts_of
 from manager.kube.transport import Transport
 from manager.process.manager import Runnable
@@ -70,14 +70,14 @@ def secret_certificates(
         read_every: seconds between two reads of the Secret by each replica; default 5.
         chance: source of keys in a simulation.
     """
-    store = SecretStore(transport, program, namespace=namespace, name=f"{prefix}{SECRET}")
+    name = f"{prefix}{SECRET}"
+    store = SecretStore(transport, program, namespace=namespace, name=name, read_every=read_every)
     service = {"name": f"{prefix}{SERVICE}", "namespace": namespace}
     names = hosts_of({"service": service} if url is None else {"url": url})
     targets = _targets(transport, webhooks, program, prefix, url)
     options = {"lifetimes": lifetimes, "look_every": look_every, "chance": chance}
-    source = SecretCertificate(store, read_every)
     rotate = _rotation(store, targets, program, names, options)
-    return Certificates(source, (Runnable("webhook-certificate", source.follow), _leading(rotate)))
+    return Certificates(store, (Runnable("webhook-certificate", store.follow), _leading(rotate)))
 
 
 def folder_certificates(

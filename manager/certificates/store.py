@@ -109,17 +109,33 @@ class Store(Protocol):
 
 
 class SecretStore:
-    """`Store` in a Secret of type kubernetes.io/tls.
+    """`Store` in a Secret of type kubernetes.io/tls, and `CertificateSource` for every replica.
 
     Besides `tls.crt` and `tls.key`, the Secret has the bundle in `ca.crt`, as with cert-manager, and
     `ca.key`. Other entries, labels and annotations stay unchanged.
+
+    A replica polls it every five seconds instead of watching. One GET by name costs the API server little,
+    and there is no connection to lose or to resume. A certificate is renewed a month before it expires, so
+    the delay does no harm. Until the first certificate exists, servers wait, and it polls every second.
     """
 
-    def __init__(self, transport: Transport, program: Program, *, namespace: str, name: str) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        program: Program,
+        *,
+        namespace: str,
+        name: str,
+        read_every: float | None = None,
+    ) -> None:
+        """`read_every` overrides the seconds between two reads of a replica, for simulations."""
         self._transport = transport
         self._program = program
         self._namespace = namespace
         self._name = name
+        self._read_every = read_every
+        self._pair: KeyPair | None = None
+        self._problem = f"{self} has not been read yet"
         self._collection = f"/api/v1/namespaces/{quote(namespace, safe='')}/secrets"
         self._object = f"{self._collection}/{quote(name, safe='')}"
 
@@ -157,6 +173,28 @@ class SecretStore:
             # An invalid one is immutable, or its type requires other entries; neither can be changed.
             raise StoreUnusable(f"{self} cannot be written: {_without_values(error)}") from error
 
+    def pair(self, now: datetime) -> KeyPair:
+        """See `CertificateSource`; returns at once the pair that `follow` read last."""
+        del now
+        if self._pair is None:
+            raise CertificateUnusable(self._problem)
+        return self._pair
+
+    async def follow(self) -> None:
+        """Poll the Secret until cancelled; log a problem when it changes."""
+        logged = ""
+        while True:
+            try:
+                self._pair = (await self.read()).material.pair
+                self._problem = problem = "" if self._pair else _not_made(self)
+            except (StoreUnusable, KubeError) as error:
+                # Keep serving the last certificate: an unreachable API server has not replaced it.
+                self._problem = problem = str(error)
+                if problem != logged:
+                    _log.warning("cannot read the certificate of the webhooks", error=problem)
+            logged = problem
+            await asyncio.sleep(_READ_FIRST if self._pair is None else self._read_every or READ_EVERY)
+
     async def _send(self, method: str, path: str, secret: dict[str, Any]) -> None:
         query = {"fieldManager": field_manager_of(self._program)}
         body = orjson.dumps(secret)
@@ -171,48 +209,6 @@ class SecretStore:
             "type": "kubernetes.io/tls",
             "data": data,
         }
-
-
-class SecretCertificate:
-    """`CertificateSource` with the certificate that `follow` read last.
-
-    It polls every five seconds instead of watching. One GET by name costs the API server little, and there is
-    no connection to lose or to resume. A certificate is renewed a month before it expires, so the delay does
-    no harm. Until the first certificate exists, servers wait for it, and it polls every second.
-    """
-
-    def __init__(self, store: SecretStore, read_every: float | None = None) -> None:
-        """`read_every` overrides the seconds between two reads; a simulation reads less often."""
-        self._store = store
-        self._read_every = read_every
-        self._pair: KeyPair | None = None
-        self._problem = f"{store} has not been read yet"
-
-    def __str__(self) -> str:
-        return str(self._store)
-
-    def pair(self, now: datetime) -> KeyPair:
-        """See `CertificateSource`; answers at once."""
-        del now
-        if self._pair is None:
-            raise CertificateUnusable(self._problem)
-        return self._pair
-
-    async def follow(self) -> None:
-        """Poll the Secret until cancelled; log a problem when it changes."""
-        logged = ""
-        while True:
-            try:
-                self._pair = (await self._store.read()).material.pair
-                problem = "" if self._pair else _not_made(self._store)
-                self._problem = problem
-            except (StoreUnusable, KubeError) as error:
-                # Keep serving the last certificate: an unreachable API server has not replaced it.
-                self._problem = problem = str(error)
-                if problem != logged:
-                    _log.warning("cannot read the certificate of the webhooks", error=problem)
-            logged = problem
-            await asyncio.sleep(_READ_FIRST if self._pair is None else self._read_every or READ_EVERY)
 
 
 class FolderStore:

@@ -239,7 +239,7 @@ class Settings:
         group="Leader election",
         placeholder="NAME",
         description="namespace of the lease",
-        unset="the pod's own, else that of the kubeconfig's context",
+        unset="the pod's namespace, else the kubeconfig's",
     )
     leader_elect_lease_duration = Setting(
         "leader-elect-lease-duration",
@@ -312,7 +312,7 @@ class Settings:
         in_pod="0",
         group="Endpoints",
         description="where the console is, which `explain` asks too; 0 is off, the default in a pod. On the "
-        "loopback of a machine it is plain HTTP for everybody there; elsewhere, and in a pod, HTTPS with the "
+        "loopback of a machine it is plain HTTP for all its users; elsewhere, and in a pod, HTTPS with the "
         "certificate of --metrics-cert-path or of webhooks, for clients that the API server allows to 'get' "
         "the object, to 'update' it for actions, and to 'get' /console for the overview",
     )
@@ -367,7 +367,7 @@ class Settings:
         placeholder="FILE",
         description="CAs in PEM, reloaded when the file changes: clients of webhooks need a client "
         "certificate of one of them, except for conversion, for which API servers send none; "
-        "without it, everybody who reaches the port may call",
+        "without it, any client that reaches the port may call",
     )
     webhook_url = Setting(
         "webhook-url",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from manager.client.applier import Applied, ChildLabel, Outcome
-from manager.client.client import Client, Propagation
-from manager.client.connect import connect
+from manager.client.client import Client, Propagation, connect
 from manager.client.errors import ApplyConflict, FieldConflict, NotCached, OwnedByOther, Undecodable
 from manager.client.pod_streams import ContainerStreams, ExecResult, Output, PortConnection
 from manager.client.reader import LiveList, ObjectList

@@ -8,15 +8,15 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Generic, NamedTuple, TypeVar, overload
+from typing import Any, Generic, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 import orjson
 from pydantic import ValidationError
 
 from manager.api import ObjectKey, OwnerReference, Resource, is_crd
-from manager.api.core_v1 import Secret
 from manager.api.model import without_defaults
 from manager.api.resource import reference_to
+from manager.api.secret import SECRET
 from manager.cache import Cache, Record
 from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther
 from manager.client.kubernetes_models import KubernetesModel, resource_of
@@ -65,8 +65,8 @@ from manager.util.loop import own_turn
 
 R = TypeVar("R", bound=Resource)
 
-# How many objects the applier remembers as equal in the server's eyes (see `_Settled`).
 SETTLED_OBJECTS = 10_000
+"""How many objects the applier remembers as equal in the server's eyes."""
 
 # Of items that are in a refused list, for how many it is tried whether they can stay.
 _MOST_KEPT = 16
@@ -123,6 +123,30 @@ class ChildLabel:
     is_set: bool = False
 
 
+class ApplyOptions(TypedDict, total=False):
+    """The options of `Client.apply`; only `force` is true by default."""
+
+    owner: Resource | None
+    initial: Sequence[str]
+    may_update: Callable[[], bool] | None
+    adopt: bool
+    force: bool
+    dry_run: bool
+
+
+class _Change(NamedTuple):
+    """The change of an existing object that an apply wants."""
+
+    kind: type[Resource]
+    key: ObjectKey
+    encoded: bytes
+    """The fields to apply."""
+    given_up: Sequence[Path]
+    """Fields that are left to others."""
+    force: bool
+    dry_run: bool
+
+
 class Applier(Writer):
     """A client that applies the fields of one object, and leaves all other fields to other managers."""
 
@@ -141,46 +165,23 @@ class Applier(Writer):
         self.former_managers = tuple(former_managers)
         self.child_label = child_label
         cache.managers.add(former_managers)
-        self._settled = _Settled()
+        self._settled: OrderedDict[str, tuple[int, int]] = OrderedDict()
+        """By UID: hashes of the wanted fields that an object has, and of its state right after our write.
+
+        There is nothing to write as long as both, and our part of the object, stay the same (see `_state`).
+        This check costs a third of a comparison. And no comparison without the schema can recognise a value
+        that the server spells in its own way: it stores a quantity of "0.5" as "500m", and drops an empty
+        list.
+        """
         self._corrected: OrderedDict[str, dict[str, Any]] = OrderedDict()
         """By UID: the metadata that `correct` was last called with."""
         self._refused = RefusedRepairs(SETTLED_OBJECTS)
 
     @overload
-    async def apply(
-        self,
-        obj: R,
-        *,
-        owner: Resource | None = None,
-        initial: Sequence[str] = (),
-        may_update: Callable[[], bool] | None = None,
-        adopt: bool = False,
-        force: bool = True,
-        dry_run: bool = False,
-    ) -> Applied[R]: ...
+    async def apply(self, obj: R, **options: Unpack[ApplyOptions]) -> Applied[R]: ...
     @overload
-    async def apply(
-        self,
-        obj: KubernetesModel,
-        *,
-        owner: Resource | None = None,
-        initial: Sequence[str] = (),
-        may_update: Callable[[], bool] | None = None,
-        adopt: bool = False,
-        force: bool = True,
-        dry_run: bool = False,
-    ) -> Applied[Any]: ...
-    async def apply(
-        self,
-        obj: Resource | KubernetesModel,
-        *,
-        owner: Resource | None = None,
-        initial: Sequence[str] = (),
-        may_update: Callable[[], bool] | None = None,
-        adopt: bool = False,
-        force: bool = True,
-        dry_run: bool = False,
-    ) -> Applied[Any]:
+    async def apply(self, obj: KubernetesModel, **options: Unpack[ApplyOptions]) -> Applied[Any]: ...
+    async def apply(self, obj: Resource | KubernetesModel, **options: Unpack[ApplyOptions]) -> Applied[Any]:
         """Set the fields of the object that `obj` has, creating it if it is missing.
 
         This is a forced server-side apply: it reverts other clients' changes of these fields, removes fields
@@ -210,7 +211,9 @@ class Applier(Writer):
         """
         obj = resource_of(obj)
         kind, key = type(obj), obj.key
-        given_up = tuple(map(field_path, initial))
+        owner, adopt = options.get("owner"), options.get("adopt", False)
+        may_update, dry_run = options.get("may_update"), options.get("dry_run", False)
+        given_up = tuple(map(field_path, options.get("initial", ())))
         wanted = _wanted(obj, owner, self.child_label)
         if not kind.namespaced:
             await self._check_owners(obj, kind)
@@ -234,46 +237,27 @@ class Applier(Writer):
         own = own_entries(live["metadata"].get("managedFields", ()), self.field_manager, self.former_managers)
         # The entry of our create is only taken over before something is changed.
         taken_over = own.former or bool(given_up and own.applied is not None and own.owns(given_up))
+        uid = live["metadata"]["uid"]
+        last, state = self._settled.get(uid, (_UNKNOWN, _UNKNOWN))
+        is_wanted = last == hash(encoded)
         if not taken_over and (
-            self._settled.knows(encoded, live, own) or self._holds(wanted, encoded, live, own)
+            (is_wanted and state == _state(live, own)) or self._holds(wanted, encoded, live, own)
         ):
-            self._settled.note(live["metadata"]["uid"], encoded)
+            if not is_wanted:
+                self._note_settled(uid, encoded, _UNKNOWN)
             if (run := current_record()) is not None:
                 run.add_spared("apply", kind, key)
             return Applied(decode_at_once(found, kind, key, parsed=live), None, Outcome.UNCHANGED)
         if may_update is not None and not self._wants_the_same(encoded, live, own, ()) and not may_update():
             return Applied(decode_at_once(found, kind, key, parsed=live), None, Outcome.UNCHANGED)
+        change = _Change(kind, key, encoded, given_up, options.get("force", True), dry_run)
         # The uid makes the apply one of this very object: one that was replaced meanwhile is refused.
-        named = {**wanted["metadata"], "uid": live["metadata"]["uid"]}
-        body = orjson.dumps({**orjson.loads(encoded), "metadata": named})
-        update = partial(self._update, kind, key, body, given_up=given_up, force=force, dry_run=dry_run)
-        try:
-            raw, conflicts = await update(taken_over=taken_over or own.created is not None)
-        except Invalid as refusal:
-            # Others may have put items into our lists.
-            if not force:
-                raise
-            raw, conflicts = await self._repair(kind, key, encoded, live, refusal, given_up, dry_run=dry_run)
-            if not dry_run:
-                # The object is as it is wanted. This writes down that it is ours.
-                raw, _ = await update(taken_over=True)
+        body = orjson.dumps({**orjson.loads(encoded), "metadata": {**wanted["metadata"], "uid": uid}})
+        raw, conflicts = await self._write(
+            change, body, live, taken_over=taken_over or own.created is not None
+        )
         await own_turn(len(raw))
         restores = adopted or self._wants_the_same(encoded, live, own, conflicts)
-        return self._applied(obj, encoded, (found, live), raw, conflicts, restores=restores, dry_run=dry_run)
-
-    def _applied(
-        self,
-        obj: R,
-        encoded: bytes,
-        before: tuple[bytes, dict[str, Any]],
-        raw: bytes,
-        conflicts: tuple[FieldConflict, ...],
-        *,
-        restores: bool,
-        dry_run: bool,
-    ) -> Applied[R]:
-        """Compare the object before with the stored one, and note how the server spells that."""
-        kind, key, (found, live) = type(obj), obj.key, before
         after = _decoded(kind, raw)
         if not dry_run:
             self._settle(after, encoded)
@@ -283,54 +267,55 @@ class Applier(Writer):
         outcome = Outcome.RESTORED if restores else Outcome.UPDATED
         return Applied(now, decode_at_once(found, kind, key, parsed=live), outcome, conflicts)
 
-    async def _update(
-        self,
-        kind: type[Resource],
-        key: ObjectKey,
-        body: bytes,
-        *,
-        taken_over: bool,
-        given_up: Sequence[Path],
-        force: bool,
-        dry_run: bool,
+    async def _write(
+        self, change: _Change, body: bytes, live: dict[str, Any], *, taken_over: bool
     ) -> Written:
+        """Apply over an existing object, or repair the apply."""
+        try:
+            return await self._update(change, body, taken_over=taken_over)
+        except Invalid as refusal:
+            # Others may have put items into our lists.
+            if not change.force:
+                raise
+            repaired = await self._repair(change, live, refusal)
+        if change.dry_run:
+            return repaired
+        # The object is as it is wanted. This writes down that it is ours.
+        return (await self._update(change, body, taken_over=True))[0], repaired[1]
+
+    async def _update(self, change: _Change, body: bytes, *, taken_over: bool) -> Written:
         """Apply over an existing object; with `taken_over`, entries of managedFields join ours first.
 
         If other managers have set the fields, a second request uses `force`: only a refusal names the
         managers.
         """
+        kind, key, dry_run = change.kind, change.key, change.dry_run
         if taken_over:
             found = await self._read_stored(kind, key)
-            raw = await self._try(kind, key, _decoded(kind, found), orjson.loads(body), given_up)
+            raw = await self._try(change, _decoded(kind, found), orjson.loads(body))
             if dry_run:
                 return raw, ()
-            await self._take_over(kind, key, given_up, body, found)
+            await self._take_over(change, body, found)
         try:
             return await self._send_apply(kind, key, body, force=False, dry_run=dry_run), ()
         except ApplyConflict as conflict:
-            if not force:
+            if not change.force:
                 raise
             raw = await self._send_apply(kind, key, body, force=True, dry_run=dry_run)
             return raw, conflict.conflicts
 
-    async def _try(
-        self,
-        kind: type[Resource],
-        key: ObjectKey,
-        there: dict[str, Any],
-        wanted: dict[str, Any],
-        given_up: Sequence[Path],
-    ) -> bytes:
+    async def _try(self, change: _Change, there: dict[str, Any], wanted: dict[str, Any]) -> bytes:
         """Try an apply before entries join ours, so that a refusal changes nothing, not even the record.
 
         A dry run of the apply itself keeps the fields of the other entries, and may be refused for them: two
         ports of one name, for example. So this tries a patch that removes them. Returns the object that the
         server would store.
         """
-        ours, others = self._shares(kind, there, given_up)
-        patch, _, releases, _ = repair_patch(there, wanted, ours, others)
+        patch, _, releases, _ = repair_patch(there, wanted, *self._shares(change, there))
         try:
-            raw = await self._send_apply(kind, key, orjson.dumps(wanted), force=True, dry_run=True)
+            raw = await self._send_apply(
+                change.kind, change.key, orjson.dumps(wanted), force=True, dry_run=True
+            )
         except Invalid:
             if not releases:
                 raise
@@ -339,30 +324,21 @@ class Applier(Writer):
                 return raw
         patch.setdefault("metadata", {})["uid"] = wanted["metadata"]["uid"]
         query = booked(self.field_manager, dry_run=True)
-        return await self._send(kind, key, MERGE_PATCH, orjson.dumps(patch), query)
+        return await self._send(change.kind, change.key, MERGE_PATCH, orjson.dumps(patch), query)
 
     def _shares(
-        self, kind: type[Resource], there: dict[str, Any], given_up: Sequence[Path]
+        self, change: _Change, there: dict[str, Any]
     ) -> tuple[Mapping[str, Any], list[tuple[str, Mapping[str, Any]]]]:
-        entries, version = there["metadata"].get("managedFields", ()), kind.gvk.api_version
-        return shares(entries, self.field_manager, self.former_managers, given_up, version)
+        entries, version = there["metadata"].get("managedFields", ()), change.kind.gvk.api_version
+        return shares(entries, self.field_manager, self.former_managers, change.given_up, version)
 
-    async def _repair(
-        self,
-        kind: type[Resource],
-        key: ObjectKey,
-        encoded: bytes,
-        live: dict[str, Any],
-        refusal: Invalid,
-        given_up: Sequence[Path],
-        *,
-        dry_run: bool,
-    ) -> Written:
+    async def _repair(self, change: _Change, live: dict[str, Any], refusal: Invalid) -> Written:
         """Make the changes of a refused apply by a patch, which also removes conflicting items of others.
 
         Raises the refusal if it has another cause (see `repair`), or the server's answer to a dry run of the
         patch, and remembers that answer for a while. Nothing has been changed then.
         """
+        kind, key, encoded = change.kind, change.key, change.encoded
         uid, candidates = live["metadata"]["uid"], refused_lists(refusal.details)
         state = hash((encoded, _content(live)))
         if not candidates:
@@ -377,9 +353,9 @@ class Applier(Writer):
             there = None if found is None else _decoded(kind, found)
             if there is None or there["metadata"]["uid"] != uid:
                 raise refusal
-            ours, others = self._shares(kind, there, given_up)
+            shared = self._shares(change, there)
             for lists in candidates:
-                made = partial(repair_patch, there, wanted, ours, others, lists)
+                made = partial(repair_patch, there, wanted, *shared, lists)
                 if (repair := made()).removed:
                     break
             else:
@@ -399,8 +375,9 @@ class Applier(Writer):
                         less = made(keeps={*keeps, each})
                         raw = await sending(less)(booked(manager, dry_run=True))
                         keeps, repair = {*keeps, each}, less
-                done = raw if dry_run else await sending(repair)(booked(manager), replaces=version)
-                return done, repair.conflicts
+                if not change.dry_run:
+                    raw = await sending(repair)(booked(manager), replaces=version)
+                return raw, repair.conflicts
             except (Invalid, Forbidden, BadRequest) as error:
                 self._refused.put(uid, state, error)
                 raise
@@ -464,21 +441,17 @@ class Applier(Writer):
         field_manager: str = "",
         creates: bool = False,
     ) -> bytes:
-        """Send a server-side apply as PATCH; return the object as stored.
+        """Send a server-side apply; return the object as stored.
 
         `creates` says that the body cannot change an existing object. Raises ApplyConflict, and BadRequest
         for a body that does not fit the schema.
         """
-        mapping = await self._mapper.resolve(kind.gvk)
         query = {
             **booked(field_manager or self.field_manager, dry_run=dry_run),
             "force": "true" if force else "false",
         }
-        path = mapping.path(key.namespace, key.name)
         try:
-            raw = await self._transport.request(
-                "PATCH", path, query=query, body=body, content_type=APPLY_PATCH
-            )
+            return await self._send(kind, key, APPLY_PATCH, body, query, creates=creates)
         except Conflict as error:
             raise ApplyConflict.of(error) or error from None
         except ServerError as error:
@@ -487,9 +460,6 @@ class Applier(Writer):
                 what = error.message.partition("): ")[2] or error.message
                 raise BadRequest(400, "BadRequest", f"{kind.gvk.kind} {key}: {what}") from error
             raise
-        if not dry_run:
-            self._cache.observe_write(kind, raw, before=0 if creates else None)
-        return raw
 
     async def _send_create(self, kind: type[Resource], key: ObjectKey, body: bytes, query: Query) -> bytes:
         """POST to the collection; the object as stored. Raises ValueError for a missing namespace."""
@@ -510,10 +480,10 @@ class Applier(Writer):
         Of an object that another process of ours has written last, the record of fields tells, unless others
         have only removed fields, or moved items: the record does not say so.
         """
-        known = self._settled.wanted(live["metadata"]["uid"])
+        known = self._settled.get(live["metadata"]["uid"])
         if known is not None:
-            if known != hash(encoded) or conflicts or own.applied is None:
-                return known == hash(encoded)
+            if known[0] != hash(encoded) or conflicts or own.applied is None:
+                return known[0] == hash(encoded)
             # Another process of ours may have applied something else since; no client has changed it then.
             return not wants_otherwise(_fields(orjson.loads(encoded)), live, own.applied)
         if own.created is not None:
@@ -628,16 +598,21 @@ class Applier(Writer):
         own = own_entries(
             after["metadata"].get("managedFields", ()), self.field_manager, self.former_managers
         )
-        self._settled.note(after["metadata"]["uid"], encoded, _state(after, own))
+        self._note_settled(after["metadata"]["uid"], encoded, _state(after, own))
 
-    async def _take_over(
-        self, kind: type[Resource], key: ObjectKey, given_up: Sequence[Path], body: bytes, found: bytes
-    ) -> None:
+    def _note_settled(self, uid: str, encoded: bytes, state: int) -> None:
+        self._settled[uid] = hash(encoded), state
+        self._settled.move_to_end(uid)
+        if len(self._settled) > SETTLED_OBJECTS:
+            self._settled.popitem(last=False)
+
+    async def _take_over(self, change: _Change, body: bytes, found: bytes) -> None:
         """Make one record of an apply of all that is ours (see `ownership`); `body` is the apply to come.
 
         `found` is the object from the server: the cache keeps our own entries only, and the patch needs the
         position among all.
         """
+        kind, key, given_up = change.kind, change.key, change.given_up
         resource_version, refusal, attempts = None, None, 0
         known = self.field_manager, self.former_managers
         while attempts < TAKEOVER_ATTEMPTS:
@@ -663,42 +638,6 @@ class Applier(Writer):
                 await self._send_apply(kind, key, body, force=True, dry_run=False, field_manager=name)
             found = await self._read_stored(kind, key)
         raise Conflict(409, "Conflict", f"{kind.gvk.kind} {key} keeps being changed by others")
-
-
-class _Settled:
-    """Objects as they were right after we wrote them.
-
-    They had all wanted fields then. So there is nothing to write as long as the wanted fields, the object
-    (its status aside) and our part of it all stay the same. This check costs a third of a comparison. And no
-    comparison without the schema can recognise a value that the server spells in its own way: it stores a
-    quantity of "0.5" as "500m", and drops an empty list.
-    """
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[int, int]] = OrderedDict()
-
-    def note(self, uid: str, wanted: bytes, state: int | None = None) -> None:
-        """Record the wanted fields of an object that has them now, and its state; None means any state."""
-        if state is None:
-            if self.wanted(uid) == hash(wanted):
-                return
-            state = _UNKNOWN
-        self._known[uid] = hash(wanted), state
-        self._known.move_to_end(uid)
-        if len(self._known) > SETTLED_OBJECTS:
-            self._known.popitem(last=False)
-
-    def wanted(self, uid: str) -> int | None:
-        """Return the hash of the fields last applied to an object, or None if it is unknown."""
-        known = self._known.get(uid)
-        return None if known is None else known[0]
-
-    def knows(self, wanted: bytes, live: dict[str, Any], own: OwnEntries) -> bool:
-        """Return whether the object is unchanged since it had the wanted fields."""
-        known = self._known.get(live["metadata"]["uid"])
-        if known is None or known[1] == _UNKNOWN or known[0] != hash(wanted):
-            return False
-        return known[1] == _state(live, own)
 
 
 _UNKNOWN = -1
@@ -774,7 +713,7 @@ def _wanted(obj: Resource, owner: Resource | None, child_label: ChildLabel | Non
         # Last, as `_keep_label` does it: the order counts for the record of our create.
         metadata.setdefault("labels", {})[child_label.key] = child_label.value_of(owner.metadata.uid)
     plain = _plain_fields(type(obj))
-    if plain is None or obj.gvk == Secret.gvk:
+    if plain is None or obj.gvk == SECRET:
         wire = sent_fields(obj)
         wire.pop("status", None)
         if is_crd(type(obj)):  # the definition has the same defaults: to send them would claim the fields

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import os
+import random
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -26,9 +28,12 @@ from manager.client.write import (
     sent_fields,
     whole_object,
 )
+from manager.kube.config import load_config
 from manager.kube.errors import ConfigError, Conflict, Invalid, NotFound
+from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
+from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import current_record
 from manager.util.loop import own_turn
 
@@ -327,6 +332,45 @@ class Client(CachedReader, Applier):
     def subresource(self, name: str) -> SubresourceClient:
         """Return a client of a subresource other than status, such as `scale`."""
         return SubresourceClient(self._transport, self._mapper, self._cache, name)
+
+
+@asynccontextmanager
+async def connect(
+    field_manager: str,
+    *,
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> AsyncIterator[Client]:
+    """Connect to one cluster, for the length of the context.
+
+        async with connect("my-program") as client:
+            pods = await client.uncached.list(Pod, namespace="default")
+
+    It finds the cluster as kubectl does: by the `kubeconfig` file if given, else the files in KUBECONFIG,
+    else the pod this runs in, else `~/.kube/config`; in a file it uses `context`, else the current one. It
+    sends nothing before the first request.
+
+    No cache runs, so reads are `client.uncached` and `client.watch`; the cached ones raise NotCached.
+
+    Args:
+        field_manager: the name of the program, under which its writes are booked; its user agent, too.
+        kubeconfig: path of a kubeconfig file.
+        context: a context of the kubeconfig.
+        environ: the process's environment.
+
+    Raises:
+        ConfigError: there is no usable configuration; one line that says what is wrong with which file.
+    """
+    config = await load_config(kubeconfig=kubeconfig, context=context, environ=environ)
+    rng, metrics = random.Random(), Metrics()
+    transport = Transport(HttpWire(config), metrics=metrics, rng=rng, user_agent=field_manager)
+    try:
+        mapper = RestMapper(transport)
+        cache = Cache(transport, mapper, field_manager=field_manager, metrics=metrics, rng=rng)
+        yield Client(transport, mapper, cache, field_manager=field_manager)
+    finally:
+        await transport.aclose()
 
 
 def _delete_options(propagation: Propagation, *, dry_run: bool) -> dict[str, Any]:

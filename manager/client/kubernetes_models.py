@@ -6,16 +6,15 @@ The package is not imported here, as the caller of `resource_of` has imported it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from typing import Any, Protocol
 
 from manager.api import GroupVersionKind, Resource, Unstructured
+from manager_kinds.factory import kind_of, kinds_named
 
 __all__ = ["KubernetesModel", "resource_of"]
-
-_MODULES = ("apps_v1", "core_v1", "networking_v1")
 
 _named = re.compile(r"(V[0-9]+(?:(?:alpha|beta)[0-9]+)?)([A-Z]\w*)").fullmatch
 
@@ -55,11 +54,11 @@ def resource_of(obj: Resource | KubernetesModel, kinds: Iterable[type[Resource]]
         gvk = GroupVersionKind.from_api_version(wire["apiVersion"], wire["kind"])
     else:
         found = _named(name)
-        gvk = None if found is None else _known_by_name().get((found[1].lower(), found[2]))
+        gvk = None if found is None else next(iter(kinds_named(found[1].lower(), found[2])), None)
     if gvk is None:
         raise ValueError(f"{name} has to name its kind: {name}(api_version=..., kind=..., ...)")
     namespaced = bool(wire.get("metadata", {}).get("namespace"))
-    kind = next((each for each in kinds if each.gvk == gvk), None) or _known().get(gvk)
+    kind = next((each for each in kinds if each.gvk == gvk), None) or kind_of(gvk)
     if kind is None:
         kind = Unstructured.of(gvk.api_version, gvk.kind, namespaced=namespaced)
     return kind.model_validate({**wire, "apiVersion": gvk.api_version, "kind": gvk.kind})
@@ -69,16 +68,3 @@ def resource_of(obj: Resource | KubernetesModel, kinds: Iterable[type[Resource]]
 def _serializer() -> Any:
     client = import_module("kubernetes_asyncio.client").ApiClient
     return client.__new__(client)  # its constructor opens a session
-
-
-@cache
-def _known() -> Mapping[GroupVersionKind, type[Resource]]:
-    """Return the kinds that `manager.api` defines."""
-    modules = [import_module(f"manager.api.{each}") for each in _MODULES]
-    kinds = [each for module in modules for each in vars(module).values() if isinstance(each, type)]
-    return {each.gvk: each for each in kinds if issubclass(each, Resource) and hasattr(each, "gvk")}
-
-
-@cache
-def _known_by_name() -> Mapping[tuple[str, str], GroupVersionKind]:
-    return {(gvk.version, gvk.kind): gvk for gvk in _known()}

@@ -46,6 +46,16 @@ class ListOptions(TypedDict, total=False):
     """Only those that are being deleted, or with False those that are not."""
 
 
+class LiveOptions(TypedDict, total=False):
+    """The conditions of a list that the API server makes; an object in it meets all of them."""
+
+    namespace: str
+    """By default all namespaces."""
+    labels: Labels
+    """A map of labels that must be equal, or a selector as kubectl takes it."""
+    field_selector: str | None
+
+
 class _Reader:
     """A reader that finds the informer for a read."""
 
@@ -358,35 +368,20 @@ class LiveReader:
         except NotFound:
             return None
 
-    async def list(
-        self,
-        kind: type[R],
-        *,
-        namespace: str = "",
-        labels: Labels = None,
-        field_selector: str | None = None,
-    ) -> ObjectList[R]:
-        """Return all objects that match, read in `pages`; `namespace=""` means all namespaces.
-
-        `labels` are a map of labels that must be equal, or a selector as kubectl takes it.
+    async def list(self, kind: type[R], **options: Unpack[LiveOptions]) -> ObjectList[R]:
+        """Return all objects that match, read in `pages`.
 
         Objects that do not fit the model are reported separately (see `ObjectList`).
         """
         found: list[R] = []
         undecodable: list[Undecodable] = []
-        async for page in self.pages(kind, namespace=namespace, labels=labels, field_selector=field_selector):
+        async for page in self.pages(kind, **options):
             found += page
             undecodable += page.undecodable
         return ObjectList(found, undecodable)
 
     async def pages(
-        self,
-        kind: type[R],
-        *,
-        namespace: str = "",
-        labels: Labels = None,
-        field_selector: str | None = None,
-        limit: int = PAGE,
+        self, kind: type[R], *, limit: int = PAGE, **options: Unpack[LiveOptions]
     ) -> AsyncIterator[ObjectList[R]]:
         """Yield all objects that match in pages of `limit`, for lists too large to hold at once.
 
@@ -396,30 +391,18 @@ class LiveReader:
         objects of that later time: an object that was there all along comes once, one that came or went
         meanwhile perhaps. Raises Gone if the server cannot do that, and ValueError for a limit below 1.
         """
-        async for page in self.raw_pages(
-            kind,
-            namespace=namespace,
-            labels=labels,
-            field_selector=field_selector,
-            limit=limit,
-        ):
+        async for page in self.raw_pages(kind, limit=limit, **options):
             yield await _decoded(page, kind)
 
     async def raw_pages(
-        self,
-        kind: type[Resource],
-        *,
-        namespace: str = "",
-        labels: Labels = None,
-        field_selector: str | None = None,
-        limit: int = PAGE,
+        self, kind: type[Resource], *, limit: int = PAGE, **options: Unpack[LiveOptions]
     ) -> AsyncIterator[Sequence[msgspec.Raw]]:
         """Yield pages with the JSON of each object; see `pages`."""
         if limit < 1:
             raise ValueError(f"limit must be at least 1, not {limit}")
         mapping = await self._mapper.resolve(kind.gvk)
-        listing = Listing(self._transport.request, mapping.path(namespace))
-        query, resume = _query(limit, labels, field_selector), ""
+        listing = Listing(self._transport.request, mapping.path(options.get("namespace", "")))
+        query, resume = _query(limit, options), ""
         while True:
             try:
                 page = await listing.page(query, resume)
@@ -433,18 +416,11 @@ class LiveReader:
                 return
             resume = page.resume
 
-    async def probe(
-        self,
-        kind: type[Resource],
-        *,
-        namespace: str = "",
-        labels: Labels = None,
-        field_selector: str | None = None,
-    ) -> None:
+    async def probe(self, kind: type[Resource], **options: Unpack[LiveOptions]) -> None:
         """Request a list of one object, to find out whether lists are possible; raises the reason if not."""
         mapping = await self._mapper.resolve(kind.gvk)
-        query = _query(1, labels, field_selector)
-        await self._transport.request("GET", mapping.path(namespace), query=query)
+        path = mapping.path(options.get("namespace", ""))
+        await self._transport.request("GET", path, query=_query(1, options))
 
 
 async def _decoded(items: Iterable[msgspec.Raw], kind: type[R]) -> ObjectList[R]:
@@ -461,13 +437,13 @@ async def _decoded(items: Iterable[msgspec.Raw], kind: type[R]) -> ObjectList[R]
     return ObjectList(found, undecodable)
 
 
-def _query(limit: int, labels: Labels, field_selector: str | None) -> dict[str, str]:
+def _query(limit: int, options: LiveOptions) -> dict[str, str]:
     query = {"limit": str(limit)}
-    if labels:
+    if labels := options.get("labels"):
         query["labelSelector"] = (
             labels if isinstance(labels, str) else ",".join(map("=".join, labels.items()))
         )
-    if field_selector:
+    if field_selector := options.get("field_selector"):
         query["fieldSelector"] = field_selector
     return query
 

@@ -10,8 +10,8 @@ import msgspec
 import orjson
 
 from manager.api import ApiModel, GroupVersionKind, ObjectKey, Resource
-from manager.api.core_v1 import Secret, fold_string_data
 from manager.api.merging import conditions_by_type, merged_by_type
+from manager.api.secret import SECRET, fold_string_data
 from manager.cache import Cache
 from manager.client.reader import decode_at_once, decode_object
 from manager.kube.decoding import MALFORMED, json_object, not_a
@@ -80,7 +80,7 @@ def booked(field_manager: str, *, dry_run: bool = False) -> Query:
 def sent_fields(obj: Resource) -> dict[str, Any]:
     """Return the object in JSON, as every write sends it."""
     wire = obj.to_wire()
-    return fold_string_data(wire) if obj.gvk == Secret.gvk else wire
+    return fold_string_data(wire) if obj.gvk == SECRET else wire
 
 
 def whole_object(obj: Resource) -> dict[str, Any]:
@@ -140,10 +140,12 @@ class Writer:
         subresource: str = "",
         *,
         replaces: str = "",
+        creates: bool = False,
     ) -> bytes:
         """PUT the object, or a subresource of it, or PATCH it as the content type says; the object as stored.
 
-        `replaces` is the resourceVersion that the body demands, if it does.
+        `replaces` is the resourceVersion that the body demands, if it does; `creates` says that it demands
+        that there is no such object.
         """
         mapping = await self._mapper.resolve(kind.gvk)
         path = mapping.path(key.namespace, key.name, subresource)
@@ -156,7 +158,7 @@ class Writer:
             raise await self._not_found(error, kind, subresource) from None
         if "dryRun" not in query:
             # "0" demands nothing
-            self._cache.observe_write(kind, raw, before=int(replaces or 0) or None)
+            self._cache.observe_write(kind, raw, before=0 if creates else int(replaces or 0) or None)
         return raw
 
     async def _not_found(self, error: NotFound, kind: type[Resource], subresource: str) -> KubeError:

@@ -67,7 +67,7 @@ class Actions:
             if queue is None or queue.is_shut_down:
                 return plain(f"the controller {controller.name} does not run in this replica\n", _CONFLICT)
             if key is None:
-                queue.halted = action == "pause"
+                queue.paused = action == "pause"
             elif action == "reconcile":
                 controller.ask(key, by)
             elif action == "pause":
@@ -92,8 +92,8 @@ class Actions:
             if event.key == key and event.new is None:
                 self._resume(controller, queue, key)
 
-        if not queue.is_held(key):
-            queue.hold(key)
+        if not queue.is_paused(key):
+            queue.pause(key)
             left = ExitStack()
             for each in self._manager.cache.informers:
                 if each.spec.gvk == controller.primary:
@@ -101,7 +101,7 @@ class Actions:
             self._paused[controller.name, key] = left.close
 
     def _resume(self, controller: Controller, queue: WorkQueue[ObjectKey], key: ObjectKey) -> None:
-        queue.let_go(key)
+        queue.resume(key)
         if (leave := self._paused.pop((controller.name, key), None)) is not None:
             leave()
 

@@ -212,7 +212,7 @@ def _queue(controller: Controller) -> dict[str, Any]:
     if queue is None:
         return {"paused": False, "waiting": 0, "delayed": 0, "running": 0, "oldest": 0.0, "failing": 0}
     return {
-        "paused": queue.halted,
+        "paused": queue.paused,
         "waiting": len(queue),
         "delayed": queue.delayed,
         "running": queue.running,

@@ -35,7 +35,7 @@ def controller_report(manager: Manager, controller: Controller, key: ObjectKey) 
     return ControllerReport(
         controller=controller.name,
         state=controller.state.value,
-        paused=queue is not None and (queue.halted or queue.is_held(key)),
+        paused=queue is not None and (queue.paused or queue.is_paused(key)),
         uid=None if cached is None else cached.uid,
         running=None if running is None else running.in_unix_time(offset),
         next=NextReconcile(None if due is None else due + offset, triggers) if is_coming else None,

@@ -6,9 +6,25 @@
 from __future__ import annotations
 
 from manager.controller.controller import Controller, ControllerState
-from manager.controller.options import ControllerOptions, RateLimiter
-from manager.controller.predicate import (
+from manager.controller.queue import KeyBackoff, QueueItem, WorkQueue
+from manager.controller.reconciler import (
+    ControllerOptions,
+    Priority,
+    RateLimiter,
+    Reconciler,
+    Request,
+    Result,
+    RetryBackoff,
+    TerminalError,
+)
+from manager.controller.source import (
+    ChannelSource,
+    Handler,
+    KindSource,
+    MapTo,
     Predicate,
+    Source,
+    TickerSource,
     all_of,
     annotation_changed,
     any_of,
@@ -16,6 +32,9 @@ from manager.controller.predicate import (
     created_or_deleted,
     deleted,
     desired_state_changed,
+    enqueue_mapped,
+    enqueue_object,
+    enqueue_owner,
     finalizer_changed,
     generation_changed,
     label_changed,
@@ -24,19 +43,6 @@ from manager.controller.predicate import (
     resource_version_changed,
     status_changed,
     termination_started,
-)
-from manager.controller.queue import KeyBackoff, QueueItem, RetryBackoff, WorkQueue
-from manager.controller.reconciler import Priority, Reconciler, Request, Result, TerminalError
-from manager.controller.source import (
-    ChannelSource,
-    Handler,
-    KindSource,
-    MapTo,
-    Source,
-    TickerSource,
-    enqueue_mapped,
-    enqueue_object,
-    enqueue_owner,
 )
 
 __all__ = [

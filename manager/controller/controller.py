@@ -3,24 +3,115 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Set as AbstractSet
+from contextlib import nullcontext
 from enum import Enum
+from typing import TYPE_CHECKING, NoReturn
 
 from manager.api import GroupVersionKind
-from manager.controller.options import ControllerOptions, RateLimiter
+from manager.api.rights import Undeclared
+from manager.cache import own_writes_from_here
+from manager.controller.failure import Cause, FailingObjects, Failure, FailureGroup, explain
 from manager.controller.queue import KeyBackoff, QueueItem, WorkQueue
-from manager.controller.reconciler import Priority, Reconciler, Request
+from manager.controller.reconciler import (
+    ControllerOptions,
+    FailureReporter,
+    Priority,
+    Reconciler,
+    Request,
+    Result,
+)
 from manager.controller.source import Source, TickerSource
-from manager.controller.worker import ControllerMetrics, Workers
 from manager.election.coordinator import Share
-from manager.telemetry.logs import get_logger
-from manager.telemetry.metrics import Metrics
-from manager.telemetry.runs import History, ReconcileRecord, Trigger
-from manager.util.rate_limit import TokenBucket
+from manager.kube.errors import NotFound
+from manager.telemetry.logs import get_logger, reset_reconcile_log, set_reconcile_log
+from manager.telemetry.metrics import Metrics, counting, observing
+from manager.telemetry.runs import (
+    LONGEST_TEXT,
+    History,
+    ReconcileRecord,
+    Trigger,
+    enter_record,
+    leave_record,
+)
+from manager.telemetry.tracing import ReconcileTrace, current_tracer
+from manager.util.author_code import line_in
+from manager.util.loop import Deadlines, ended, threads_from_here
+from manager.util.rate_limit import Repeats, TokenBucket
 
-# Seconds past its time limit after which a reconcile, which is cancelled by then, is taken for stuck.
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
 _STUCK = 60.0
+"""Seconds past its time limit after which a reconcile, which is cancelled by then, is taken for stuck."""
+
+_PERSISTENT = 10
+"""A race lost so often in a row, over some five seconds, is no longer one."""
+
+_REPORT_WITHIN = 5.0
+"""Seconds in which a reconciler may report its failure, and keeps its worker."""
+
+_COUNTED = ("success", "requeue", "requeue_after", "error")
+_EVENTS = ("event", "freed")
+_TERMINAL, _PANIC = Failure.TERMINAL.name.lower(), Failure.PANIC.name.lower()
+
+
+class ControllerMetrics:
+    """Metrics of reconciles, with all label values bound in advance.
+
+    All series exist from the start, at zero, so that an alert on an increase sees the first one.
+    """
+
+    __slots__ = (
+        "_event_latency",
+        "_failed",
+        "_outcomes",
+        "_panicked",
+        "_skipped",
+        "_terminal",
+        "_time",
+        "_timed_out",
+        "failing",
+    )
+
+    def __init__(self, metrics: Metrics, name: str, *, workers: int, active: Callable[[], float]) -> None:
+        """`active` is asked whenever someone scrapes how many reconciles are running."""
+        total = metrics.reconcile_total
+        self._outcomes = {each: counting(total.labels(name, each)) for each in _COUNTED}
+        self._failed = metrics.reconcile_errors.labels(name).inc
+        self.failing = metrics.failing_objects.labels(name).set_function
+        self._terminal = metrics.terminal_reconcile_errors.labels(name).inc
+        self._panicked = metrics.reconcile_panics.labels(name).inc
+        self._timed_out = metrics.reconcile_timeouts.labels(name).inc
+        self._skipped = counting(metrics.reconciles_skipped.labels(name))
+        self._time = observing(metrics.reconcile_time.labels(name))
+        self._event_latency = observing(metrics.event_to_reconcile.labels(name))
+        metrics.max_concurrent_reconciles.labels(name).set(workers)
+        metrics.active_workers.labels(name).set_function(active)
+
+    def count(self, run: ReconcileRecord, exemplar: dict[str, str] | None = None) -> None:
+        """Count a finished reconcile; `exemplar` leads to its trace."""
+        for trigger in run.triggers:
+            if trigger.why in _EVENTS:
+                self._event_latency(run.started - trigger.at)
+                break
+        self._time(run.seconds, exemplar)
+        if (count := self._outcomes.get(run.outcome)) is not None:
+            count()
+        if run.skipped:
+            self._skipped()
+        if run.failure:
+            self._failed()
+            if run.timed_out:
+                self._timed_out()
+            if run.failure == _TERMINAL:
+                self._terminal()
+            elif run.failure == _PANIC:
+                self._panicked()
 
 
 class ControllerState(Enum):
@@ -49,6 +140,20 @@ class Controller:
     caches.
 
     `stop` stops it within a grace period. Cancelling `run` stops it at once, reconciles included.
+
+    | outcome                      | counted as          | back-off  | next run                 |
+    |------------------------------|---------------------|-----------|--------------------------|
+    | None, or an empty result     | success             | forgotten | when something changes   |
+    | requeue_after                | requeue_after       | forgotten | then                     |
+    | requeue, or a moment passed  | requeue             | grows     | after the back-off       |
+    | TerminalError                | error, and terminal | stays     | when something changes   |
+    | its own object is Undecodable | error, and terminal | stays    | when something changes   |
+    | any other exception          | error               | grows     | after the back-off       |
+    | an exception of a faulty program | error, and panic | grows    | after the back-off       |
+    | too slow                     | error, and timeout  | grows     | after the back-off       |
+
+    A change always runs it again, and at once. An object that waits for a dependency to answer may run before
+    its back-off is over (see `FailingObjects`).
     """
 
     def __init__(
@@ -73,23 +178,35 @@ class Controller:
         """
         self.name = name
         self.options = options
-        self._reconciler = reconciler
+        self.reconciler = reconciler
+        self.primary = primary
+        self.state = ControllerState.STANDBY
+        self.queue: WorkQueue[Request] | None = None
+        """The queue of requests, None before the start."""
+        self._queue: WorkQueue[Request]
+        self._failing: FailingObjects
+        self.runs = (history or History()).of(name)
         self._sources = tuple(sources)
         self._metrics = metrics
-        self._series = ControllerMetrics(
-            metrics, name, workers=options.max_concurrent_reconciles, active=self._active
-        )
-        self.runs = (history or History()).of(name)
         self._rng = rng
-        self._primary = primary
+        self._timeout = options.reconcile_timeout
         self._skips_own_writes = skips_own_writes
         self._share = share
-        self._state = ControllerState.STANDBY
-        self._queue: WorkQueue[Request] | None = None
         self._running: dict[Request, ReconcileRecord] = {}
         self.is_running = self._running.__contains__
-        """Whether an object has a run under way."""
-        self._workers: Workers | None = None
+        """Whether an object has a reconcile under way."""
+        self.running = self._running.get
+        """Return the record of an object's reconcile in progress, if any."""
+        self._series = ControllerMetrics(
+            metrics, name, workers=options.max_concurrent_reconciles, active=self._running.__len__
+        )
+        rate = options.rate_limit
+        self._pace = options.rate_limiter if rate is None else TokenBucket(rate=rate, burst=max(1, int(rate)))
+        # Failures of single objects have a log line each, as long as they are few.
+        self._lines = TokenBucket(rate=0.1, burst=30)
+        self._races = Repeats()
+        self._deadlines = Deadlines()
+        self._workers: list[asyncio.Task[None]] = []
         self._syncing: asyncio.Task[None] | None = None
         self._idle = asyncio.Event()
         self._stopped = asyncio.Event()
@@ -100,14 +217,9 @@ class Controller:
         """Return whether only the leader may run it."""
         return self.options.needs_leader_election
 
-    @property
-    def state(self) -> ControllerState:
-        """Where it is in its life."""
-        return self._state
-
     def ready_problem(self) -> str | None:
         """Why it does not work, in words for people; None when it does, or is in standby."""
-        match self._state:
+        match self.state:
             case ControllerState.STANDBY | ControllerState.RUNNING:
                 return None
             case ControllerState.SYNCING:
@@ -117,7 +229,7 @@ class Controller:
                 listed = "; ".join(problem for problem in problems if problem is not None)
                 return f"waiting for caches: {listed}" if listed else None
             case _:
-                return str(self._state.value)
+                return str(self.state.value)
 
     def stuck_problem(self) -> str | None:
         """Why only another process would get its work done; None while there is a worker that gets any done.
@@ -125,62 +237,46 @@ class Controller:
         A reconcile that goes on for a minute after it ran out of time ignores its cancellation, or waits for
         something that does not end. It keeps its worker for good.
         """
-        stuck = [] if self._workers is None else self._workers.overdue(_STUCK)
+        if self._timeout is None or not self._running:
+            return None
+        since = asyncio.get_running_loop().time() - self._timeout - _STUCK
+        stuck = [request for request, run in self._running.items() if run.started < since]
         if len(stuck) < self.options.max_concurrent_reconciles:
             return None
         return f"no worker is left: {len(stuck)} reconciles do not end, that of {stuck[0]} among them"
 
     @property
-    def primary(self) -> GroupVersionKind | None:
-        """The kind of the requested objects."""
-        return self._primary
-
-    @property
-    def queue(self) -> WorkQueue[Request] | None:
-        """Return the queue of requests, or None before the start."""
-        return self._queue
-
-    @property
     def failing(self) -> int:
         """How many objects there are whose last reconcile failed."""
-        return 0 if self._workers is None else self._workers.failing
-
-    @property
-    def reconciler(self) -> Reconciler:
-        """Return the reconciler that this controller calls."""
-        return self._reconciler
+        return 0 if self.queue is None else len(self._failing)
 
     def next_timer(self) -> float | None:
         """Return when the next timer asks for each object, on the loop's clock; None without timers."""
         timers = (each for each in self._sources if isinstance(each, TickerSource) and each.why == "timer")
         return min((each.next_at for each in timers if each.next_at is not None), default=None)
 
-    def running(self, key: Request) -> ReconcileRecord | None:
-        """Return the record of the object's reconcile in progress, if any."""
-        return self._running.get(key)
-
     def waiting(self, key: Request) -> QueueItem[Request] | None:
         """Return the queue item of the object's next reconcile, if any."""
-        return None if self._queue is None else self._queue.waiting(key)
+        return None if self.queue is None else self.queue.waiting(key)
 
     def ask(self, key: Request, by: str) -> None:
         """Request a reconcile of an object now, on behalf of a person."""
         trigger = Trigger("person", asyncio.get_running_loop().time(), name=by)
-        if self._queue is not None:
-            self._queue.add(key, priority=Priority.HIGH, trigger=trigger)
+        if self.queue is not None:
+            self.queue.add(key, priority=Priority.HIGH, trigger=trigger)
 
     async def run(self) -> None:
         """Work until stopped; a controller runs once.
 
         Raises an `ExceptionGroup` with the exceptions of sources.
         """
-        if self._state is ControllerState.STOPPED:
+        if self.state is ControllerState.STOPPED:
             return  # stopped before it was started
-        if self._state is not ControllerState.STANDBY:
+        if self.state is not ControllerState.STANDBY:
             raise RuntimeError(f"controller {self.name} was started twice")
         self._log = self._log.bind(controller=self.name)
-        self._state = ControllerState.SYNCING
-        queue = self._queue = self._new_queue()
+        self.state = ControllerState.SYNCING
+        queue = self.open_queue()
         try:
             async with asyncio.TaskGroup() as group:
                 # Sources start before caches are in sync, so that the caches know which objects to hold.
@@ -190,30 +286,30 @@ class Controller:
                 ]
                 self._syncing = group.create_task(self._wait_synced(), name=f"{self.name}-sync")
                 await asyncio.wait([self._syncing])
-                if self._state is ControllerState.SYNCING:  # and not stopped meanwhile
+                if self.state is ControllerState.SYNCING:  # and not stopped meanwhile
                     await self._work(queue)
                 for feed in feeds:
                     feed.cancel()
         finally:
             queue.shut_down()
-            self._state = ControllerState.STOPPED
+            self.state = ControllerState.STOPPED
             self._idle.set()
             self._stopped.set()
 
     def stop_taking_work(self) -> None:
         """Drop the queue and start no more reconciles; running ones continue."""
-        match self._state:
+        match self.state:
             case ControllerState.STANDBY:
-                self._state = ControllerState.STOPPED
+                self.state = ControllerState.STOPPED
                 self._idle.set()
                 self._stopped.set()
             case ControllerState.SYNCING | ControllerState.RUNNING:
-                self._state = ControllerState.STOPPING
-                assert self._queue is not None
-                self._queue.shut_down()
+                self.state = ControllerState.STOPPING
+                assert self.queue is not None
+                self.queue.shut_down()
                 if self._syncing is not None:
                     self._syncing.cancel()
-                self._tell_if_idle()
+                self._note_idle()
 
     async def wait_idle(self) -> None:
         """After `stop_taking_work`: return once no reconcile is running any more."""
@@ -230,10 +326,10 @@ class Controller:
             async with asyncio.timeout(grace):
                 await self.wait_idle()
         except TimeoutError:
-            self._log.warning("reconciles cancelled", count=self._active(), grace=grace)
+            self._log.warning("reconciles cancelled", count=len(self._running), grace=grace)
         # Also without a reconcile one may be waiting for the rate limit.
-        if self._workers is not None:
-            self._workers.cancel()
+        for worker in self._workers:
+            worker.cancel()
         await self._stopped.wait()
 
     async def _wait_synced(self) -> None:
@@ -241,41 +337,266 @@ class Controller:
             await source.wait_synced()
 
     async def _work(self, queue: WorkQueue[Request]) -> None:
-        self._state = ControllerState.RUNNING
-        self._workers = Workers(
-            self._reconciler,
-            queue,
-            timeout=self.options.reconcile_timeout,
-            metrics=self._series,
-            log=self._log,
-            rng=self._rng,
-            runs=self.runs,
-            primary=self._primary,
-            skips_own_writes=self._skips_own_writes,
-            running=self._running,
-            pace=self._new_pace(),
-            share=self._share,
-            done=self._tell_if_idle,
-        )
-        workers = self.options.max_concurrent_reconciles
-        self._log.info("controller started", workers=workers)
-        await self._workers.run(self.name, workers)
+        """Run the workers until the queue is shut down."""
+        self.state = ControllerState.RUNNING
+        count = self.options.max_concurrent_reconciles
+        self._log.info("controller started", workers=count)
+        try:
+            async with asyncio.TaskGroup() as group:
+                names = [f"{self.name}-worker-{number}" for number in range(count)]
+                self._workers = [
+                    group.create_task(self._reconcile_keys(queue, name), name=name) for name in names
+                ]
+        finally:
+            self._deadlines.close()
         self._log.info("controller stopped")
 
-    def _tell_if_idle(self) -> None:
-        if self._state is ControllerState.STOPPING and not self._running:
+    def _note_idle(self) -> None:
+        if self.state is ControllerState.STOPPING and not self._running:
             self._idle.set()
 
-    def _active(self) -> int:
-        return len(self._running)
-
-    def _new_queue(self) -> WorkQueue[Request]:
-        options = self.options
-        backoff = options.backoff
+    def open_queue(self) -> WorkQueue[Request]:
+        """Make the queue, in the loop that runs."""
+        backoff = self.options.backoff
         if backoff is None:
-            backoff = KeyBackoff[Request](base=options.backoff_base, cap=options.backoff_cap, rng=self._rng)
-        return WorkQueue(self.name, metrics=self._metrics, backoff=backoff)
+            base, cap = self.options.backoff_base, self.options.backoff_cap
+            backoff = KeyBackoff[Request](base=base, cap=cap, rng=self._rng)
+        self.queue = self._queue = queue = WorkQueue(self.name, metrics=self._metrics, backoff=backoff)
+        self._failing = FailingObjects(queue, rng=self._rng)
+        self._series.failing(self._failing.__len__)
+        return queue
 
-    def _new_pace(self) -> RateLimiter | None:
-        rate = self.options.rate_limit
-        return self.options.rate_limiter if rate is None else TokenBucket(rate=rate, burst=max(1, int(rate)))
+    async def _reconcile_keys(self, queue: WorkQueue[Request], name: str) -> None:
+        """Reconcile the queue's keys, one after the other."""
+        task = asyncio.current_task()
+        assert task is not None
+        # A reconciler may swallow a cancellation, but it does not get to go on.
+        while not task.cancelling() and (item := await queue.get()) is not None:
+            try:
+                # A dump of tasks then names the object, above all one whose reconcile does not end.
+                task.set_name(f"{name} {item.key}")
+                if self._share is None and self._pace is None:
+                    await self.reconcile(item)
+                else:
+                    await self._reconcile_when_due(item)
+            finally:
+                task.set_name(name)
+                queue.done(item.key)
+                self._note_idle()
+            # A reconcile that had nothing to wait for has not let anyone else run; a backlog of them would
+            # hold up the loop, and with it the renewal of the lease.
+            await asyncio.sleep(0)
+
+    async def _reconcile_when_due(self, item: QueueItem[Request]) -> None:
+        """Reconcile an object of this replica's, when the pace allows it."""
+        async with nullcontext(True) if self._share is None else self._share.work_on(item.key) as ours:
+            if not ours:
+                # Another replica works on the object: forget how often it failed here.
+                self._queue.forget(item.key)
+                self._failing.ended(item.key)
+                return
+            if self._pace is not None:
+                await self._pace.acquire()
+            if not self._queue.is_shut_down:
+                await self.reconcile(item)
+
+    async def reconcile(self, item: QueueItem[Request]) -> None:
+        """Reconcile once. Raises only exceptions that should end the worker, such as its cancellation.
+
+        Threads that the reconciler has started belong to the reconcile. If they outlast it, for example after
+        a timeout, the worker waits for them: no other reconcile may work on the object meanwhile.
+        """
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        key = item.key
+        run = ReconcileRecord(
+            self.name,
+            key.namespace,
+            key.name,
+            f"{self._rng.getrandbits(64):016x}",
+            started,
+            started - item.since,
+            self._queue.retries(key),
+            item.priority,
+            item.triggers,
+            item.triggered,
+        )
+        log = self._log.bind(namespace=key.namespace, name=key.name, reconcile_id=run.id)
+        token, run_token = set_reconcile_log(log), enter_record(run)
+        tracer = current_tracer()
+        trace = None if tracer is None else tracer.reconcile(run)
+        own_writes = own_writes_from_here() if self._skips_own_writes else None
+        threads = threads_from_here()
+        self._running[key] = run
+        outcome = "cancelled"
+        try:
+            outcome = await self._attempt(item, run, own_writes, log)
+            if threads:
+                log.warning("waiting for threads, which cannot be cancelled", count=len(threads))
+                await ended(threads)
+        finally:
+            del self._running[key]
+            run.seconds = loop.time() - started
+            run.outcome = outcome
+            self._ended(run, log, trace)
+            leave_record(run_token)
+            reset_reconcile_log(token)
+
+    def _ended(self, run: ReconcileRecord, log: FilteringBoundLogger, trace: ReconcileTrace | None) -> None:
+        """Report a finished reconcile to metrics, trace, log and history; no other code knows all of it."""
+        self._series.count(run, None if trace is None else trace.exemplar)
+        if trace is not None:
+            trace.ended()
+        if log.is_enabled_for(logging.DEBUG):
+            again = {} if run.next_in is None else {"next_in": round(run.next_in, 3)}
+            log.debug(
+                "reconciled",
+                why=run.why,
+                result=run.outcome,
+                **again,
+                took=round(run.seconds, 4),
+                writes=run.writes,
+            )
+        run.gone = self.primary is not None and run.shows_gone(self.primary.kind)
+        self.runs.add(run)
+
+    async def _attempt(
+        self,
+        item: QueueItem[Request],
+        run: ReconcileRecord,
+        own_writes: AbstractSet[Hashable] | None,
+        log: FilteringBoundLogger,
+    ) -> str:
+        """Call the reconciler once; return the outcome in a word."""
+        limit = self._deadlines.start(math.inf if self._timeout is None else self._timeout)
+        try:
+            try:
+                result = await self.reconciler.reconcile(item.key)
+            except asyncio.CancelledError as cancelled:
+                if limit.missed():
+                    self._ran_out_of_time(cancelled)
+                raise
+            finally:
+                self._deadlines.stop(limit)
+            if limit.expired:
+                # The reconciler swallowed its cancellation, and how far it got is unknown.
+                self._ran_out_of_time(None)
+            # Only after a success: a failed reconcile may not have looked at its own writes.
+            if own_writes is not None and self._queue.discard_if_only(item.key, own_writes):
+                run.skipped = True
+            return self._finish(item, run, result)
+        except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
+            if _is_meant_for_worker(error):
+                raise
+            self._fail(item, run, error, timed_out=limit.expired, log=log)
+            await self._report(item.key, error, log)
+            return "error"
+
+    def _ran_out_of_time(self, cause: BaseException | None) -> NoReturn:
+        raise TimeoutError(f"it took longer than {self._timeout:g} s") from cause
+
+    async def _report(self, key: Request, error: BaseException, log: FilteringBoundLogger) -> None:
+        """Let the reconciler report its failure on the object, while no other worker has the object."""
+        if not isinstance(self.reconciler, FailureReporter):
+            return
+        try:
+            async with asyncio.timeout(_REPORT_WITHIN):
+                await self.reconciler.failed(key, error)
+        except (Exception, BaseExceptionGroup, asyncio.CancelledError) as problem:
+            if _is_meant_for_worker(problem):
+                raise
+            log.debug("cannot report the failure on the object", error=explain(problem))
+
+    def _finish(self, item: QueueItem[Request], run: ReconcileRecord, result: Result | None) -> str:
+        if result is not None and not isinstance(result, Result):
+            raise TypeError(f"a reconciler returns a Result or None, not {result!r}")
+        self._log_recovery(self._failing.ended(item.key))
+        if result is None:
+            self._queue.forget(item.key)
+            return "success"
+        priority = item.priority if result.priority is None else result.priority
+        if result.requeue_after is not None and result.requeue_after > 0:
+            self._queue.forget(item.key)
+            after = result.requeue_after
+            if result.jitter:
+                after *= 1 + result.jitter * self._rng.random()
+            trigger = Trigger("requeue", asyncio.get_running_loop().time())
+            self._queue.add(item.key, priority=priority, after=after, trigger=trigger)
+            run.next_in = after
+            return "requeue_after"
+        if result.requeue or result.requeue_after is not None:
+            run.next_in = self._queue.add_rate_limited(item.key, priority=priority)
+            return "requeue"
+        self._queue.forget(item.key)
+        return "success"
+
+    def _fail(
+        self,
+        item: QueueItem[Request],
+        run: ReconcileRecord,
+        error: BaseException,
+        *,
+        timed_out: bool,
+        log: FilteringBoundLogger,
+    ) -> None:
+        failure = Failure.of(error, primary=self.primary, key=item.key)
+        text = explain(error)
+        run.error_type = type(error).__name__
+        # The message of a foreign error may contain parts of an object that readers here must not see.
+        told = failure < Failure.UNEXPECTED or isinstance(error, Undeclared)
+        run.error = text[:LONGEST_TEXT] if told else f"{run.error_type}; the log of the manager says more"
+        run.failure, run.timed_out = failure.name.lower(), timed_out
+        retries = self._queue.retries(item.key)
+        fields: dict[str, object] = {"error": text, "error_type": run.error_type}
+        if at := line_in(error.__traceback__):
+            fields["at"] = at
+        if failure is not Failure.TERMINAL:
+            retry_in = run.next_in = self._queue.add_rate_limited(item.key, priority=item.priority)
+            fields.update(retries=retries, retry_in=round(retry_in, 3))
+        if failure is Failure.RACE and retries < _PERSISTENT:
+            self._log_recovery(self._failing.ended(item.key))  # there was an answer
+            # An object that was deleted before the cache knew of it needs no further work.
+            times = None if isinstance(error, NotFound) else self._races.count()
+            log.log(logging.DEBUG if times is None else logging.INFO, "reconcile failed", **fields)
+            return
+        if timed_out:
+            fields["timeout"] = self._timeout
+        level = logging.DEBUG
+        if self._is_news(item.key, Cause.of(error), fields):
+            if timed_out or failure.has_traceback:
+                fields["exc_info"] = error
+            level = logging.ERROR
+        log.log(level, "reconcile timed out" if timed_out else "reconcile failed", **fields)
+
+    def _log_recovery(self, group: FailureGroup | None) -> None:
+        # A cause that comes and goes all the time is only counted.
+        if group is not None and self._lines.try_acquire():
+            self._failing.forget_ended()
+            self._log.info(
+                "reconciles succeed again",
+                error_type=group.cause.error,
+                failures=group.failures,
+                seconds=round(asyncio.get_running_loop().time() - group.since, 3),
+            )
+
+    def _is_news(self, key: Request, cause: Cause, fields: dict[str, object]) -> bool:
+        """Return whether to log the failure; otherwise it is counted for a later line."""
+        group, joined = self._failing.failed(key, cause)
+        times = group.repeats.count()
+        if times is None:
+            # A dependency's failure is the same for all objects; other failures may differ for each object.
+            return joined and cause.awaited is None and self._lines.try_acquire()
+        if times > 1:
+            fields.update(times=times, objects=len(group.keys))
+        return True
+
+
+def _is_meant_for_worker(error: BaseException) -> bool:
+    """Return whether the exception has to end the worker, rather than count as a failed reconcile."""
+    if isinstance(error, asyncio.CancelledError):
+        # Without anyone having cancelled this task, it comes from something that the reconciler waited for.
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup((KeyboardInterrupt, SystemExit)) is not None
+    return False

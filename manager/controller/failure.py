@@ -7,7 +7,7 @@ import random
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Self
 
@@ -278,19 +278,17 @@ _SPREAD = 0.2
 """Seconds over which they are spread."""
 
 
-class Trouble:
+@dataclass(slots=True, eq=False)
+class FailureGroup:
     """A cause, and the objects whose last reconcile failed for it."""
 
-    __slots__ = ("cause", "failures", "keys", "repeats", "since")
-
-    def __init__(self, cause: Cause, since: float) -> None:
-        self.cause = cause
-        self.since = since
-        """Since when, on the loop's clock."""
-        self.failures = 0
-        """How many reconciles have failed for it."""
-        self.keys: set[Request] = set()
-        self.repeats = Repeats()
+    cause: Cause
+    since: float
+    """Since when, on the loop's clock."""
+    failures: int = 0
+    """How many reconciles have failed for it."""
+    keys: set[Request] = field(default_factory=set)
+    repeats: Repeats = field(default_factory=Repeats)
 
 
 class _Awaited:
@@ -304,7 +302,7 @@ class _Awaited:
         """Who tries next, soon, whatever its own back-off is; always one of the keys, if there are any."""
 
 
-class Troubles:
+class FailingObjects:
     """The failing objects of a controller, by the cause of their failure.
 
     If objects wait for a dependency to answer again (`Cause.awaited`), their back-off does not predict when
@@ -318,8 +316,8 @@ class Troubles:
     def __init__(self, queue: WorkQueue[Request], *, rng: random.Random) -> None:
         self._queue = queue
         self._rng = rng
-        self._of: dict[Request, Trouble] = {}
-        self._troubles: dict[Cause, Trouble] = {}
+        self._of: dict[Request, FailureGroup] = {}
+        self._groups: dict[Cause, FailureGroup] = {}
         self._awaited: dict[tuple[str, str], _Awaited] = {}
         """By what is waited for, and where."""
         self._new = TokenBucket(rate=1 / _MORE, burst=_MOST)
@@ -328,48 +326,48 @@ class Troubles:
         """How many objects fail."""
         return len(self._of)
 
-    def failed(self, key: Request, cause: Cause) -> tuple[Trouble, bool]:
+    def failed(self, key: Request, cause: Cause) -> tuple[FailureGroup, bool]:
         """Record that the reconcile of `key` failed for `cause`; the queue already has its next attempt.
 
-        Returns the trouble, and whether the object has newly joined it.
+        Returns the group, and whether the object has newly joined it.
         """
-        trouble = self._find(cause)
+        group = self._find(cause)
         before = self._of.get(key)
         if before is not None and before.cause.awaited != cause.awaited:
             self._leave(key, before, cause.awaited)
-        if before is not trouble:
+        if before is not group:
             if before is not None:
                 before.keys.discard(key)
-            self._of[key] = trouble
-            trouble.keys.add(key)
-        trouble.failures += 1
+            self._of[key] = group
+            group.keys.add(key)
+        group.failures += 1
         if cause.awaited is not None:
             self._wait(key, cause.awaited)
-        return trouble, before is not trouble
+        return group, before is not group
 
-    def ended(self, key: Request) -> Trouble | None:
-        """Record that the reconcile of `key` did not fail; return the trouble that this ends, if any."""
-        trouble = self._of.pop(key, None)
-        if trouble is None:
+    def ended(self, key: Request) -> FailureGroup | None:
+        """Record that the reconcile of `key` did not fail; return the group that this ends, if any."""
+        group = self._of.pop(key, None)
+        if group is None:
             return None
-        trouble.keys.discard(key)
-        self._leave(key, trouble, None)
-        return None if trouble.keys else trouble
+        group.keys.discard(key)
+        self._leave(key, group, None)
+        return None if group.keys else group
 
     def forget_ended(self) -> None:
         """Let the next failure of a cause that nothing fails for be the first."""
-        self._troubles = {cause: trouble for cause, trouble in self._troubles.items() if trouble.keys}
+        self._groups = {cause: group for cause, group in self._groups.items() if group.keys}
 
-    def _find(self, cause: Cause) -> Trouble:
-        trouble = self._troubles.get(cause)
-        if trouble is None:
-            if len(self._troubles) >= _MOST:
+    def _find(self, cause: Cause) -> FailureGroup:
+        group = self._groups.get(cause)
+        if group is None:
+            if len(self._groups) >= _MOST:
                 self.forget_ended()
-            if len(self._troubles) >= _MOST or not self._new.try_acquire():
+            if len(self._groups) >= _MOST or not self._new.try_acquire():
                 cause = cause.broader()
             now = asyncio.get_running_loop().time()
-            trouble = self._troubles.setdefault(cause, Trouble(cause, now))
-        return trouble
+            group = self._groups.setdefault(cause, FailureGroup(cause, now))
+        return group
 
     def _wait(self, key: Request, name: str) -> None:
         awaited = self._awaited.setdefault(_place(name, key), _Awaited(self._rng))
@@ -383,9 +381,9 @@ class Troubles:
         trigger = Trigger("probe", asyncio.get_running_loop().time(), name=name)
         self._queue.add(awaited.probe, priority=Priority.LOW, after=awaited.pause.next(), trigger=trigger)
 
-    def _leave(self, key: Request, trouble: Trouble, then: str | None) -> None:
+    def _leave(self, key: Request, group: FailureGroup, then: str | None) -> None:
         """End the wait of `key` for one dependency, and begin its wait for `then`, if any."""
-        name = trouble.cause.awaited
+        name = group.cause.awaited
         if name is None:
             return
         awaited = self._awaited[place := _place(name, key)]

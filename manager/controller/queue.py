@@ -9,40 +9,17 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from heapq import heapify, heappop, heappush
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from manager.controller.reconciler import Priority
+from manager.controller.reconciler import Priority, RetryBackoff
 from manager.telemetry.metrics import Metrics, counting, observing
 from manager.telemetry.runs import MOST_TRIGGERS, Trigger
 from manager.util.backoff import ExponentialDelay
 
 K = TypeVar("K", bound=Hashable)
-C_contra = TypeVar("C_contra", bound=Hashable, contravariant=True)
-
-
-class RetryBackoff(Protocol[C_contra]):
-    """A policy that says how long a key waits after a failure. `KeyBackoff` is one.
-
-    Its methods are called in the event loop, and must be quick. If they raise, or return a delay that is not
-    a number of seconds, the process ends.
-    """
-
-    def __len__(self) -> int:
-        """How many keys have failed and not been forgotten."""
-
-    def next_delay(self, key: C_contra, *, now: float) -> float:
-        """Note a failure of `key` at the loop's time `now`; return the seconds until the next attempt.
-
-        It may be tried before they are over, because something has changed, and fail again.
-        """
-
-    def retries(self, key: C_contra) -> int:
-        """How many waits of `key` have begun since it was last forgotten."""
-
-    def forget(self, key: C_contra) -> None:
-        """`key` has succeeded. Called after every reconcile that did, of keys without a failure too."""
 
 
 class KeyBackoff(Generic[K]):
@@ -84,24 +61,22 @@ class KeyBackoff(Generic[K]):
         self._failures.pop(key, None)
 
 
+@dataclass(slots=True, eq=False)
 class QueueItem(Generic[K]):
     """A key that wants to be worked on. All times are seconds on the loop's clock."""
 
-    __slots__ = ("causes", "due", "key", "priority", "since", "triggered", "triggers")
-
-    def __init__(self, key: K, priority: int, trigger: Trigger | None = None) -> None:
-        self.key = key
-        self.priority = priority
-        self.triggers: tuple[Trigger, ...] = () if trigger is None else (trigger,)
-        """What asked for it: the first of them."""
-        self.triggered = 1
-        """How many there were in all."""
-        self.due: float | None = None
-        """When its delay ends; None without one."""
-        self.since = 0.0
-        """Since when it has been ready to be worked on; meaningless while it is delayed."""
-        self.causes: set[Hashable] | None = None
-        """All that asked for it, where each said what it was, and the key was being worked on; else None."""
+    key: K
+    priority: int
+    triggers: tuple[Trigger, ...] = ()
+    """The first requests for it."""
+    triggered: int = 1
+    """How many requests there were in all."""
+    due: float | None = None
+    """When its delay ends; None without one."""
+    since: float = 0.0
+    """Since when it has been ready to be worked on; meaningless while it is delayed."""
+    causes: set[Hashable] | None = None
+    """All causes of the requests, if each named one and the key was being worked on; else None."""
 
     def asked_again(self, trigger: Trigger | None, cause: Hashable | None) -> None:
         """Take note of one more that asks for the key."""
@@ -286,11 +261,6 @@ class QueueMetrics:
 
     __slots__ = ("_metrics", "_name", "added", "retried", "waited", "worked")
 
-    added: Callable[[], None]
-    retried: Callable[[], None]
-    waited: Callable[[float], None]
-    worked: Callable[[float], None]
-
     def __init__(self, metrics: Metrics, name: str) -> None:
         """`name` is the queue's, which is its controller's."""
         self._metrics = metrics
@@ -342,8 +312,8 @@ class WorkQueue(Generic[K]):
         self._delayed: DelayedItems[K] = DelayedItems(self._loop, self._make_ready)
         self._ready: ReadyItems[K] = ReadyItems(ageing=ageing)
         self._in_progress: dict[K, float] = {}
-        self._held: set[K] = set()
-        self._halted = False
+        self._paused_keys: set[K] = set()
+        self._paused = False
         self._getters: deque[asyncio.Future[None]] = deque()
         self._closed = False
         self._metrics.expose(self)
@@ -370,7 +340,7 @@ class WorkQueue(Generic[K]):
             return
         item = self._items.get(key)
         if item is None:
-            item = self._items[key] = QueueItem(key, priority, trigger)
+            item = self._items[key] = QueueItem(key, priority, () if trigger is None else (trigger,))
             known = False
             if cause is not None and key in self._in_progress:
                 item.causes = {cause}
@@ -423,10 +393,21 @@ class WorkQueue(Generic[K]):
 
         Returns None once the queue is shut down.
         """
-        while not self._ready.length or self._halted:
+        while not self._ready.length or self._paused:
             if self._closed:
                 return None
-            await self._wait()
+            getter = self._loop.create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except BaseException:
+                if getter.cancelled():
+                    with suppress(ValueError):  # `_wake_one` may have met it first
+                        self._getters.remove(getter)
+                else:
+                    # This getter was woken for a key and cancelled before it took it: wake another one.
+                    self._wake_one()
+                raise
         now = self._loop.time()
         item = self._ready.pop(now)
         del self._items[item.key]
@@ -442,39 +423,39 @@ class WorkQueue(Generic[K]):
         if item is not None and item.due is None:
             self._offer(item)
 
-    def hold(self, key: K) -> None:
-        """Hand out `key` no more until it is let go; the queue keeps requests for it meanwhile."""
-        if key not in self._held:
+    def pause(self, key: K) -> None:
+        """Hand out `key` no more until `resume`; the queue keeps requests for it meanwhile."""
+        if key not in self._paused_keys:
             if (item := self._free(key)) is not None:
                 self._ready.remove(item)
-            self._held.add(key)
+            self._paused_keys.add(key)
 
-    def let_go(self, key: K) -> None:
+    def resume(self, key: K) -> None:
         """Hand `key` out again."""
-        if key not in self._held:
+        if key not in self._paused_keys:
             return
-        self._held.remove(key)
+        self._paused_keys.remove(key)
         if (item := self._free(key)) is not None:
             item.since = self._loop.time()  # it did not wait for a worker
             self._offer(item)
 
-    def is_held(self, key: K) -> bool:
-        """Return whether `hold` was called for the key."""
-        return key in self._held
+    def is_paused(self, key: K) -> bool:
+        """Return whether `pause` was called for the key."""
+        return key in self._paused_keys
 
     @property
-    def halted(self) -> bool:
+    def paused(self) -> bool:
         """Return whether the queue hands out no key at all; it keeps requests meanwhile."""
-        return self._halted
+        return self._paused
 
-    @halted.setter
-    def halted(self, halted: bool) -> None:
-        self._halted = halted
-        for _ in range(0 if halted else self._ready.length):
+    @paused.setter
+    def paused(self, paused: bool) -> None:
+        self._paused = paused
+        for _ in range(0 if paused else self._ready.length):
             self._wake_one()
 
     def _free(self, key: K) -> QueueItem[K] | None:
-        """Return the item of a key that could be handed out if the key were not held."""
+        """Return the item of a key that could be handed out if the key were not paused."""
         item = self._items.get(key)
         return None if item is None or item.due is not None or key in self._in_progress else item
 
@@ -484,7 +465,8 @@ class WorkQueue(Generic[K]):
         self._delayed.clear()
         self._items.clear()
         self._ready.clear()
-        self._wake_all()
+        for _ in range(len(self._getters)):
+            self._wake_one()
 
     @property
     def is_shut_down(self) -> bool:
@@ -530,30 +512,16 @@ class WorkQueue(Generic[K]):
             self._offer(item)
 
     def _offer(self, item: QueueItem[K]) -> None:
-        if item.key in self._held:
+        if item.key in self._paused_keys:
             return
         self._ready.push(item)
         self._wake_one()
 
     def _raise_priority(self, item: QueueItem[K], priority: int) -> None:
-        if self._free(item.key) is item and item.key not in self._held:
+        if self._free(item.key) is item and item.key not in self._paused_keys:
             self._ready.raise_priority(item, priority)
         else:
             item.priority = priority
-
-    async def _wait(self) -> None:
-        getter = self._loop.create_future()
-        self._getters.append(getter)
-        try:
-            await getter
-        except BaseException:
-            if getter.cancelled():
-                with suppress(ValueError):  # `_wake_one` may have met it first
-                    self._getters.remove(getter)
-            else:
-                # This getter was woken for a key and cancelled before it took it: wake another one.
-                self._wake_one()
-            raise
 
     def _wake_one(self) -> None:
         while self._getters:
@@ -561,7 +529,3 @@ class WorkQueue(Generic[K]):
             if not getter.done():
                 getter.set_result(None)
                 return
-
-    def _wake_all(self) -> None:
-        while self._getters:
-            self._wake_one()

@@ -13,7 +13,6 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from manager.api import GroupVersionKind, ObjectKey
-from manager.api.pod_health import FAILED_SCHEDULING, PodHealth, one_line
 from manager.api.shapes import event_time, fields, number, objects, text
 from manager.cache import Informer
 from manager.diagnose.readiness import Object, conditions_of, judge, wanted_replicas
@@ -25,6 +24,7 @@ from manager.server.access import Place
 from manager.telemetry.logs import shortened
 from manager.util import clock
 from manager.util.loop import Portions, own_turn
+from manager_kinds.pod_health import FAILED_SCHEDULING, PodHealth, one_line
 
 PATIENCE = 20.0
 """Time limit for everything, in seconds. After it, the rest counts as missing."""

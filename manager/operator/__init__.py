@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from manager.operator.context import LEFT_OVER, NAME_TAKEN, Blocked, Context
-from manager.operator.daemons import daemon
-from manager.operator.declaration import Enqueue, Owns, Reads, Watch, WatchPods
-from manager.operator.operator import AnyOperator, Operator
+from manager.operator.declaration import Enqueue, Owns, Reads, Watch, WatchPods, daemon, every
+from manager.operator.operator import AnyOperator, Operator, rights_of
 from manager.operator.reconciler import add_controller
-from manager.operator.rights import rights_of
 from manager.operator.steps import Steps
-from manager.operator.timers import every
 
 __all__ = [
     "LEFT_OVER",

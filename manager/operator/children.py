@@ -1,4 +1,4 @@
-"""Children: which of their fields have changed, and which are changed too often, by us or others in turn."""
+"""The children of objects: changes that come too often, changed fields, rollouts, and Events of pods."""
 
 from __future__ import annotations
 
@@ -8,14 +8,21 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
+import orjson
 
 from manager.api import ObjectKey, Resource
-from manager.api.core_v1 import Secret, fold_string_data
+from manager.api.secret import SECRET, fold_string_data
 from manager.client import Outcome
+from manager.client.reader import LiveReader
+from manager.kube.errors import KubeError
+from manager.telemetry.logs import reconcile_log
 from manager.telemetry.runs import ReconcileRecord, Trigger
 from manager.util import clock
 from manager.util.backoff import Backoff
+from manager_kinds.pod_health import PodHealth, Problem, warning_of
 
 MOST_WRITES, WITHIN = 10, 60.0
 """So many changes of one child within so many seconds are too many, if the object's spec stays the same."""
@@ -70,10 +77,6 @@ class ChildWrites:
         """Return for how many seconds the child is left as it is."""
         found = self._find(owner, child)
         return 0.0 if found is None else max(0.0, found.until - clock.monotonic())
-
-    def looped(self, owner: Resource, child: Child, outcome: Outcome, run: ReconcileRecord | None) -> None:
-        """Note a reconcile that has created children of a kind (without a name), or patched the object."""
-        self.wrote(owner, child, outcome, run, str, most=MOST_LOOPS)
 
     def loop_pause(self, owner: Resource, child: Child) -> float:
         """Return for how many seconds none of these is created, or the object itself not patched."""
@@ -194,7 +197,7 @@ def changed_fields(before: Resource, after: Resource, wanted: Resource) -> list[
     differing = {name for name in fields if getattr(before, name, None) != getattr(after, name, None)}
     plain = {name for name in differing if _is_plain(type(after), name)}
     ours = _content(wanted, differing | {"string_data", "stringData"}, set())
-    if wanted.gvk == Secret.gvk:
+    if wanted.gvk == SECRET:
         fold_string_data(ours)
     # `apply` adds the owner to what is wanted.
     ours["metadata"].setdefault("ownerReferences", [])
@@ -242,3 +245,124 @@ def _differences(path: str, before: Any, after: Any, wanted: Any) -> Iterator[st
             yield from _differences(f"{path}[{number}]", one, other, ours)
     else:
         yield path
+
+
+# Of a workload's status: how many pods there are, are updated and are available; the wanted number is in
+# `spec.replicas`, or in the status, too.
+_STATUS = {
+    "Deployment": ("replicas", "updatedReplicas", "availableReplicas", ""),
+    "StatefulSet": ("replicas", "updatedReplicas", "availableReplicas", ""),
+    "DaemonSet": (
+        "currentNumberScheduled",
+        "updatedNumberScheduled",
+        "numberAvailable",
+        "desiredNumberScheduled",
+    ),
+}
+
+
+def is_workload(child: Resource) -> bool:
+    """Return whether the child replaces its pods when its template changes."""
+    return child.gvk.group == "apps" and child.gvk.kind in _STATUS
+
+
+def is_rolled_out(child: Resource) -> bool:
+    """Return whether all pods of a workload are of its present template, and available."""
+    wire: dict[str, Any] = child.to_wire()
+    status, metadata = wire.get("status") or {}, wire["metadata"]
+    if status.get("observedGeneration", 0) < metadata.get("generation", 0):
+        return False
+    *counted, wanted = _STATUS[child.gvk.kind]
+    size = status.get(wanted, 0) if wanted else (wire.get("spec") or {}).get("replicas", 1)
+    return all(status.get(name, 0) == size for name in counted)
+
+
+class Rollouts:
+    """The objects whose workloads are updated without a change of their spec, and those that wait for it."""
+
+    def __init__(self, *, enqueue: Callable[[ObjectKey], None], gauge: Any) -> None:
+        """`enqueue` has an object that has waited reconciled."""
+        self.limited = False
+        self._most = 0
+        self._enqueue = enqueue
+        self._under_way: set[ObjectKey] = set()
+        self._waiting: dict[ObjectKey, None] = {}
+        gauge.set_function(self._waiting.__len__)
+
+    def limit(self, most: int | None) -> None:
+        """Set how many objects may update at once; None for no limit."""
+        self.limited = most is not None
+        self._most = most or 0
+
+    def __contains__(self, key: ObjectKey) -> bool:
+        """Return whether the object's update is under way."""
+        return key in self._under_way
+
+    def may_begin(self, key: ObjectKey) -> bool:
+        """Return whether the object may update its workloads now; else it is reconciled once it may."""
+        if key not in self._under_way and len(self._under_way) >= self._most:
+            self._waiting[key] = None
+            return False
+        self._waiting.pop(key, None)
+        self._under_way.add(key)
+        return True
+
+    def end(self, key: ObjectKey) -> None:
+        """Note that the object has no update under way, and waits for none."""
+        self._waiting.pop(key, None)
+        self._under_way.discard(key)
+        free = self._most - len(self._under_way)
+        for waiting in list(self._waiting)[: max(free, 0)]:
+            self._enqueue(waiting)
+
+
+ASK_AGAIN_AFTER = 30.0
+"""Seconds for which an answer counts."""
+
+_MOST_KNOWN = 1000
+_MOST_READ = 100
+
+
+class _Event(Resource, group="", version="v1", kind="Event", plural="events"):
+    pass
+
+
+class _Answer(NamedTuple):
+    problem: Problem | None
+    until: float
+
+
+class PodEvents:
+    """Reader of the Events of one pod at a time, at most every 30 seconds per pod."""
+
+    def __init__(self, reader: LiveReader) -> None:
+        self._reader = reader
+        self._known: OrderedDict[str, _Answer] = OrderedDict()
+
+    async def problem_of(self, pod: PodHealth) -> Problem | None:
+        """Return the pod's last warning, or None without one or where Events cannot be read."""
+        known = self._known.get(pod.uid)
+        if known is not None and clock.monotonic() < known.until:
+            return known.problem
+        problem = known.problem if known is not None else None
+        try:
+            problem = await self._read(pod)
+        except KubeError as error:
+            reconcile_log().debug("cannot read the Events of a pod", pod=pod.name, error=str(error))
+        self._known[pod.uid] = _Answer(problem, clock.monotonic() + ASK_AGAIN_AFTER)
+        self._known.move_to_end(pod.uid)
+        if len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
+        return problem
+
+    async def _read(self, pod: PodHealth) -> Problem | None:
+        pages = self._reader.raw_pages(
+            _Event, namespace=pod.namespace, field_selector=f"involvedObject.uid={pod.uid}", limit=_MOST_READ
+        )
+        async for page in pages:
+            return warning_of(map(_decoded, page))
+        return None
+
+
+def _decoded(raw: msgspec.Raw) -> object:
+    return orjson.loads(memoryview(raw))

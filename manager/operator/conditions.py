@@ -1,4 +1,4 @@
-"""How the status of a kind holds conditions: as our own model, as one generated from others' kind, or not."""
+"""How a kind's status holds conditions: as our own model, as one generated from others' kind, or as JSON."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from manager.api import (
 )
 from manager.api.condition import takes_conditions
 from manager.operator.declaration import bare
+from manager_kinds.factory import status_model_of
 
 
 def writes_status(kind: type[Resource], *, extends: bool = False) -> bool:
@@ -65,24 +66,28 @@ class ConditionList:
     """The field `status.conditions` of a kind."""
 
     item: type[ApiModel] | None
-    """The model of one condition; None where they are plain JSON objects."""
+    """The model of one condition; None for JSON objects of any fields."""
+    is_json: bool = False
+    """Whether the status is JSON, as in built-in kinds: `item` only says which fields a condition has."""
 
     @classmethod
     def of(cls, kind: type[Resource]) -> Self | None:
         """Return how the kind holds conditions; None where `ctx.condition` cannot set any."""
-        status = status_model(kind)
+        status, is_json = status_model(kind), False
+        if status is None and "status" in kind.model_fields:
+            status, is_json = status_model_of(kind), True
         field = status.model_fields.get("conditions") if status is not None else None
         held = bare(field.annotation) if field is not None else None
         if get_origin(held) is not list:
             return None
         item = bare(get_args(held)[0])
         if item is Any or get_origin(item) is dict:
-            return cls(None)
+            return cls(None, is_json)
         if not (isinstance(item, type) and issubclass(item, ApiModel)):
             return None
         fields = {each.alias or name: each for name, each in item.model_fields.items()}
         required = (name for name, each in fields.items() if each.is_required())
-        return cls(item) if takes_conditions(fields, required) else None
+        return cls(item, is_json) if takes_conditions(fields, required) else None
 
     def takes(self, type: str) -> bool:  # noqa: A002 - the field's name
         """Return whether the items can be of that type: their model may name those it takes."""
@@ -90,10 +95,11 @@ class ConditionList:
 
     def read(self, obj: Resource) -> list[Condition]:
         """Return the conditions that an object has; a missing list is an empty one."""
-        if isinstance(obj, Unstructured):
-            held = (obj.content.get("status") or {}).get("conditions") or []
+        status = obj.content.get("status") if isinstance(obj, Unstructured) else getattr(obj, "status", None)
+        if isinstance(status, dict):
+            held = status.get("conditions") or []
         else:
-            held = getattr(getattr(obj, "status", None), "conditions", None) or []
+            held = getattr(status, "conditions", None) or []
         return [each if isinstance(each, Condition) else _as_ours(each) for each in held]
 
     def fits(self, stored: Unstructured) -> bool:
@@ -121,7 +127,8 @@ class ConditionList:
         theirs: Any = ours[index]
         if self.item is None or not issubclass(self.item, Condition):
             theirs = self._as_theirs(theirs, held[index] if index < len(held) else None)
-        held[index:] = [_wire(theirs) if isinstance(obj, Unstructured) else theirs, *held[index + 1 :]]
+        as_json = self.is_json or isinstance(obj, Unstructured)
+        held[index:] = [_wire(theirs) if as_json else theirs, *held[index + 1 :]]
 
     def remove(self, obj: Resource, type: str) -> None:  # noqa: A002 - the field's name
         """Remove the condition of that type."""
@@ -135,7 +142,7 @@ class ConditionList:
             known = {each.alias or name for name, each in self.item.model_fields.items()}
             said = {name: value for name, value in said.items() if name in known}
         said = {**({} if before is None else _wire(before)), **said}
-        return said if self.item is None else self.item.model_validate(said)
+        return said if self.item is None or self.is_json else self.item.model_validate(said)
 
 
 @lru_cache(maxsize=1_000)
@@ -150,10 +157,11 @@ def _takes(item: type[ApiModel], condition: str) -> bool:
 def _held(obj: Resource) -> list[Any]:
     """Return the list of an object's conditions, made if it is missing."""
     if isinstance(obj, Unstructured):
-        status = obj.content["status"] = obj.content.get("status") or {}
-        status["conditions"] = status.get("conditions") or []
-        return status["conditions"]  # type: ignore[no-any-return]
-    holder = status_of(obj)
+        obj.content["status"] = obj.content.get("status") or {}
+    holder = obj.content["status"] if isinstance(obj, Unstructured) else status_of(obj)
+    if isinstance(holder, dict):
+        holder["conditions"] = holder.get("conditions") or []
+        return holder["conditions"]  # type: ignore[no-any-return]
     if holder.conditions is None:
         holder.conditions = []
     return holder.conditions  # type: ignore[no-any-return]

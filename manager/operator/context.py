@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeVar, Unpack, overload
 
 import orjson
 from msgspec import structs
@@ -21,8 +21,6 @@ from manager.api import (
     Unstructured,
     controller_of,
 )
-from manager.api.apps_v1 import Deployment
-from manager.api.pod_health import PodHealth
 from manager.api.rights import Undeclared
 from manager.client import (
     Applied,
@@ -39,21 +37,29 @@ from manager.client import (
 from manager.client.kubernetes_models import KubernetesModel, resource_of
 from manager.client.pod_streams import ExecOptions, LogOptions
 from manager.kube.errors import Conflict, Invalid, NotFound
-from manager.operator.children import CONDITION, MOST_LOOPS, REASONS, changed_fields
+from manager.operator.base import OperatorBase
+from manager.operator.children import (
+    ASK_AGAIN_AFTER,
+    CONDITION,
+    MOST_LOOPS,
+    REASONS,
+    Child,
+    changed_fields,
+    is_rolled_out,
+    is_workload,
+)
 from manager.operator.conditions import status_of
-from manager.operator.pod_events import ASK_AGAIN_AFTER
-from manager.operator.rollouts import is_rolled_out, is_workload
 from manager.telemetry.logs import LONGEST, reconcile_log, shortened
 from manager.telemetry.runs import LONGEST_TEXT, current_record
 from manager.util import clock
 from manager.util.loop import Portions
+from manager_kinds.pod_health import PodHealth
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from manager.client.kubernetes_client import TransportApiClient
-    from manager.operator.operator import Operator
-    from manager.operator.steps import Steps
+    from manager_kinds.apps_v1 import Deployment
 
 R = TypeVar("R", bound=Resource)
 
@@ -107,27 +113,13 @@ class Blocked(Exception):
         self.retry_after = retry_after
 
     @classmethod
-    def left_over(cls, child: str, owner: Resource, finalizers: Sequence[str] | None) -> Self:
+    def by_earlier_child(cls, child: str, owner: Resource, finalizers: Sequence[str] | None) -> Self:
         """Return the block of a name that a child of an earlier owner of the same name still has.
 
-        The child goes by itself: `finalizers` are those that hold it up, or None while it is not deleted yet.
+        The child goes by itself: `finalizers` hold it up; None says that it is not deleted yet.
         """
         earlier = f"{child} of an earlier {owner.gvk.kind} of this name"
         return cls(LEFT_OVER, f"{earlier} is still there: {_awaited_end(finalizers)}", passing=True)
-
-    @classmethod
-    def created_without_end(cls, kind: type[Resource], pause: float) -> Self:
-        """Return the block of an object for which each reconcile creates children of other names."""
-        why = f"{MOST_LOOPS} reconciles in a minute have created a {kind.gvk.kind} each"
-        text = f"{why}, and nothing else had changed; now one is created at most each minute"
-        return cls(REASONS[Outcome.CREATED], text, retry_after=pause)
-
-    @classmethod
-    def patched_without_end(cls, pause: float) -> Self:
-        """Return the block of an object that each reconcile patches, because of the patch before."""
-        why = f"{MOST_LOOPS} reconciles in a minute have patched the object itself"
-        text = f"{why}, and nothing else had changed; now it is patched at most once a minute"
-        return cls("PatchedWithoutEnd", text, retry_after=pause)
 
     @classmethod
     def name_taken(cls, why: str) -> Self:
@@ -163,7 +155,15 @@ def is_missing(error: NotFound, kind: type[Resource], key: ObjectKey) -> bool:
     return error.details.get("name") == key.name and error.details.get("kind") == kind.plural
 
 
-class _Told(NamedTuple):
+class LongOperation(Protocol):
+    """A long operation of an operator: `Steps`."""
+
+    async def run(self, operator: Any, ctx: Context) -> bool:
+        """Go on with it; return whether there is nothing left to do."""
+        ...
+
+
+class _Event(NamedTuple):
     type: Literal["Normal", "Warning"]
     reason: str
     message: str
@@ -176,33 +176,17 @@ class Context:
     server, with the operator's own field manager.
     """
 
-    __slots__ = (
-        "_applied",
-        "_before",
-        "_blocked_now",
-        "_confirmed",
-        "_later",
-        "_operator",
-        "_rolling_out",
-        "_set",
-        "_waits_to_roll_out",
-        "client",
-        "created",
-        "look_again_after",
-        "object",
-    )
-
-    def __init__(self, operator: Operator[Any], obj: Resource) -> None:
+    def __init__(self, operator: OperatorBase, obj: Resource) -> None:
         self.object = obj
         self.client: Client = operator.client
         self._operator = operator
         self._before: dict[str, Condition] | None = None
         self._set: set[str] = set()
         self._later: list[Callable[[], object]] = []
-        self._applied: set[tuple[type[Resource], ObjectKey]] = set()
+        self._applied: set[Child] = set()
         self._confirmed = self._blocked_now = False
         self._rolling_out = self._waits_to_roll_out = False
-        self.created: set[tuple[type[Resource], ObjectKey]] = set()
+        self.created: set[Child] = set()
         self.look_again_after: float | None = None
 
     @property
@@ -289,7 +273,7 @@ class Context:
         if event is not None:
             said = self._before.get(type)
             if said is None or (said.status, said.reason, said.message) != (value, reason, message):
-                self.once_written(partial(self._record, _Told(event, reason, told or message)))
+                self.once_written(partial(self._record, _Event(event, reason, told or message)))
 
     def set_conditions(self, conditions: Iterable[tuple[str, bool, str, str]]) -> None:
         """Set several conditions, each with type, status, reason and message, as of `conditions_for`.
@@ -315,13 +299,13 @@ class Context:
         comparison with the status: if the write fails, the reconcile is retried, and would record the Event
         again. An Event that is not a warning and is recorded at once is also logged.
         """
-        told = _Told("Warning" if warning else "Normal", reason, message)
+        event = _Event("Warning" if warning else "Normal", reason, message)
         if once_written:
-            self.once_written(partial(self._record, told))
+            self.once_written(partial(self._record, event))
         elif warning:
-            self._record(told)
+            self._record(event)
         else:
-            self._did(told)
+            self._did(event)
 
     def awaits(self, what: str) -> None:
         """Record for users what triggers the next reconcile: when `a pod named jack comes`."""
@@ -392,19 +376,27 @@ class Context:
 
         A model of kubernetes-asyncio is converted to the kind that the class declares.
         """
-        child = self._resource_of(child)
+        child = resource_of(child, (each.kind for each in self._operator.sources))
         name, writes = (type(child), child.key), self._operator.child_writes
         self._applied.add(name)
         if (pause := writes.pause(self.object, name)) > 0:
             there = await self.client.find(type(child), child.key)
-            if there is not None and there.metadata.deletion_timestamp is None and self._is_owner_of(there):
+            owner = None if there is None else controller_of(there.metadata)
+            if (
+                there is not None
+                and there.metadata.deletion_timestamp is None
+                and owner is not None
+                and owner.uid == self.object.metadata.uid
+            ):
                 self.look_again_within(pause)
                 return there
         of_kind = (type(child), ObjectKey(self.object.metadata.namespace, ""))  # for all of them
         if (pause := writes.loop_pause(self.object, of_kind)) > 0 and (
             await self.client.find(type(child), child.key) is None
         ):
-            raise Blocked.created_without_end(type(child), pause)
+            why = f"{MOST_LOOPS} reconciles in a minute have created a {child.gvk.kind} each"
+            text = f"{why}, and nothing else had changed; now one is created at most each minute"
+            raise Blocked(REASONS[Outcome.CREATED], text, retry_after=pause)
         may_update = self._may_roll_out if self._operator.rollouts.limited and is_workload(child) else None
         try:
             applied = await self.client.apply(
@@ -414,7 +406,7 @@ class Context:
             applied = await self._adopt(child, initial, error)
         if applied.outcome is Outcome.CREATED:
             if not any(kind is type(child) for kind, _ in self.created):
-                writes.looped(self.object, of_kind, Outcome.CREATED, current_record())
+                writes.wrote(self.object, of_kind, Outcome.CREATED, current_record(), str, most=MOST_LOOPS)
             self.created.add(name)
         elif applied.previous is None:
             self.look_again_within(writes.held(self.object, name))
@@ -459,7 +451,7 @@ class Context:
         has its name. `propagation` says what happens to the objects that the child owns: see
         `Client.delete`.
         """
-        child = self._resource_of(child)
+        child = resource_of(child, (each.kind for each in self._operator.sources))
         if child.metadata.deletion_timestamp is not None:
             return
         if await self.client.delete_if_there(child, propagation=propagation):
@@ -529,7 +521,7 @@ class Context:
         known = self.look_again_after
         self.look_again_after = max(seconds, 0.1) if known is None else min(known, max(seconds, 0.1))
 
-    async def run_steps(self, steps: Steps) -> bool:
+    async def run_steps(self, steps: LongOperation) -> bool:
         """Go on with a long operation of the operator; return whether there is nothing left to do.
 
         See `Steps`. The status is written before and after each step.
@@ -641,11 +633,13 @@ class Context:
         deleting = self.object.metadata.deletion_timestamp is not None
         itself = (type(self.object), self.object.key)
         if not deleting and (pause := writes.loop_pause(self.object, itself)) > 0:
-            raise Blocked.patched_without_end(pause)
+            why = f"{MOST_LOOPS} reconciles in a minute have patched the object itself"
+            text = f"{why}, and nothing else had changed; now it is patched at most once a minute"
+            raise Blocked("PatchedWithoutEnd", text, retry_after=pause)
         sent = {name: value for name, value in self.object.to_wire().items() if name != "status"}
         self.object.take(await self.client.patch(self.object), sent=sent)
         if self.object.metadata.resource_version != version:
-            writes.looped(self.object, itself, Outcome.UPDATED, current_record())
+            writes.wrote(self.object, itself, Outcome.UPDATED, current_record(), str, most=MOST_LOOPS)
 
     async def write_status(self) -> None:
         """Write the status now, if it differs: for what has to be stored before the next effect.
@@ -762,13 +756,6 @@ class Context:
     def _pod(self, pod: Resource | str) -> Resource | ObjectKey:
         return ObjectKey(self.object.metadata.namespace, pod) if isinstance(pod, str) else pod
 
-    def _resource_of(self, child: Resource | KubernetesModel) -> Resource:
-        return resource_of(child, (each.kind for each in self._operator.sources))
-
-    def _is_owner_of(self, child: Resource) -> bool:
-        controller = controller_of(child.metadata)
-        return controller is not None and controller.uid == self.object.metadata.uid
-
     def _set_children_stable(self) -> None:
         """Set the condition, if the object ever had such a child: others need not know that there is one."""
         conditions = self._operator.condition_list
@@ -815,13 +802,13 @@ class Context:
             if await self.client.delete_if_there(child, kind=kind):
                 self.event("Deleted", f"Deleted {kind.gvk.kind} {child.metadata.name}")
 
-    def _record(self, told: _Told) -> None:
-        self._operator.manager.events.event(self.object, *told)
+    def _record(self, event: _Event) -> None:
+        self._operator.manager.events.event(self.object, *event)
 
-    def _did(self, told: _Told, **details: object) -> None:
+    def _did(self, event: _Event, **details: object) -> None:
         """Tell people, and the log, what was done."""
-        self._operator.manager.events.event(self.object, *told)
-        reconcile_log().info(told.message, reason=told.reason, **details)
+        self._operator.manager.events.event(self.object, *event)
+        reconcile_log().info(event.message, reason=event.reason, **details)
 
     def _may_roll_out(self) -> bool:
         """Return whether a workload may be updated. A change of the spec does not wait."""
@@ -854,7 +841,7 @@ class Context:
         owner, controller = self.object, error.controller
         if controller is not None and owner.gvk.is_named_by(controller):
             if controller.name == owner.metadata.name:
-                return Blocked.left_over(f"{error.kind} {error.key.name}", owner, error.finalizers)
+                return Blocked.by_earlier_child(f"{error.kind} {error.key.name}", owner, error.finalizers)
             # A child's deletion event may precede its owner's, so ask the API server.
             holder = await self.client.uncached.find(
                 type(owner), ObjectKey(owner.metadata.namespace, controller.name)
@@ -896,15 +883,15 @@ class Context:
         )
         if trouble is not None:
             reason, message = trouble
-            self._record(_Told("Warning", reason, message))
+            self._record(_Event("Warning", reason, message))
             self.log.warning("child is changed too often", child=name, reason=reason, why=message, **details)
             return
         if applied.outcome is Outcome.RESTORED:
             said = f"Put {name} back as it should be: {_who(applied.conflicts, fields)}"
-            self._did(_Told("Normal", "Restored", shortened(said)), **details)
+            self._did(_Event("Normal", "Restored", shortened(said)), **details)
             return
         better = None if changed is None else changed(before, child)
-        self._did(_Told("Normal", *(better or ("Updated", f"Updated {name}"))), **details)
+        self._did(_Event("Normal", *(better or ("Updated", f"Updated {name}"))), **details)
 
     def _was_labelled(self, before: ObjectMeta, after: ObjectMeta) -> bool:
         """Return whether a child's only change is the label of its owner's shard."""

@@ -4,77 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import inspect
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any
 
 from manager.api import ObjectKey, Resource
 from manager.controller import Source, TerminalError, WorkQueue
 from manager.controller.failure import Failure, explain
 from manager.election.coordinator import Share
+from manager.operator.base import OperatorBase
 from manager.telemetry.logs import get_logger
 from manager.util.backoff import Backoff
 from manager.util.rate_limit import Repeats
 
-if TYPE_CHECKING:
-    from manager.operator.operator import Operator
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-_MARK = "__daemon__"
-_PARAMETERS = 2  # self and the object
 _SLOW = 10.0
 """Seconds after its cancellation after which a daemon that still runs is reported."""
-
-
-@dataclass(frozen=True, slots=True)
-class Daemon:
-    """A method that runs for each object."""
-
-    name: str
-    restarts: bool
-    """Whether a change of the spec restarts it."""
-
-
-@overload
-def daemon(method: F, /) -> F: ...
-@overload
-def daemon(*, restarts: bool = True) -> Callable[[F], F]: ...
-def daemon(method: F | None = None, /, *, restarts: bool = True) -> F | Callable[[F], F]:
-    """Run the method `(self, obj)` of an operator as a task for each object that exists.
-
-    The first reconcile of an object starts it, with a copy of the object. It is cancelled when the object is
-    being deleted, before `cleanup` is called; when another replica works on the object from then on; and when
-    the manager stops. A change of the spec cancels it and starts it again with the new object, unless
-    `restarts` is False. When it returns, it is over until then. When it raises, the error is logged, and it
-    starts again after 1 s, doubling, up to a minute; after TerminalError it is over.
-
-    It runs beside `reconcile` and must not write the object: it keeps what it learns on the operator, and
-    calls `self.enqueue(obj.key)`.
-    """
-    if method is None:
-        return lambda method: _marked(method, restarts)
-    return _marked(method, restarts)
-
-
-def _marked(method: F, restarts: bool) -> F:
-    setattr(method, _MARK, restarts)
-    return method
-
-
-def daemons_of(cls: type, members: Mapping[str, Any]) -> Iterator[Daemon]:
-    """Yield the daemons among an operator's members. Raises TypeError for an unsuitable method."""
-    for name, member in members.items():
-        if (restarts := getattr(member, _MARK, None)) is None:
-            continue
-        if (
-            not inspect.iscoroutinefunction(member)
-            or len(inspect.signature(member).parameters) != _PARAMETERS
-        ):
-            raise TypeError(f"{cls.__name__}.{name}: @daemon is for `async def {name}(self, obj)`")
-        yield Daemon(name, restarts)
 
 
 @dataclass(slots=True)
@@ -90,7 +35,7 @@ class _Started:
 class Daemons(Source):
     """Owner of one operator's daemons: they end with the task that its controller runs it in."""
 
-    def __init__(self, operator: Operator[Any]) -> None:
+    def __init__(self, operator: OperatorBase) -> None:
         self._operator = operator
         self._started: dict[ObjectKey, _Started] = {}
         self._group: asyncio.TaskGroup | None = None

@@ -1,27 +1,29 @@
-"""Declarations of an operator about other kinds: those that it owns, watches and reads."""
+"""The declarations in an operator's class: its sources and timers, and checks of all of them."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, get_args, get_origin
+from typing import Any, TypeAlias, TypeVar, get_args, get_origin, overload
 
 import orjson
 
 from manager.api import ApiModel, ObjectKey, Resource, is_crd
-from manager.api.core_v1 import Pod
-from manager.api.pod_health import PARTS_OF_HEALTH, PodHealth
+from manager.api.condition import CONDITION_REASON, CONDITION_TYPE
+from manager.api.rights import RbacRule
 from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Meta, Record, Selection, steps_of
-from manager.controller.predicate import (
-    Predicate,
-    any_of,
-    compares_status,
-    created_or_deleted,
-    label_changed,
-)
+from manager.controller import ControllerOptions, Predicate, any_of, created_or_deleted, label_changed
+from manager.controller.source import compares_status
+from manager.settings import Setting
+from manager.telemetry.logs import shortened
 from manager.util import clock
+from manager.webhook import AdmissionOptions
+from manager.webhook.methods import classes_of, is_subclass, parameters_of, positional
+from manager_kinds.core_v1 import Pod
+from manager_kinds.pod_health import PARTS_OF_HEALTH, PodHealth
 
 _SHORTEST = 4
 """So many letters a name has at least for which another one may be a slip: `one` is not `on`."""
@@ -138,16 +140,116 @@ class Reads(_Source):
     """A kind that is cached to be read; its changes enqueue nothing."""
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+_TIMER, _DAEMON = "__every__", "__daemon__"
+_OF_AN_OBJECT, _OF_THE_OPERATOR = 2, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """A method that is called every `seconds`."""
+
+    name: str
+    seconds: float | Setting[float]
+    jitter: float
+    for_each: bool
+    """For each object, or once for all."""
+
+
+def every(seconds: float | Setting[float], *, jitter: float = 0.1) -> Callable[[F], F]:
+    """Call the method of an operator every so many seconds, plus or minus the part `jitter`.
+
+    With `(self, obj, ctx)` it is called for each object that exists and is not being deleted, just before its
+    `reconcile`; its changes of the status are written with it. With `(self)` it is called once for all
+    objects, in the leader, once the caches are in sync. `seconds` may be a Setting.
+
+    An exception of the first form is an error of the reconcile, and retried like one. After TerminalError,
+    the object is called for again once something has changed. An exception of the second form is logged.
+    """
+    if not isinstance(seconds, Setting) and not seconds > 0:
+        raise ValueError(f"@every needs more than 0 seconds, not {seconds}")
+    if not 0 <= jitter <= 1:
+        raise ValueError(f"@every needs a jitter from 0 to 1, not {jitter}")
+
+    def mark(method: F) -> F:
+        setattr(method, _TIMER, (seconds, jitter))
+        return method
+
+    return mark
+
+
+def timers_of(cls: type, members: Mapping[str, Any]) -> Iterator[Timer]:
+    """Yield the timers among an operator's members. Raises TypeError for an unsuitable method."""
+    for name, member in members.items():
+        if (marked := getattr(member, _TIMER, None)) is None:
+            continue
+        takes = len(inspect.signature(member).parameters) - 1
+        if not inspect.iscoroutinefunction(member) or takes not in {_OF_AN_OBJECT, _OF_THE_OPERATOR}:
+            raise TypeError(
+                f"{cls.__name__}.{name}: @every is for `async def {name}(self, obj, ctx)`, or for "
+                f"`async def {name}(self)`, which is called once for all objects"
+            )
+        yield Timer(name, marked[0], marked[1], for_each=takes == _OF_AN_OBJECT)
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A method that runs for each object."""
+
+    name: str
+    restarts: bool
+    """Whether a change of the spec restarts it."""
+
+
+@overload
+def daemon(method: F, /) -> F: ...
+@overload
+def daemon(*, restarts: bool = True) -> Callable[[F], F]: ...
+def daemon(method: F | None = None, /, *, restarts: bool = True) -> F | Callable[[F], F]:
+    """Run the method `(self, obj)` of an operator as a task for each object that exists.
+
+    The first reconcile of an object starts it, with a copy of the object. It is cancelled when the object is
+    being deleted, before `cleanup` is called; when another replica works on the object from then on; and when
+    the manager stops. A change of the spec cancels it and starts it again with the new object, unless
+    `restarts` is False. When it returns, it is over until then. When it raises, the error is logged, and it
+    starts again after 1 s, doubling, up to a minute; after TerminalError it is over.
+
+    It runs beside `reconcile` and must not write the object: it keeps what it learns on the operator, and
+    calls `self.enqueue(obj.key)`.
+    """
+    if method is None:
+        return lambda method: _marked(method, restarts)
+    return _marked(method, restarts)
+
+
+def _marked(method: F, restarts: bool) -> F:
+    setattr(method, _DAEMON, restarts)
+    return method
+
+
+def daemons_of(cls: type, members: Mapping[str, Any]) -> Iterator[Daemon]:
+    """Yield the daemons among an operator's members. Raises TypeError for an unsuitable method."""
+    for name, member in members.items():
+        if (restarts := getattr(member, _DAEMON, None)) is None:
+            continue
+        if not inspect.iscoroutinefunction(member) or len(inspect.signature(member).parameters) != len(
+            ("self", "obj")
+        ):
+            raise TypeError(f"{cls.__name__}.{name}: @daemon is for `async def {name}(self, obj)`")
+        yield Daemon(name, restarts)
+
+
 def check_spelling(cls: type, base: type, hooks: Sequence[str]) -> None:
     """Raise TypeError for a member of `cls` that `base` does not have, and that is most likely misspelt.
 
-    That is: it is called almost as something of `base` that may be set and is not, or as one of `hooks`, and
-    is of the same sort.
+    Its name is almost the name of an attribute of `base`, or one of `hooks`, and it is of the same sort.
     """
     attributes = {
-        name: value
-        for name, value in vars(base).items()
-        if name in base.__annotations__ and len(name) >= _SHORTEST and name != "name"
+        name: getattr(base, name)
+        for each in base.__mro__
+        for name in inspect.get_annotations(each)
+        if hasattr(base, name) and len(name) >= _SHORTEST
     }
     for name, value in vars(cls).items():
         method = inspect.isfunction(value)
@@ -169,22 +271,24 @@ def _is_like(value: object, default: object) -> bool:
 
 
 def check_sources(operator: str, sources: Iterable[Owns | Watch | Reads]) -> None:
-    """Raise TypeError for an index or a predicate that looks at what the objects of a source do not have."""
+    """Raise TypeError for a source with an index, predicate or function that the runtime could not use."""
     for source in sources:
-        where = f"{operator}: {type(source).__name__}({source.kind.__name__})"
+        of = f"{type(source).__name__}({source.kind.__name__})"
+        where, on = f"{operator}: {of}", None if isinstance(source, Reads) else source.on
+        if on is not None and not callable(on):
+            raise TypeError(f"{operator}: on of {of} takes a predicate, and is {_shown(on)}")
+        if isinstance(source, Watch) and source.enqueue is not None and not _takes_two(source.enqueue):
+            raise TypeError(f"{operator}: enqueue of {of} is called with (meta, objects)")
         check_indexes(f"{where}.indexes", source.kind, source.indexes)
-        if not isinstance(source, Reads):
-            _check_predicate(where, source)
-
-
-def _check_predicate(where: str, source: Owns | Watch) -> None:
-    if source.on is None or not compares_status(source.on):
-        return
-    if source.metadata_only:
-        raise TypeError(f"{where}: with metadata_only, status_changed never lets an event pass")
-    keeps = source.selection.keeps
-    if keeps and not any(each == "status" or each.startswith(("status.", "status[")) for each in keeps):
-        raise TypeError(f"{where}: its selection keeps no status, so status_changed never lets an event pass")
+        if on is None or not compares_status(on):
+            continue
+        if source.metadata_only:
+            raise TypeError(f"{where}: with metadata_only, status_changed never lets an event pass")
+        keeps = source.selection.keeps
+        if keeps and not any(each == "status" or each.startswith(("status.", "status[")) for each in keeps):
+            raise TypeError(
+                f"{where}: its selection keeps no status, so status_changed never lets an event pass"
+            )
 
 
 def check_indexes(where: str, kind: type[Resource], indexes: Mapping[str, IndexFunction]) -> None:
@@ -237,3 +341,135 @@ def bare(annotation: Any) -> Any:
     if hasattr(annotation, "__metadata__") or (len(arguments) == 1 and get_origin(annotation) is not list):
         return bare(arguments[0])
     return annotation
+
+
+_Check = Callable[[Any], bool]
+
+
+def _text(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> _Check:
+    return lambda value: isinstance(value, str) and re.fullmatch(pattern, value, flags) is not None
+
+
+def _mapping(is_key: _Check, is_value: _Check) -> _Check:
+    return lambda value: (
+        isinstance(value, Mapping) and all(is_key(name) and is_value(each) for name, each in value.items())
+    )
+
+
+def _instance(kind: type) -> _Check:
+    return lambda value: isinstance(value, kind)
+
+
+def _is_kind(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Resource) and hasattr(value, "gvk")
+
+
+def _is_error(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Exception)
+
+
+_is_text = _text(r"(?s:.+)")
+_QUALIFIED = r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?"
+_is_finalizer = _text(_QUALIFIED, re.ASCII)
+
+_ITEMS: Mapping[str, tuple[_Check, str]] = {
+    "versions": (_is_kind, "kinds, as in `versions = (OldPet,)`"),
+    "owns": (lambda each: _is_kind(each) or isinstance(each, Owns), "kinds, or `Owns(Kind, ...)`"),
+    "watches": (_instance(Watch), "`Watch(Kind, label=...)` or `Watch(Kind, enqueue=...)`"),
+    "reads": (lambda each: _is_kind(each) or isinstance(each, Reads), "kinds, or `Reads(Kind, ...)`"),
+    "rights": (_instance(RbacRule), "rules, as in `rbac(groups=..., resources=..., verbs=...)`"),
+    "conditions": (_text(CONDITION_TYPE), "types of conditions, in CamelCase"),
+    "former_finalizers": (_is_finalizer, "names of finalizers, such as `example.com/hold`"),
+    "former_managers": (_is_text, "names of field managers"),
+}
+"""The attributes that are tuples, with the check of an item."""
+
+_VALUES: Mapping[str, tuple[_Check, str]] = {
+    "name": (
+        _text(r"[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?"),
+        'at most 63 lower-case letters, digits, "-" and ".", with a letter or digit at both ends',
+    ),
+    "on": (callable, "a predicate, such as `generation_changed`"),
+    "selection": (_instance(Selection), '`Selection.of(label_selector="app=web")`'),
+    "indexes": (
+        _mapping(_is_text, callable),
+        'functions by name, as in `{"image": index_by("spec.image")}`',
+    ),
+    "errors": (
+        _mapping(_is_error, _text(CONDITION_REASON)),
+        'reasons by type of exception, as in `{PaymentRefused: "PaymentRefused"}`',
+    ),
+    "options": (_instance(ControllerOptions), "`ControllerOptions(...)`"),
+    "admission": (_instance(AdmissionOptions), "`webhook.AdmissionOptions(...)`"),
+    "outside": (_text(r"(\w+(\.\w+)*:\w+)?"), "a name such as `module:Class`"),
+    "finalizer": (lambda value: value == "" or _is_finalizer(value), "a name such as `example.com/hold`"),
+}
+
+_ASYNC = frozenset({"reconcile", "reconcile_key", "cleanup", "gone", "on_error"})
+
+
+def check_attributes(cls: Any) -> None:
+    """Raise TypeError for an attribute that the runtime could not use; the line names it."""
+    for name, (is_right, of) in _ITEMS.items():
+        items: Any = getattr(cls, name)
+        if not isinstance(items, tuple):
+            raise TypeError(
+                f"{cls.__name__}.{name} has to be a tuple, as in `{name} = (..., ...)`: it takes {of}"
+            )
+        for each in items:
+            if not is_right(each):
+                raise TypeError(f"{cls.__name__}.{name} takes {of}, and has {_shown(each)}")
+    for name, (is_right, what) in _VALUES.items():
+        value = inspect.getattr_static(cls, name)
+        value = getattr(cls, name) if isinstance(value, staticmethod) else value
+        if not is_right(value):
+            raise TypeError(f"{cls.__name__}.{name} takes {what}, and is {_shown(value)}")
+    for version in cls.versions:
+        ours, other = cls.kind.gvk, version.gvk
+        if (ours.group, ours.kind) != (other.group, other.kind) or ours.version == other.version:
+            raise TypeError(f"{cls.__name__}.versions has {other}, which is not another version of {ours}")
+
+
+def _takes_two(function: Callable[..., object]) -> bool:
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # a function of C has no signature
+        return True
+    return True
+
+
+def check_hooks(cls: Any, hooks: Mapping[str, Mapping[str, type | None]]) -> None:
+    """Raise TypeError for a method with other parameters than the runtime passes.
+
+    `hooks` has the types of the arguments by name and method; None is the operator's kind.
+    """
+    for name, takes in hooks.items():
+        function = getattr(cls, name)
+        if inspect.iscoroutinefunction(function) is not (name in _ASYNC):
+            has_to = "has to be" if name in _ASYNC else "is called without await, and cannot be"
+            raise TypeError(f"{cls.__name__}.{name} {has_to} an `async def`")
+        call = ", ".join(("self", *takes))
+        given = positional(cls, name, len(takes))
+        if given is None:
+            has = ", ".join(("self", *(each.name for each in parameters_of(cls, name))))
+            raise TypeError(f"{cls.__name__}.{name} is called with ({call}), and takes ({has})")
+        if name not in vars(cls):
+            continue  # a class below may be for another kind
+        for parameter, wanted in zip(given, takes.values(), strict=False):
+            classes, gets = classes_of(parameter.annotation, cls, function), wanted or cls.kind
+            if classes is not None and not any(is_subclass(gets, each) for each in classes):
+                annotated = " | ".join(each.__name__ for each in classes)
+                raise TypeError(
+                    f"{cls.__name__}.{name} is called with ({call}): its {parameter.name} is annotated as "
+                    f"{annotated}, and gets {'the' if wanted else 'a'} {gets.__name__}"
+                )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, type):
+        return value.__name__
+    if isinstance(value, str | int | float | bool | None):
+        return shortened(repr(value), 80)
+    return f"a {type(value).__name__}"  # which may hold a secret

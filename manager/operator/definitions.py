@@ -122,7 +122,7 @@ class DefinitionGate(Source):
     def __init__(self) -> None:
         self._open = asyncio.Event()
         self._queue: WorkQueue[Any] | None = None
-        self._halted = False
+        self._pauses = False
 
     async def wait_synced(self) -> None:
         """Return once the definition is known, and lets the controller work."""
@@ -140,10 +140,10 @@ class DefinitionGate(Source):
         self.problem = problem
         if problem is None:
             self._open.set()
-        if self._queue is not None and self._open.is_set() and self._halted is not (problem is not None):
+        if self._queue is not None and self._open.is_set() and self._pauses is not (problem is not None):
             # Only a change counts: a pause from the console stays.
-            self._halted = problem is not None
-            self._queue.halted = self._halted
+            self._pauses = problem is not None
+            self._queue.paused = self._pauses
 
 
 class _Followed:

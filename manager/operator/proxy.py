@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Self, overload
+from typing import TYPE_CHECKING, Self, overload
 
 from manager.settings import HasSettings, Setting
 from manager.telemetry.logs import get_logger
+
+if TYPE_CHECKING:
+    from manager_kinds.core_v1 import EnvVarDict
 
 __all__ = ["PROXY_ENVIRONMENT", "ProxyEnvironment", "proxy_environment"]
 
@@ -31,9 +34,9 @@ class ProxyEnvironment(Setting[bool]):
     def __get__(self, instance: None, owner: type) -> Self: ...
 
     @overload
-    def __get__(self, instance: HasSettings, owner: type) -> list[dict[str, str]]: ...
+    def __get__(self, instance: HasSettings, owner: type) -> list[EnvVarDict]: ...
 
-    def __get__(self, instance: HasSettings | None, owner: type) -> Self | list[dict[str, str]]:
+    def __get__(self, instance: HasSettings | None, owner: type) -> Self | list[EnvVarDict]:
         if instance is None:
             return self
         environment = proxy_environment(os.environ, credentials=instance.settings[self])
@@ -49,7 +52,7 @@ PROXY_ENVIRONMENT = ProxyEnvironment(
     default="drop",
     placeholder="drop|keep",
     description="whether containers of operators get the user and password in the manager's proxy URL:"
-    " everybody who may read Deployments of the namespace sees them",
+    " all users with the right to read Deployments of the namespace see them",
 )
 
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
@@ -60,7 +63,7 @@ _URL = re.compile(
 )
 
 
-def proxy_environment(environ: Mapping[str, str], *, credentials: bool) -> list[dict[str, str]]:
+def proxy_environment(environ: Mapping[str, str], *, credentials: bool) -> list[EnvVarDict]:
     """Return container `env` entries for the proxy variables that are set, in upper and in lower case.
 
     Programs disagree about the spelling, so each variable is given in both; where the manager has only one
@@ -86,14 +89,14 @@ def _bare(found: Mapping[str, str | None]) -> Iterator[tuple[str, str | None]]:
         elif match := _URL.fullmatch(value.strip()):
             bare = (match["scheme"] or "") + match["place"]
             if bare != value.strip():
-                _tell(name, "containers get the proxy's URL without user and password")
+                _warn(name, "containers get the proxy's URL without user and password")
             yield name, bare
         else:
-            _tell(
+            _warn(
                 name,
                 "containers do not get this, which is no URL of a proxy: a password may be anywhere in it",
             )
 
 
-def _tell(variable: str, what: str) -> None:
+def _warn(variable: str, what: str) -> None:
     get_logger("proxy").warning(what, variable=variable, setting="--proxy-credentials=keep")

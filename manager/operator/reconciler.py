@@ -1,14 +1,18 @@
-"""Running an operator: its controller, and what is done around each reconcile."""
+"""The work on an operator's objects: its controller, what surrounds each reconcile, failures and timers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import asyncio
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from manager.api import ObjectKey, Resource
+from manager.api import ObjectKey, Resource, Unstructured
 from manager.cache import CacheEvent, Informer
+from manager.client.reader import decode_object
 from manager.controller import (
     Controller,
     ControllerOptions,
@@ -23,24 +27,35 @@ from manager.controller import (
     enqueue_object,
     enqueue_owner,
 )
-from manager.controller.failure import explain
+from manager.controller.failure import Failure, describe, explain, is_transient
 from manager.controller.source import trigger_of
 from manager.election.coordinator import ControllerObjects, Share
-from manager.kube.errors import ApiError, KubeError, NotFound
-from manager.operator.context import Blocked, Changed, Context, Gone, is_missing
+from manager.kube.errors import ApiError, KubeError, NoMatch, NotFound
+from manager.operator.base import Failing
+from manager.operator.context import RECONCILE_FAILED, Blocked, Changed, Context, Gone, is_missing
 from manager.operator.daemons import Daemons
-from manager.operator.declaration import Owns, Reads, Watch
+from manager.operator.declaration import Owns, Reads, Timer, Watch
 from manager.operator.definitions import Definitions
 from manager.operator.operator import Operator
-from manager.operator.timers import Timers
-from manager.telemetry.logs import reconcile_log
+from manager.process.manager import Runnable
+from manager.settings import Setting
+from manager.telemetry.logs import get_logger, reconcile_log
 from manager.util import clock
+from manager.util.rate_limit import Repeats
 from manager.webhook.methods import has_webhooks
 
 T = TypeVar("T", bound=Resource)
 
 _PAUSE = 5.0
 """Seconds for which an object is left alone when a child of it had to be created again within that time."""
+
+_PERSISTENT = 10
+"""So many transient failures in a row, over some five seconds, are reported."""
+
+_RENEW_AFTER = 60.0
+"""Seconds for which a message stays as it is when only numbers in it differ, such as a port."""
+
+_without_numbers = re.compile(r"[0-9]+").sub
 
 
 class _Created(NamedTuple):
@@ -77,7 +92,6 @@ def add_controller(
         return None
     options = options or operator.options
     operator.rollouts.limit(options.max_concurrent_rollouts)
-    cache = manager.cache
     objects = operator.informer
     for name, function in operator.indexes.items():
         objects.add_index(name, function)
@@ -86,23 +100,16 @@ def add_controller(
     sources: list[Source] = [own, operator.channel, *timers.sources(objects)]
     informers = [objects]
     for source in operator.sources:
-        informer = cache.informer(
-            source.kind,
-            metadata_only=source.metadata_only,
-            owned_by=kind if isinstance(source, Owns) else None,
-            filtered=isinstance(source, Owns) and objects.filter is not None,
-            **source.selection._asdict(),
-        )
+        informer = _informer(operator, source, objects)
         informers.append(informer)
-        for name, function in source.indexes.items():
-            informer.add_index(name, function)
         sources.append(_source(operator, source, informer, objects))
     if (period := options.resync_period) is not None:
         resync = TickerSource(period, lambda: [record.key for record in objects.list()], rng=manager.rng)
         sources.append(resync)
     if isinstance(reconciler, ObjectReconciler) and cls.daemons:
         sources.append(reconciler.daemons)
-    sources += _gates(operator, definitions)
+    if definitions is not None and (gate := definitions.gate(operator.kinds())) is not None:
+        sources.append(gate)
     operator.setup()
     for runnable in timers.runnables(informers):
         manager.add(runnable)
@@ -157,9 +164,17 @@ def _hand_over(operator: Operator[Any], key: ObjectKey) -> None:
     operator.handed_over(key)
 
 
-def _gates(operator: Operator[Any], definitions: Definitions | None) -> list[Source]:
-    gate = definitions.gate(operator.kinds()) if definitions is not None else None
-    return [] if gate is None else [gate]
+def _informer(operator: Operator[Any], source: Owns | Watch | Reads, objects: Informer) -> Informer:
+    informer = operator.manager.cache.informer(
+        source.kind,
+        metadata_only=source.metadata_only,
+        owned_by=operator.kind if isinstance(source, Owns) else None,
+        filtered=isinstance(source, Owns) and objects.filter is not None,
+        **source.selection._asdict(),
+    )
+    for name, function in source.indexes.items():
+        informer.add_index(name, function)
+    return informer
 
 
 def _source(
@@ -234,7 +249,7 @@ class ObjectReconciler(Generic[T]):
         self._tried.pop(request, None)
         if request in self._operator.awaited_names:
             self._operator.waits_no_more(request)
-        due = self._timers.take(request) if request in self._timers.due else ()
+        due = tuple(self._timers.due.pop(request, ()))
         try:
             result = await self._reconcile(request, due)
         except BaseException:
@@ -245,7 +260,10 @@ class ObjectReconciler(Generic[T]):
         return result
 
     async def failed(self, request: ObjectKey, error: BaseException) -> None:
-        """Report on the object that its reconcile has failed."""
+        """Report on the object that its reconcile has failed.
+
+        A lost race, or an API server that is away for a moment, is reported once it has lasted.
+        """
         tried, record = self._tried.pop(request, None), self._operator.informer.get(request)
         if tried is not None and tried.origin is not None:
             uid, raw = tried.metadata.uid, tried.origin
@@ -253,8 +271,36 @@ class ObjectReconciler(Generic[T]):
             uid, raw = record.uid, record.raw
         else:
             return
-        if self.share is None or self.share.covers(uid):
-            await self._operator.failure_reports.report(request, raw, error)
+        if self.share is not None and not self.share.covers(uid):
+            return
+        operator, model = self._operator, self._operator.kind
+        failing = operator.reported_failures.setdefault(request, Failing())
+        failing.terminal = Failure.of(error, primary=model.gvk, key=request) is Failure.TERMINAL
+        failing.transient = failing.transient + 1 if is_transient(error) else 0
+        if 0 < failing.transient < _PERSISTENT:
+            return
+        # As JSON: the object may not fit its model, and changes of a failed reconcile are not written.
+        kind = Unstructured.of(
+            model.gvk.api_version, model.gvk.kind, plural=model.plural, namespaced=model.namespaced
+        )
+        stored = await decode_object(raw, kind, request)
+        deleting = stored.metadata.deletion_timestamp is not None
+        if deleting and operator.finalizers.isdisjoint(stored.metadata.finalizers):
+            return  # no reconcile will ever take it back
+        ctx = Context(operator, stored)
+        reason, message = describe(error, operator.errors)
+        if deleting:
+            by = _renewed(failing, "CleanupFailed", f"it fails: {message}")
+        else:
+            by = _renewed(failing, reason, f"{RECONCILE_FAILED}{message}")
+        by.__cause__ = error
+        (operator.cleanup_blocked if deleting else operator.reconcile_failed)(by, ctx)
+        try:
+            await ctx.write_conditions()
+        except KubeError as problem:
+            reconcile_log().debug("cannot report the failure as a condition", error=explain(problem))
+            if isinstance(problem, NoMatch | ApiError) and not is_transient(problem):
+                operator.record_once(by, ctx)
 
     async def _reconcile(self, key: ObjectKey, due: Sequence[str]) -> Result | None:
         operator = self._operator
@@ -328,7 +374,7 @@ class ObjectReconciler(Generic[T]):
                 await self.daemons.stop(obj.key)
                 result = await operator.cleanup(obj, ctx)
                 if result is None:
-                    await self._let_go(obj, ctx)
+                    await self._remove_finalizers(obj, ctx)
                     operator.forget(obj.key)
                     return await operator.gone(obj.key)
             else:
@@ -349,7 +395,7 @@ class ObjectReconciler(Generic[T]):
         if deleting and not ctx.has_set_conditions:
             operator.cleanup_blocked(Blocked("CleaningUp", "it is not done yet", passing=True), ctx)
         await ctx.finish()
-        operator.failure_reports.ended(obj.key)
+        operator.reported_failures.pop(obj.key, None)
         return result if ctx.look_again_after is None else _within(result, ctx.look_again_after)
 
     async def _after(self, error: Exception, obj: T, ctx: Context, *, deleting: bool) -> Result | None:
@@ -364,16 +410,16 @@ class ObjectReconciler(Generic[T]):
             ctx.is_blocked(ctx.set_types - before)
         return result
 
-    async def _let_go(self, obj: T, ctx: Context) -> None:
+    async def _remove_finalizers(self, obj: T, ctx: Context) -> None:
         finalizers = obj.metadata.finalizers
         obj.metadata.finalizers = [each for each in finalizers if each not in self._operator.finalizers]
         await ctx.patch()
         ctx.log.info("cleaned up" if self._operator.finalizer else "removed a former finalizer")
         if obj.metadata.finalizers:
-            await self._tell_who_holds(obj, ctx)
+            await self._report_other_finalizers(obj, ctx)
         ctx.written()
 
-    async def _tell_who_holds(self, obj: T, ctx: Context) -> None:
+    async def _report_other_finalizers(self, obj: T, ctx: Context) -> None:
         """Say that others keep the object, which is cleaned up: its status is of before."""
         if self._operator.has_conditions and not ctx.has_set_conditions:
             message = (
@@ -394,3 +440,75 @@ def _within(result: Result | None, seconds: float) -> Result:
     if result.requeue or (result.requeue_after is not None and result.requeue_after <= seconds):
         return result
     return replace(result, requeue_after=seconds)
+
+
+def _renewed(failing: Failing, reason: str, message: str) -> Blocked:
+    """Return the report; the earlier one if only numbers differ and it is recent."""
+    now = clock.monotonic()
+    if failing.reported is not None and now < failing.reported_at + _RENEW_AFTER:
+        before, said = failing.reported
+        if before == reason and _without_numbers("0", said) == _without_numbers("0", message):
+            return Blocked(before, said)
+    failing.reported, failing.reported_at = (reason, message), now
+    return Blocked(reason, message)
+
+
+class Timers:
+    """Timers of one operator, and the objects for which they are due."""
+
+    def __init__(self, operator: Operator[Any]) -> None:
+        self._operator = operator
+        self.due: defaultdict[ObjectKey, dict[str, None]] = defaultdict(dict)
+        """The names of each object's timers that are due."""
+
+    def sources(self, objects: Informer) -> Iterator[TickerSource]:
+        """Yield sources that enqueue each object when one of its timers is due."""
+        rng = self._operator.manager.rng
+        for timer in self._operator.timers:
+            if timer.for_each:
+                ask = partial(self._ask, timer, objects)
+                yield TickerSource(self._seconds(timer), ask, jitter=timer.jitter, why="timer", rng=rng)
+
+    def runnables(self, informers: Iterable[Informer]) -> Iterator[Runnable]:
+        """Yield the runnables of timers for all objects; each waits until `informers` are in sync."""
+        informers = tuple(informers)
+        for timer in self._operator.timers:
+            if not timer.for_each:
+                run = partial(self._call, timer, informers)
+                yield Runnable(f"{self._operator.name}-{timer.name}", run, leader_only=True)
+
+    def give_back(self, key: ObjectKey, names: Iterable[str]) -> None:
+        """Mark timers of an object as due again."""
+        self.due[key] |= dict.fromkeys(names)
+
+    def _seconds(self, timer: Timer) -> float:
+        seconds = timer.seconds
+        return self._operator.settings[seconds] if isinstance(seconds, Setting) else seconds
+
+    def _ask(self, timer: Timer, objects: Informer) -> list[ObjectKey]:
+        """Mark the timer as due for all objects; return those to enqueue."""
+        keys = [record.key for record in objects.list() if not record.deleting]
+        for key in keys:
+            self.due[key][timer.name] = None
+        # The method is called with the reconcile that a change asks for.
+        failing = self._operator.reported_failures
+        return [key for key in keys if key not in failing or not failing[key].terminal]
+
+    async def _call(self, timer: Timer, informers: tuple[Informer, ...]) -> None:
+        for informer in informers:
+            await informer.wait_synced()
+        operator, seconds, repeats = self._operator, self._seconds(timer), Repeats()
+        while True:
+            await asyncio.sleep(seconds * (1 + operator.manager.rng.uniform(-timer.jitter, timer.jitter)))
+            try:
+                await getattr(operator, timer.name)()
+            except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
+                if (times := repeats.count()) is not None:
+                    get_logger("controller").error(
+                        "a timer failed",
+                        controller=operator.name,
+                        timer=timer.name,
+                        error=explain(error),
+                        times=times,
+                        exc_info=error if Failure.of(error).has_traceback else None,
+                    )

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from manager.api import Resource, StepsStatus
 from manager.cache.record import steps_on
 from manager.controller.failure import describe, is_transient
+from manager.operator.base import OperatorBase
 from manager.operator.conditions import status_model, status_of
-from manager.operator.context import Changed, Gone
+from manager.operator.context import Changed, Context, Gone
 from manager.operator.declaration import bare, check_path
 from manager.util import clock
-
-if TYPE_CHECKING:
-    from manager.operator.context import Context
-    from manager.operator.operator import Operator
 
 F = TypeVar("F", bound=Callable[..., Awaitable[str | None]])
 
@@ -104,7 +101,7 @@ class Steps:
 
         return mark
 
-    def check(self, operator: type[Operator[Any]]) -> None:
+    def check(self, operator: type[OperatorBase]) -> None:
         """Raise TypeError for fields that the operator's kind does not have."""
         where, kind = f"{operator.__name__}.{self.name}", operator.kind
         status = status_model(kind)
@@ -117,7 +114,7 @@ class Steps:
         if not self._steps:
             raise TypeError(f"{where} has no steps: mark methods with `@{self.name}.step()`")
 
-    async def run(self, operator: Operator[Any], ctx: Context) -> bool:
+    async def run(self, operator: OperatorBase, ctx: Context) -> bool:
         """Go on with the operation of the object; return whether there is nothing left to do."""
         obj, is_new = ctx.object, False
         status, numbers = self._status(obj), {each.title: number for number, each in enumerate(self._steps)}
@@ -155,7 +152,7 @@ class Steps:
                 await self._succeed(status, ctx)
 
     async def _call(
-        self, operator: Operator[Any], step: _Step, ctx: Context, left: float, *, may_be_done: bool
+        self, operator: OperatorBase, step: _Step, ctx: Context, left: float, *, may_be_done: bool
     ) -> str | None:
         """Call a step, which has `left` seconds; return what it waits for.
 
@@ -225,7 +222,7 @@ class Steps:
         ctx.event(self._reason("Succeeded"), f"{len(self._steps)} steps are done")
 
     async def _fail(
-        self, status: StepsStatus, late: str, why: str, operator: Operator[Any], ctx: Context
+        self, status: StepsStatus, late: str, why: str, operator: OperatorBase, ctx: Context
     ) -> None:
         status.state, status.ended_at = "Failed", clock.now()
         status.message = f"{late}: {why}" if why else late
@@ -233,13 +230,13 @@ class Steps:
         await ctx.write_status()
         ctx.event(self._reason("Failed"), f"{status.step}: {status.message}", warning=True)
 
-    def _show_progress(self, status: StepsStatus, operator: Operator[Any], ctx: Context) -> None:
+    def _show_progress(self, status: StepsStatus, operator: OperatorBase, ctx: Context) -> None:
         message = f"{status.progress}: {status.message}"
         shown = "Progressing" if "Progressing" in operator.conditions else "Ready"
         self._show(operator, ctx, shown, shown == "Progressing", status.step, message)
         self._show(operator, ctx, "Degraded", False, "AsExpected")
 
-    def _show_failure(self, status: StepsStatus, operator: Operator[Any], ctx: Context) -> None:
+    def _show_failure(self, status: StepsStatus, operator: OperatorBase, ctx: Context) -> None:
         reason, message = self._reason("Failed"), f"{status.progress} {status.step}: {status.message}"
         self._show(operator, ctx, "Progressing", False, reason, message)
         if operator.conditions and ctx.can_set_conditions:
@@ -247,7 +244,7 @@ class Steps:
             ctx.condition(told_in, value, reason, message)
 
     def _show(
-        self, operator: Operator[Any], ctx: Context, kind: str, holds: bool, reason: str, message: str = ""
+        self, operator: OperatorBase, ctx: Context, kind: str, holds: bool, reason: str, message: str = ""
     ) -> None:
         """Set a condition that the operator's kind has."""
         if kind in operator.conditions and ctx.can_set_conditions:
@@ -286,10 +283,3 @@ def _checked(seconds: float) -> float:
     if not seconds > 0:
         raise ValueError(f"Steps need more than 0 seconds, not {seconds}")
     return seconds
-
-
-def check_steps(operator: type[Operator[Any]], members: Iterable[object]) -> None:
-    """Check the operations among the members of an operator; see `Steps.check`."""
-    for each in members:
-        if isinstance(each, Steps):
-            each.check(operator)

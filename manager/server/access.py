@@ -191,21 +191,17 @@ class _TokenStatus(msgspec.Struct):
     user: _UserInfo = msgspec.field(default_factory=_UserInfo)
 
 
-class _TokenReview(msgspec.Struct):
-    status: _TokenStatus
-
-
 class _AccessStatus(msgspec.Struct):
     allowed: bool = False
     denied: bool = False
 
 
-class _AccessReview(msgspec.Struct):
-    status: _AccessStatus
+class _Review(msgspec.Struct, Generic[V]):
+    status: V
 
 
-_decode_token = Decoder(_TokenReview, "a TokenReview")
-_decode_access = Decoder(_AccessReview, "a SubjectAccessReview")
+_decode_token = Decoder(_Review[_TokenStatus], "a TokenReview")
+_decode_access = Decoder(_Review[_AccessStatus], "a SubjectAccessReview")
 
 
 class Access:
@@ -283,7 +279,7 @@ class Access:
         if ours:
             spec["audiences"] = [self._audience]
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
-        status = (await self._create(_TOKEN_REVIEWS, review, _decode_token)).status
+        status = await self._create(_TOKEN_REVIEWS, review, _decode_token)
         # A server that knows of no audiences names none.
         if not status.authenticated or (ours and self._audience not in (status.audiences or ())):
             return None
@@ -311,14 +307,14 @@ class Access:
                 **about,
             },
         }
-        status = (await self._create(_ACCESS_REVIEWS, review, _decode_access)).status
+        status = await self._create(_ACCESS_REVIEWS, review, _decode_access)
         return status.allowed and not status.denied
 
-    async def _create(self, path: str, review: object, decode: Decoder[V]) -> V:
+    async def _create(self, path: str, review: object, decode: Decoder[_Review[V]]) -> V:
         body = orjson.dumps(review)
         for attempt in range(_ATTEMPTS):
             try:
-                return decode(await self._transport.request("POST", path, body=body))
+                return decode(await self._transport.request("POST", path, body=body)).status
             except (TransportError, ServerError, TooManyRequests):
                 if attempt + 1 == _ATTEMPTS:
                     raise

@@ -13,7 +13,7 @@ from typing import Any
 
 __all__ = ["format_exception", "line_in", "line_of", "line_that_asks"]
 
-_LIBRARY = {"kubernetes_asyncio", "manager", "manager_tools"}
+_LIBRARY = {"kubernetes_asyncio", "manager", "manager_kinds", "manager_tools"}
 _TEMPLATE = "manager_tools.scaffold.project."
 """Modules of the library that are an author's once `init` has written them."""
 _PYTHONS = sysconfig.get_path("stdlib")

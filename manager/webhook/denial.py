@@ -66,7 +66,8 @@ class Refused(Exception):
         """The field errors; empty when a text says it all."""
         if self.fields and len(self.fields) != len(errors):
             raise TypeError("Refused takes either one text or any number of field errors")
-        super().__init__(str(first) if not self.fields else _joined(self.fields))
+        texts = list(dict.fromkeys(map(str, errors)))
+        super().__init__(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
     def status(self, kind: GroupVersionKind, name: str) -> Mapping[str, Any]:
         """Return the refusal as a `Status` about the object `name` of that kind."""
@@ -91,11 +92,6 @@ class Refused(Exception):
 
 def _with_reason(text: str, reason: str) -> str:
     return f"{text}: {reason}" if reason else text
-
-
-def _joined(errors: tuple[FieldError, ...]) -> str:
-    texts = dict.fromkeys(map(str, errors))
-    return next(iter(texts)) if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def _shown(value: Any) -> str:

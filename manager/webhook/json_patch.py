@@ -74,9 +74,9 @@ def _compare_members(
 
 def _compare_items(before: list[Any], after: list[Any], path: str, operations: list[Operation]) -> None:
     shorter = min(len(before), len(after))
-    head = _common(before[:shorter], after[:shorter])
+    head = next(_differing(before[:shorter], after[:shorter]), shorter)
     rest = shorter - head
-    tail = _common(before[::-1][:rest], after[::-1][:rest])
+    tail = next(_differing(before[::-1][:rest], after[::-1][:rest]), rest)
     both = shorter - tail
     for index in _differing(before[head:both], after[head:both]):
         _compare(before[head + index], after[head + index], f"{path}/{head + index}", operations)
@@ -102,34 +102,18 @@ def _added(before: dict[str, Any], after: dict[str, Any], path: str) -> Iterator
     )
 
 
-def _differing(one: Sequence[Any], other: Sequence[Any]) -> Sequence[int]:
-    """Where two lists of one length do not have the same JSON. Raises `_TooMany`."""
-    found: list[int] = []
+def _differing(one: Sequence[Any], other: Sequence[Any]) -> Iterator[int]:
+    """Yield the places, in order, where two lists of one length do not have the same JSON."""
     left = [(0, len(one))]
     while left:
         start, end = left.pop()
         if start == end or _same(one[start:end], other[start:end]):
             continue
         if end - start == 1:
-            found.append(start)
-            if len(found) > _MOST:
-                raise _TooMany
+            yield start
         else:
             middle = (start + end) // 2
             left += (middle, end), (start, middle)
-    return found
-
-
-def _common(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """With how many items of the same JSON two lists of one length begin."""
-    start, end = 0, len(one)
-    while start < end:
-        middle = (start + end + 1) // 2
-        if _same(one[start:middle], other[start:middle]):
-            start = middle
-        else:
-            end = middle - 1
-    return start
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import orjson
@@ -25,7 +25,8 @@ from manager.webhook.cost import (
 from manager.webhook.endpoint import BadReview, TooCostly
 from manager.webhook.request import AdmissionRequest, JsonObject, Operation, UserInfo
 
-Q = TypeVar("Q", bound="AdmissionReview | ConversionReview | _VersionsReview")
+M = TypeVar("M")
+Q = TypeVar("Q", bound="AdmissionQuestion | ConversionQuestion | _VersionsQuestion")
 
 
 class _Camel(msgspec.Struct, rename="camel"):
@@ -43,15 +44,6 @@ class Kind(_Camel):
     def gvk(self) -> GroupVersionKind:
         """Return the kind as a `GroupVersionKind`."""
         return GroupVersionKind(self.group, self.version, self.kind)
-
-
-class _Metadata(_Camel):
-    name: str = ""
-    generate_name: str = ""
-
-
-class _Named(_Camel):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
 
 
 class _Resource(_Camel):
@@ -153,22 +145,6 @@ class ConversionQuestion(_Camel):
     objects: list[msgspec.Raw] = msgspec.field(default_factory=list)
 
 
-class AdmissionReview(_Camel):
-    """Envelope of an `AdmissionQuestion`."""
-
-    api_version: str
-    kind: str
-    request: AdmissionQuestion
-
-
-class ConversionReview(_Camel):
-    """Envelope of a `ConversionQuestion`."""
-
-    api_version: str
-    kind: str
-    request: ConversionQuestion
-
-
 class _Version(_Camel, gc=False):
     api_version: str
 
@@ -178,18 +154,14 @@ class _VersionsQuestion(_Camel):
     objects: list[_Version]
 
 
-class _VersionsReview(_Camel):
+class _Review(_Camel, Generic[Q]):
     api_version: str
     kind: str
-    request: _VersionsQuestion
+    request: Q
 
 
 class _Managed(_Camel):
     managed_fields: msgspec.Raw
-
-
-class _WithManagers(_Camel):
-    metadata: _Managed
 
 
 class _Finalized(_Camel):
@@ -197,8 +169,13 @@ class _Finalized(_Camel):
     deletion_timestamp: str | None = None
 
 
-class _WithFinalizers(_Camel):
-    metadata: _Finalized
+class _Named(_Camel):
+    name: str = ""
+    generate_name: str = ""
+
+
+class _Object(_Camel, Generic[M]):
+    metadata: M
 
 
 _AROUND_ONE, _AROUND_EACH = 2, 3
@@ -215,11 +192,12 @@ _FEW = 1024 * 1024
 _LONGEST_UID = 128
 """Characters. The API server's have 36, and each answer repeats them."""
 
-_admission = msgspec.json.Decoder(AdmissionReview)
-_conversion = msgspec.json.Decoder(ConversionReview)
-_versions = msgspec.json.Decoder(_VersionsReview)
-_with_managers = msgspec.json.Decoder(_WithManagers)
-_with_finalizers = msgspec.json.Decoder(_WithFinalizers)
+_admission = msgspec.json.Decoder(_Review[AdmissionQuestion])
+_conversion = msgspec.json.Decoder(_Review[ConversionQuestion])
+_versions = msgspec.json.Decoder(_Review[_VersionsQuestion])
+_with_managers = msgspec.json.Decoder(_Object[_Managed])
+_with_finalizers = msgspec.json.Decoder(_Object[_Finalized])
+_with_name = msgspec.json.Decoder(_Object[_Named])
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _user = msgspec.json.Decoder(_User)
 _user_name = msgspec.json.Decoder(_UserName)
@@ -229,10 +207,10 @@ async def read_admission(body: bytes | bytearray) -> AdmissionQuestion:
     """Decode the request of an AdmissionReview. Raises `BadReview`, which says what is wrong."""
     kind = _admission, "admission.k8s.io/v1", "AdmissionReview"
     try:
-        return _opened(body, *kind).request
+        return _opened(body, *kind)
     except RecursionError:
         # Deeply nested managedFields must not keep a finalizer from being removed.
-        return _opened(await shallow(body, around=_AROUND_ONE + 1), *kind).request
+        return _opened(await shallow(body, around=_AROUND_ONE + 1), *kind)
 
 
 async def read_conversion(body: bytes | bytearray) -> ConversionQuestion:
@@ -250,7 +228,7 @@ async def _conversion_in(body: bytes | bytearray) -> ConversionQuestion:
         await check_number(body)
         _opened(body, _versions, "apiextensions.k8s.io/v1", "ConversionReview")
         await asyncio.sleep(0)
-    return _opened(body, _conversion, "apiextensions.k8s.io/v1", "ConversionReview").request
+    return _opened(body, _conversion, "apiextensions.k8s.io/v1", "ConversionReview")
 
 
 def managed_fields(raw: msgspec.Raw) -> memoryview:
@@ -302,13 +280,15 @@ async def apart(raw: msgspec.Raw, field: str, limit: int) -> tuple[msgspec.Raw, 
 
 def _named(raw: msgspec.Raw) -> str:
     try:
-        metadata = msgspec.json.decode(raw, type=_Named).metadata
+        metadata = _with_name.decode(raw).metadata
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return ""  # whatever it is, a schema has not seen it yet
     return metadata.name or metadata.generate_name
 
 
-def _opened(body: bytes | bytearray, decoder: msgspec.json.Decoder[Q], api_version: str, kind: str) -> Q:
+def _opened(
+    body: bytes | bytearray, decoder: msgspec.json.Decoder[_Review[Q]], api_version: str, kind: str
+) -> Q:
     expected = f"an {kind} of {api_version}" if kind[0] in "AEIOU" else f"a {kind} of {api_version}"
     try:
         review = decoder.decode(body)
@@ -321,7 +301,7 @@ def _opened(body: bytes | bytearray, decoder: msgspec.json.Decoder[Q], api_versi
         raise BadReview(f"this is not {expected}: `$.request.uid` is empty")
     if len(review.request.uid) > _LONGEST_UID:
         raise BadReview(f"this is not {expected}: `$.request.uid` has more than {_LONGEST_UID} characters")
-    return review
+    return review.request
 
 
 def _reason(error: Exception) -> str:

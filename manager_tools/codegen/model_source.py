@@ -15,10 +15,10 @@ from pydantic.alias_generators import to_camel
 
 import manager.api
 from manager.api import ApiModel, Column, Condition, ObjectMeta, Resource
-from manager.api.builtin import names_of
 from manager.api.condition import takes_conditions
 from manager.api.model import is_checkable
 from manager.api.schema import QUANTITY
+from manager_kinds.factory import Part, has_type
 from manager_tools.codegen.definition import DefinitionError, Served
 from manager_tools.codegen.manifest import leads_somewhere
 from manager_tools.codegen.model_schema import ModelError
@@ -103,13 +103,8 @@ _NOT_LINTED = "# ruff: noqa: E501, RUF001, RUF002, RUF003, RUF100"
 _REFERENCE = "$name"
 """In a schema that was referred to: its name."""
 
-_MODULES = {
-    "io.k8s.api.apps.v1": "apps_v1",
-    "io.k8s.api.batch.v1": "batch_v1",
-    "io.k8s.api.core.v1": "core_v1",
-    "io.k8s.apimachinery.pkg.apis.meta.v1": "meta_v1",
-}
-"""Modules of `manager.api` by the prefix of their types' OpenAPI names."""
+_KUBERNETES = ("io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apiextensions-apiserver.pkg.apis.")
+"""The beginnings of the OpenAPI names of built-in types."""
 
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _OF_TOOLS = frozenset(
@@ -189,7 +184,7 @@ class _Writer:
         gvk = self._served.gvk
         head = docstring(f"{gvk.kind} of {gvk.api_version}, as {origin} has it.", indent=0)
         text = "\n".join((head, "from __future__ import annotations\n", *imports))
-        text = text.replace("\n\nfrom manager.api.", "\nfrom manager.api.")
+        text = text.replace("\n\nfrom manager_kinds.", "\nfrom manager_kinds.")
         text = f"{text}\n\n{body}"
         if not text.isascii() or any(len(line) > LINE_WIDTH for line in text.splitlines()):
             text = f"{_NOT_LINTED}\n{text}"  # the definition's own texts
@@ -470,18 +465,20 @@ class _Writer:
         return kind
 
     def _builtin(self, reference: str) -> str:
-        """Return the name of the built-in type that `manager.api` has, or nothing."""
-        prefix, _, name = reference.rpartition(".")
-        module = _MODULES.get(prefix, "")
-        if self._defines or not module:
+        """Return the name of the built-in type that `manager_kinds` has, or nothing."""
+        if self._defines or not reference.startswith(_KUBERNETES):
             return ""
-        own = self._imported.setdefault(f"manager.api.{module}", set())
+        group, version, name = reference.split(".")[-3:]
+        module = f"manager_kinds.{group}_{version}"
+        own = self._imported.setdefault(module, set())
         taken = name in self._names and name != f"{self._served.gvk.kind}Spec"
-        if name not in own and (taken or name not in names_of(module)):
+        if name not in own and (taken or not has_type(module, name)):
             return ""
+        model = getattr(importlib.import_module(module), name)
+        if not issubclass(model, Part):
+            return ""  # a kind, which another one contains
         own.add(name)
         self._names.add(name)
-        model = getattr(importlib.import_module(f"manager.api.{module}"), name)
         if not any(each.is_required() for each in model.model_fields.values()):
             self._can_be_empty.add(name)
         return name

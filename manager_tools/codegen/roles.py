@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from manager.api import Resource, crd_options
@@ -124,16 +124,9 @@ def of_shards() -> Roles:
     return _bound("shards_role", "Role", "shards-role", (leases,))
 
 
-def installed(
-    roles: Roles, *, namespace: str, prefix: str = "", namespaces: Iterable[str] = ()
-) -> list[Manifest]:
-    """Return roles as kustomize installs them: with `prefix` before their names, the account in `namespace`.
-
-    With `namespaces` the manager's cluster role becomes a role in each of these, as for `--namespaces`.
-    """
-    placed = [_placed(each, namespace, prefix) for each in roles.values()]
-    limited = tuple(namespaces)
-    return [each for manifest in placed for each in (_limited(manifest, limited) if limited else [manifest])]
+def installed(roles: Roles, *, namespace: str, prefix: str = "") -> list[Manifest]:
+    """Return roles as kustomize installs them: names with `prefix`, the account in `namespace`."""
+    return [_placed(each, namespace, prefix) for each in roles.values()]
 
 
 def account_of(manifests: Iterable[Manifest]) -> tuple[str, str]:
@@ -155,19 +148,6 @@ def _placed(manifest: Manifest, namespace: str, prefix: str) -> Manifest:
             for each in manifest["subjects"]
         ]
     return placed
-
-
-def _limited(manifest: Manifest, namespaces: Iterable[str]) -> Iterator[Manifest]:
-    named = (manifest["roleRef"] if "roleRef" in manifest else manifest["metadata"])["name"]
-    if not (manifest["kind"].startswith("ClusterRole") and named.endswith(_OF_CONTROLLERS)):
-        yield manifest
-        return
-    for namespace in namespaces:
-        metadata = {**manifest["metadata"], "namespace": namespace}
-        limited = {**manifest, "kind": manifest["kind"].removeprefix("Cluster"), "metadata": metadata}
-        if "roleRef" in manifest:
-            limited["roleRef"] = {**manifest["roleRef"], "kind": "Role"}
-        yield limited
 
 
 def of_people(kinds: Iterable[type[Resource]]) -> Roles:

@@ -469,7 +469,8 @@ def with_operator(main: str, names: Names, ours: frozenset[str]) -> str:
 
 def ours(root: Path) -> frozenset[str]:
     """Return the packages that import sorting counts as the project's own."""
-    return frozenset({"manager", "manager_tools", *(path.parent.name for path in root.glob("*/__init__.py"))})
+    own = (path.parent.name for path in root.glob("*/__init__.py"))
+    return frozenset({"manager", "manager_kinds", "manager_tools", *own})
 
 
 def _line(name: str | None) -> str:

@@ -346,7 +346,7 @@ class Replica:
 
     def next_due(self) -> list[float]:
         """Return when it will look at each delayed object again, in virtual time."""
-        queues = [each._queue for each in self.manager.controllers if each._queue is not None]
+        queues = [each.queue for each in self.manager.controllers if each.queue is not None]
         dues = [item.due for queue in queues for item in queue._items.values() if item.due is not None]
         return [(due - self.clock.offset) / self.clock.rate for due in dues]
 

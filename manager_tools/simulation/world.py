@@ -627,7 +627,7 @@ class World(Scene):
             self._check_shares()
         for working in self.running if self.shards else [leader]:
             for controller in working.manager.controllers:
-                if not await self._is_idle(controller._queue):
+                if not await self._is_idle(controller.queue):
                     self.violated(f"the queue of {controller.name} is not empty in the end")
         for replica in self.running:
             for problem in replica.manager.cache.problems():

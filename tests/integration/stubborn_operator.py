@@ -13,10 +13,10 @@ import time
 
 from apis.tutorial.v1.foo import Foo
 from manager import Context, Operator
-from manager.api.core_v1 import ConfigMap
 from manager.cli import main
 from manager.kube.errors import Fenced
 from manager.telemetry.logs import get_logger
+from manager_kinds.core_v1 import ConfigMap
 
 __all__ = ["STUCK"]
 

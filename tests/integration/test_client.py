@@ -15,8 +15,7 @@ import pytest_asyncio
 from pydantic import Field
 
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
-from manager.api import Condition, ObjectKey, ObjectMeta, Resource, Unstructured, core_v1
-from manager.api.apps_v1 import Deployment
+from manager.api import Condition, ObjectKey, ObjectMeta, Resource, Unstructured
 from manager.cache import Cache
 from manager.client import Client, NotCached, Outcome
 from manager.client.applier import _wanted
@@ -26,6 +25,8 @@ from manager.kube.http_wire import HttpWire
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
+from manager_kinds import core_v1
+from manager_kinds.apps_v1 import Deployment
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import eventually_async
 

@@ -21,8 +21,8 @@ from pydantic import Field
 
 from manager import Context, Operator, webhook
 from manager.api import ApiModel, ObjectMeta, Resource, Status, crd
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import ConfigMap, Secret
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import ConfigMap, Secret
 from manager.client import connect
 from manager.kube.errors import Forbidden
 from manager_tools.testing import operated

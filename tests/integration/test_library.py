@@ -38,7 +38,7 @@ from manager.cli import main
 sys.exit(main(sys.argv[1:], (GreetingOperator,), name="greeter", version="1.0"))
 """
 TEST = """
-from manager.api.core_v1 import Pod
+from manager_kinds.core_v1 import Pod
 from manager.client import connect
 
 pytest_plugins = ["devcluster.pytest_plugin"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 
 from manager.api import ApiModel, IntOrString, ObjectMeta, Quantity, Resource, crd
-from manager.api.apps_v1 import DaemonSetSpec, DeploymentSpec, StatefulSetSpec
-from manager.api.batch_v1 import CronJobSpec, JobSpec, JobTemplateSpec
-from manager.api.core_v1 import (
+from manager_kinds.apps_v1 import DaemonSetSpec, DeploymentSpec, StatefulSetSpec
+from manager_kinds.batch_v1 import CronJobSpec, JobSpec, JobTemplateSpec
+from manager_kinds.core_v1 import (
     Affinity,
+    EmbeddedPersistentVolumeClaim,
     EnvFromSource,
     EnvVar,
     ObjectReference,
-    PersistentVolumeClaim,
     PersistentVolumeClaimSpec,
     PersistentVolumeClaimStatus,
     PersistentVolumeClaimTemplate,
@@ -25,7 +25,7 @@ from manager.api.core_v1 import (
     Toleration,
     Volume,
 )
-from manager.api.meta_v1 import LabelSelector
+from manager_kinds.meta_v1 import LabelSelector
 
 
 class TickSpec(ApiModel):
@@ -41,7 +41,7 @@ class TickSpec(ApiModel):
     probe: Probe | None = None
     tolerations: list[Toleration] | None = None
     affinity: Affinity | None = None
-    claim: PersistentVolumeClaim | None = None
+    claim: EmbeddedPersistentVolumeClaim | None = None
     claim_spec: PersistentVolumeClaimSpec | None = None
     claim_template: PersistentVolumeClaimTemplate | None = None
     meta: ObjectMeta | None = None

@@ -109,7 +109,15 @@ def pack(installed: Distribution, folder: Path) -> Path:
 def build_library(folder: Path) -> Path:
     """Build the library's wheel into `folder`, of a copy of the sources, by what is installed here."""
     with tempfile.TemporaryDirectory() as copy:
-        for name in ("devcluster", "manager", "manager_tools", "pyproject.toml", "LICENSE", "README.md"):
+        for name in (
+            "devcluster",
+            "manager",
+            "manager_kinds",
+            "manager_tools",
+            "pyproject.toml",
+            "LICENSE",
+            "README.md",
+        ):
             if (ROOT / name).is_dir():
                 ignore = shutil.ignore_patterns("__pycache__")
                 shutil.copytree(ROOT / name, f"{copy}/{name}", ignore=ignore)

@@ -21,7 +21,9 @@ NAME = "operator-manager"
 # The workload of all five operators, which no other program has.
 ALL_FIVE = "five"
 # The manager's own packages.
-PACKAGES = tuple(ROOT / name for name in ("apis", "controllers", "manager", "manager_tools", "petstore"))
+PACKAGES = tuple(
+    ROOT / name for name in ("apis", "controllers", "manager", "manager_kinds", "manager_tools", "petstore")
+)
 # The parts that are measured with other interpreters.
 COMPARED = ("cold", "change")
 

@@ -7,11 +7,11 @@ import sys
 
 from apis.cache.v1.memcached import Memcached
 from manager import ObjectKey, Operator, Result
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import Pod
 from manager.cli import main as run_command
 from manager.operator import AnyOperator
 from manager.util.version import VERSION
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import Pod
 
 COUNT = 10
 

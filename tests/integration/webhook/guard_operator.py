@@ -9,10 +9,10 @@ import sys
 
 from manager import Operator, webhook
 from manager.api import Resource, Unstructured, crd
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import Pod
 from manager.cli import main
 from manager.webhook import AdmissionRequest, JsonObject, Refused, forbidden, required
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import Pod
 
 __all__ = ["Guard", "GuardOperator"]
 

@@ -12,7 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from apis.example.v1.wordpress import Wordpress
-from manager.api.core_v1 import Secret
+from manager_kinds.core_v1 import Secret
 from tests.support import ROOT
 
 OBJECT = {

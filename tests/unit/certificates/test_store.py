@@ -21,7 +21,6 @@ from manager.certificates.store import (
     Changed,
     FolderStore,
     Material,
-    SecretCertificate,
     SecretStore,
     Snapshot,
     StoreUnusable,
@@ -128,14 +127,14 @@ async def test_secret_store_error_omits_contents_of_the_secret():
 
 
 @pytest.mark.virtual_time
-async def test_secret_certificate_warns_once_while_unreadable_and_then_serves():
+async def test_secret_store_warns_once_while_unreadable_and_then_serves():
     wire = ScriptedWire()
     refusal = Reply.status(
         403, "Forbidden", 'secrets "webhook-server-cert" is forbidden: User "x" cannot get'
     )
     kept = material()
     wire.on("GET", PATH, refusal, refusal, refusal, Reply.json(stored(Material())), Reply.json(stored(kept)))
-    source = SecretCertificate(secret_store(wire))
+    source = secret_store(wire)
     with pytest.raises(CertificateUnusable, match="has not been read yet"):
         source.pair(NOW)
     with capture_logs() as lines:
@@ -153,12 +152,12 @@ async def test_secret_certificate_warns_once_while_unreadable_and_then_serves():
 
 
 @pytest.mark.virtual_time
-async def test_secret_certificate_serves_last_pair_during_api_server_outage():
+async def test_secret_store_serves_last_pair_during_api_server_outage():
     wire = ScriptedWire()
     kept, later = material(), material()
     away = Reply.status(500, "InternalError")
     wire.on("GET", PATH, Reply.json(stored(kept)), away, away, away, away, Reply.json(stored(later)))
-    source = SecretCertificate(secret_store(wire))
+    source = secret_store(wire)
     following = asyncio.get_running_loop().create_task(source.follow())
     await asyncio.sleep(6)
     assert source.pair(NOW) == kept.pair

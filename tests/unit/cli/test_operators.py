@@ -14,10 +14,10 @@ from controllers.main import OPERATORS as SHIPPED
 from controllers.main import PROGRAM
 from manager import Operator, Watch
 from manager.api import ApiModel, Resource, crd
-from manager.api.apps_v1 import Deployment
 from manager.cli.operators import declared_settings, enabled_operators, owned_by
 from manager.settings import Setting, SettingsError, parse_bool
 from manager.util.duration import parse_duration
+from manager_kinds.apps_v1 import Deployment
 from tests.unit.cli.conftest import OPERATORS as SELECTED
 from tests.unit.cli.conftest import Assemble, Command, Install, Plain, operator
 

@@ -11,12 +11,12 @@ import orjson
 import pytest
 
 from manager.api import ObjectMeta
-from manager.api.apps_v1 import Deployment
 from manager.cache import Cache
 from manager.client import Applied, ApplyConflict, Client, Outcome, OwnedByOther
 from manager.client.ownership import creator_name
 from manager.controller.failure import Failure
 from manager.kube.errors import Conflict, Invalid, ProtocolError
+from manager_kinds.apps_v1 import Deployment
 from tests.support.scripted_wire import Reply, ScriptedWire, Step
 from tests.unit.cache.objects import Widget
 

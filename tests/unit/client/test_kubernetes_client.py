@@ -14,7 +14,6 @@ import pytest
 from devcluster import DevCluster
 from devcluster.api.pod_sessions import Process
 from manager.api import ObjectKey
-from manager.api.core_v1 import ConfigMap
 from manager.cache import Cache
 from manager.client import Client
 from manager.controller.failure import Failure
@@ -22,6 +21,7 @@ from manager.kube.errors import ConfigError, Conflict, ConnectionLost, DeadlineE
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
+from manager_kinds.core_v1 import ConfigMap
 from manager_tools.testing import LocalWire
 from tests.support.cluster_wire import ClusterServer
 from tests.support.running_pods import create_running_pod

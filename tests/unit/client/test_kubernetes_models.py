@@ -8,9 +8,9 @@ import pytest
 from pydantic import Field
 
 from manager.api import Resource, Unstructured
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import ConfigMap, Secret
 from manager.client.kubernetes_models import resource_of
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import ConfigMap, Secret
 
 pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning")
 
@@ -25,6 +25,13 @@ class OwnDeployment(Resource, group="apps", version="v1", kind="Deployment", plu
     """An author's own model of Deployments."""
 
     spec: dict[str, Any] = Field(default_factory=dict)
+
+
+def unchecked(models: Any) -> Any:
+    """Return the settings with which a model needs none of its fields."""
+    settings = models.Configuration()
+    settings.client_side_validation = False
+    return settings
 
 
 def deployment(models: Any, **fields: Any) -> Any:
@@ -54,18 +61,34 @@ def test_model_becomes_the_kind_that_is_declared(models: Any):
 
 def test_model_that_names_a_kind_the_library_lacks_is_unstructured(models: Any):
     metadata = models.V1ObjectMeta(name="db", namespace="n")
-    found = resource_of(models.V1StatefulSet(api_version="apps/v1", kind="StatefulSet", metadata=metadata))
-    assert type(found) is Unstructured.of("apps/v1", "StatefulSet")
+    found = resource_of(
+        models.V1StatefulSet(api_version="apps.example.com/v1", kind="Set", metadata=metadata)
+    )
+    assert type(found) is Unstructured.of("apps.example.com/v1", "Set")
     assert found.to_wire() == {
-        "apiVersion": "apps/v1",
-        "kind": "StatefulSet",
+        "apiVersion": "apps.example.com/v1",
+        "kind": "Set",
         "metadata": {"name": "db", "namespace": "n"},
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("V1StatefulSet", "apps_v1"),
+        ("V1HorizontalPodAutoscaler", "autoscaling_v1"),
+        ("V2HorizontalPodAutoscaler", "autoscaling_v2"),
+    ],
+)
+def test_model_without_a_kind_becomes_the_builtin_kind_of_its_name(models: Any, name: str, module: str):
+    model = getattr(models, name)(local_vars_configuration=unchecked(models))
+    found = type(resource_of(model))
+    assert (found.__module__, found.__name__) == (f"manager_kinds.{module}", name[2:])
+
+
 def test_model_of_an_unknown_kind_has_to_name_it(models: Any):
-    with pytest.raises(ValueError, match=r"V1StatefulSet has to name its kind: V1StatefulSet\(api_version="):
-        resource_of(models.V1StatefulSet())
+    with pytest.raises(ValueError, match=r"V1APIService has to name its kind: V1APIService\(api_version="):
+        resource_of(models.V1APIService())
 
 
 def test_object_of_the_library_stays_the_same_object():

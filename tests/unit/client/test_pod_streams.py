@@ -16,7 +16,6 @@ from devcluster import DevCluster
 from devcluster.api.pod_channels import Session
 from devcluster.api.pod_sessions import Process
 from manager.api import ObjectKey, ObjectMeta
-from manager.api.core_v1 import Pod
 from manager.client.pod_streams import LONGEST_LINE, PodStreams, split_lines
 from manager.kube.config import load_config
 from manager.kube.errors import (
@@ -31,6 +30,7 @@ from manager.kube.errors import (
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import LONGEST_MESSAGE, Transport
 from manager.telemetry.metrics import Metrics
+from manager_kinds.core_v1 import Pod
 from manager_tools.testing import LocalWire
 from tests.support.running_pods import create_running_pod
 from tests.support.scripted_wire import Reply, ScriptedWire, Stream

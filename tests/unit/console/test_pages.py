@@ -444,7 +444,7 @@ async def test_console_actions_answer_404_and_do_nothing_when_the_object_is_miss
         status, text = await post(site, f"/objects/foos.tutorial.my.domain/default/nobody/{action}")
         assert (status, text) == (404, "there is no such object\n")
         [controller] = world.manager.controllers
-        assert not controller.queue.is_held(ObjectKey("default", "nobody"))
+        assert not controller.queue.is_paused(ObjectKey("default", "nobody"))
         assert len(controller.runs) == 1
 
 
@@ -472,7 +472,7 @@ async def test_console_actions_refuse_foreign_origins_foreign_hosts_and_get(
         assert (await post(site, f"/objects/bars.example.com/default/lonely/{action}"))[0] == 404
         [controller] = world.manager.controllers
         assert len(controller.runs) == 1
-        assert not controller.queue.is_held(ObjectKey("default", "lonely"))
+        assert not controller.queue.is_paused(ObjectKey("default", "lonely"))
 
 
 async def test_console_actions_require_the_right_to_update_in_a_cluster(serve_pages: ServePages):
@@ -578,8 +578,8 @@ async def test_tasks_are_told_with_where_they_wait_and_a_profile_with_where_time
         status, text = await get(site, "/debug/tasks")
         assert status == 200
         worker = text.partition("\nfoo-worker-0\n")[2].partition("\n\n")[0]
-        assert "Workers._work" in worker
-        assert re.search(r"WorkQueue\._wait \(.*queue\.py:\d+\)", worker)
+        assert "Controller._reconcile_keys" in worker
+        assert re.search(r"WorkQueue\.get \(.*queue\.py:\d+\)", worker)
         status, text = await get(site, "/debug/profile?seconds=0.1")
         assert status == 200
         assert "function calls" in text

@@ -131,7 +131,7 @@ async def an_event(world: World) -> None:
 async def a_pause(world: World) -> None:
     [controller] = [each for each in world.manager.controllers if each.name == "foo"]
     assert controller.queue is not None
-    controller.queue.halted = True
+    controller.queue.paused = True
 
 
 async def the_friend_comes(world: World) -> None:

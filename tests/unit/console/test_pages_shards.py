@@ -128,7 +128,7 @@ async def test_a_page_of_another_replica_names_the_one_to_ask_and_acts_on_nothin
             status, text = await post(site, f"{PATH}/{action}")
             assert status == 409
             assert "ask the replica that does" in text
-        assert not controller.queue.is_held(foo.key)
+        assert not controller.queue.is_paused(foo.key)
         assert len(controller.runs.of(foo.key)) == 1
 
 

@@ -5,8 +5,8 @@ import pytest
 
 from apis.example.v1.wordpress import Wordpress
 from manager.api.confidential import LAST_APPLIED
-from manager.api.core_v1 import Secret
 from manager.console.serialize import to_yaml
+from manager_kinds.core_v1 import Secret
 
 
 def test_yaml_hides_confidential_values_and_managed_fields():

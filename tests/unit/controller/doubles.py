@@ -1,18 +1,24 @@
-"""Stand-ins for what a controller works with."""
+"""Stand-ins for the parts that a controller works with, and objects as the cache has them."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Self
+from typing import Any, Self, cast
 
+import msgspec
+import orjson
+
+from manager.api import ObjectKey, Resource
+from manager.cache import Cache, CacheEvent, Informer, Record
 from manager.controller.controller import Controller
-from manager.controller.options import ControllerOptions
 from manager.controller.queue import WorkQueue
-from manager.controller.reconciler import Priority, Request, Result
+from manager.controller.reconciler import ControllerOptions, Priority, Request, Result
 from manager.telemetry.metrics import Metrics
 from tests.unit.cache.objects import Pod
+
+MakeQueue = Callable[[], WorkQueue[Any]]
 
 
 class Numbers:
@@ -132,3 +138,124 @@ async def turns(count: int = 10) -> None:
     """Let everything happen that can happen now."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+def offline_cache(metrics: Metrics) -> Cache:
+    return Cache(
+        cast("Any", None), cast("Any", None), field_manager="test", metrics=metrics, rng=random.Random(1)
+    )
+
+
+class Watched:
+    """A kind in a cache without a server: the test delivers the watch events."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        kind: type[Resource],
+        *,
+        metadata_only: bool = False,
+        informer: Informer | None = None,
+    ) -> None:
+        self.kind = kind
+        self.informer: Informer = (
+            cache.informer(kind, metadata_only=metadata_only) if informer is None else informer
+        )
+        self._sink = self.informer._sinks[0]
+        self._version = 1
+        self._sink.begin_list()
+
+    def listed(self, *names: str, **metadata: Any) -> None:
+        """Deliver these objects as part of the first list, which stays incomplete."""
+        for name in names:
+            self._sink.list_item(msgspec.Raw(self._object(name, metadata)))
+
+    def synced(self) -> None:
+        """Complete the first list."""
+        self._version += 1
+        self._sink.finish_list(self._version)
+
+    def put(self, name: str, **metadata: Any) -> None:
+        """Deliver the creation or change of an object."""
+        self._sink.event("MODIFIED", msgspec.Raw(self._object(name, metadata)))
+
+    def delete(self, name: str) -> None:
+        """Deliver the deletion of an object."""
+        record = self.informer.get(ObjectKey("ns", name))
+        assert record is not None
+        self.informer.observe_delete(record.key, record.uid, b'{"kind":"Status","apiVersion":"v1"}')
+
+    def _object(self, name: str, metadata: dict[str, Any]) -> bytes:
+        self._version += 1
+        return raw(name, version=self._version, kind=self.kind, **metadata)
+
+
+class Foo(Resource, group="tutorial.my.domain", version="v1", plural="foos"):
+    pass
+
+
+class Cluster(Resource, group="example.com", version="v1", plural="clusters", namespaced=False):
+    pass
+
+
+def owner(
+    name: str = "foo-1", *, kind: str = "Foo", group: str = "tutorial.my.domain/", controller: bool = True
+) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{group}v1",
+        "kind": kind,
+        "name": name,
+        "uid": f"uid-of-{name}",
+        "controller": controller,
+    }
+
+
+def raw(name: str = "a", *, version: int = 1, kind: type[Resource] = Pod, **metadata: Any) -> bytes:
+    metadata = {
+        "name": name,
+        "namespace": "ns",
+        "uid": f"uid-{name}",
+        "resourceVersion": str(version),
+        "generation": 1,
+        **metadata,
+    }
+    return orjson.dumps({"apiVersion": kind.gvk.api_version, "kind": kind.gvk.kind, "metadata": metadata})
+
+
+def record(name: str = "a", *, version: int = 1, **metadata: Any) -> Record:
+    data = raw(name, version=version, **metadata)
+    seen = orjson.loads(data)["metadata"]
+    return Record(
+        key=ObjectKey(seen["namespace"], name),
+        raw=data,
+        uid=seen["uid"],
+        version=version,
+        generation=seen["generation"],
+        deleting="deletionTimestamp" in seen,
+    )
+
+
+class Change:
+    """A change of an object with some metadata; says what of it is different afterwards."""
+
+    def __init__(self, **before: Any) -> None:
+        self._before = before
+
+    @classmethod
+    def of(cls, **before: Any) -> Self:
+        return cls(**before)
+
+    def to(self, **after: Any) -> CacheEvent:
+        return CacheEvent(record(**self._before), record(version=2, **{**self._before, **after}))
+
+
+def added(**metadata: Any) -> CacheEvent:
+    return CacheEvent(None, record(**metadata))
+
+
+def removed(**metadata: Any) -> CacheEvent:
+    return CacheEvent(record(**metadata), None)
+
+
+def changed(**after: Any) -> CacheEvent:
+    return Change().to(**after)

@@ -12,7 +12,7 @@ from controllers.cache.memcached import MemcachedOperator
 from controllers.example.wordpress import WordpressOperator
 from manager import AnyOperator
 from manager.api import ObjectMeta, Resource, is_true
-from manager.api.apps_v1 import Deployment
+from manager_kinds.apps_v1 import Deployment
 from manager_tools.testing import operated
 from tests.support.settings import load_declared
 

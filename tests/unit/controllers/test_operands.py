@@ -13,7 +13,7 @@ from controllers.cache.memcached import MemcachedOperator
 from controllers.example.wordpress import WordpressOperator
 from controllers.example.workloads import Workloads
 from manager.api import ObjectMeta, is_true
-from manager.api.apps_v1 import Deployment
+from manager_kinds.apps_v1 import Deployment
 from manager_tools.testing import World, operated
 from tests.unit.controllers.example.sites import site
 

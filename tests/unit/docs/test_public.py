@@ -27,7 +27,7 @@ SOURCES = [
 
 def names_of(module: str) -> set[str]:
     found = importlib.import_module(module)
-    return set(getattr(found, "__all__", [name for name in vars(found) if not name.startswith("_")]))
+    return set(getattr(found, "__all__", [name for name in dir(found) if not name.startswith("_")]))
 
 
 def public_names(module: str) -> set[str]:
@@ -58,7 +58,7 @@ def private_imports(code: str) -> set[str]:
 
 
 def is_ours(module: str) -> bool:
-    return module.partition(".")[0] in {"manager", "manager_tools", "devcluster"}
+    return module.partition(".")[0] in {"manager", "manager_kinds", "manager_tools", "devcluster"}
 
 
 @pytest.mark.parametrize("module", PUBLIC)

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.api import ObjectKey
-from manager.api.core_v1 import Secret
 from manager.cache.informer import deleted_uid
 from manager.cache.record import RecordDecoder
 from manager.cache.reflector import decode_bookmark
@@ -33,6 +32,7 @@ from manager.kube.decoding import (
     watch_events,
 )
 from manager.kube.errors import Gone, KubeError, ProtocolError, ServerError, error_from, status_error
+from manager_kinds.core_v1 import Secret
 from manager_tools.migration.definitions import decode_definition
 from tests.support.effort import Effort, turns_of_others
 

@@ -15,8 +15,6 @@ from devcluster import DevCluster
 from devcluster.api.pod_sessions import Process
 from manager import Context, Operator
 from manager.api import ObjectKey, ObjectMeta
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import ConfigMap, Secret
 from manager.cache import Cache
 from manager.client import Client
 from manager.controller import Controller
@@ -27,6 +25,8 @@ from manager.operator import add_controller
 from manager.process.manager import Manager
 from manager.telemetry.metrics import Metrics
 from manager.util.program import Program
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import ConfigMap, Secret
 from manager_tools.codegen import custom_resource_definitions
 from manager_tools.commands.plan import OUTSIDE, Planned, plan_object, title, unified
 from manager_tools.dry_run import IN_A_POD, DryRunTransport

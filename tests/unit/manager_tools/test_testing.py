@@ -13,8 +13,8 @@ from pydantic import Field
 
 from manager import Context, Operator, Result
 from manager.api import ObjectMeta, Resource, Status, crd
-from manager.api.core_v1 import ConfigMap
 from manager.util import clock
+from manager_kinds.core_v1 import ConfigMap
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
 from manager_tools.simulation.loop import EPOCH, NotVirtual
 from manager_tools.testing import VirtualClock, operated

@@ -25,8 +25,8 @@ from manager.api import (
     preserve_unknown,
     schema_format,
 )
-from manager.api.core_v1 import ConfigMap
 from manager.operator.conditions import ConditionList
+from manager_kinds.core_v1 import ConfigMap
 from manager_tools.testing import World, operated, without_manager
 
 pytestmark = pytest.mark.virtual_time

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from manager import Context, Operator, TerminalError, created, daemon
 from manager_tools.testing import operated
-from tests.unit.operator.test_reconciling import Greeting, greeting
+from tests.unit.operator.greetings import Greeting, greeting
 
 pytestmark = pytest.mark.virtual_time
 inherited = contextvars.ContextVar("inherited", default="nothing")

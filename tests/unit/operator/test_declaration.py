@@ -10,12 +10,12 @@ import pytest
 from apis.example.v1.wordpress import Wordpress
 from manager import Context, ControllerOptions, Operator, Owns, Watch, index_by, webhook
 from manager.api import Resource, Status, Unstructured
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import Pod
 from manager.operator import add_controller
 from manager.webhook import AdmissionRequest, JsonObject, RegistrationError
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import Pod
 from manager_tools.testing import without_manager
 from tests.support.gadget import Gadget, OldGadget
 

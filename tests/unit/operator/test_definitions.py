@@ -14,7 +14,6 @@ from pydantic import Field
 
 from devcluster import DevCluster
 from manager.api import ApiModel, Int32, Resource, Scale, Status, crd, preserve_unknown
-from manager.api.core_v1 import PodTemplateSpec
 from manager.controller import KeyBackoff, WorkQueue
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -26,6 +25,7 @@ from manager.operator.definitions import (
     differences,
 )
 from manager.telemetry.metrics import Metrics
+from manager_kinds.core_v1 import PodTemplateSpec
 from manager_tools.codegen import custom_resource_definitions
 from manager_tools.testing import LocalWire
 from tests.unit.conftest import LogLines
@@ -200,13 +200,13 @@ async def test_gate_opens_with_the_definition_and_halts_the_queue_when_it_is_spo
         queue: WorkQueue[Any] = WorkQueue("box", metrics=Metrics(), backoff=KeyBackoff(rng=random.Random(1)))
         running = asyncio.create_task(gate.run(queue))
         await asyncio.sleep(0)
-        assert not queue.halted
+        assert not queue.paused
 
         changed = await cluster.client.get(CRDS, "", NAME)
         changed["spec"]["versions"][0]["subresources"] = {}
         await cluster.client.update(CRDS, "", changed)
         await asyncio.sleep(1)
-        assert queue.halted
+        assert queue.paused
         assert definitions.problem() == f"{NAME} version v1 has no status subresource"
         assert definitions.detail() == f"{NAME} version v1 has no scale subresource"
         assert gate.problem == f"the definition {NAME} version v1 has no status subresource"
@@ -217,7 +217,7 @@ async def test_gate_opens_with_the_definition_and_halts_the_queue_when_it_is_spo
         }
         await cluster.client.update(CRDS, "", changed)
         await asyncio.sleep(1)
-        assert not queue.halted
+        assert not queue.paused
         running.cancel()
         await asyncio.wait([running])
     told = [line for line in log_lines if "installed definition" in line["event"]]

@@ -79,14 +79,6 @@ async def test_a_request_has_to_be_whole_soon_however_often_a_part_comes():
     assert asyncio.get_running_loop().time() == pytest.approx(LIMITS.head, abs=1)
 
 
-async def test_a_request_that_is_late_is_told_so():
-    connection, transport = connected()
-    connection.data_received(b"G")
-    await asyncio.sleep(LIMITS.head + A_MOMENT)
-    assert transport.sent.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
-    assert transport.ended
-
-
 async def test_idle_connection_ends_after_keep_alive_and_sends_nothing():
     connection, transport = connected()
     connection.data_received(b"GET / HTTP/1.1\r\n\r\n")

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.api import ObjectKey
-from manager.api.apps_v1 import Deployment
 from manager.telemetry.runs import (
     BUDGET,
     CALLED,
@@ -34,6 +33,7 @@ from manager.telemetry.runs import (
     leave_record,
     resource_and_name,
 )
+from manager_kinds.apps_v1 import Deployment
 
 WEB = ObjectKey("default", "web")
 CHANGED = Trigger("event", 1.0, "MODIFIED", "for", "Memcached", *WEB, 41, 42)

@@ -24,13 +24,13 @@ from yarl import URL
 
 from manager import Context, Operator
 from manager.api import ObjectMeta
-from manager.api.core_v1 import ConfigMap
 from manager.kube.errors import Unreachable
 from manager.kube.wire import WireRequest
 from manager.telemetry.logs import captured
 from manager.telemetry.runs import called
 from manager.telemetry.tracing import CannotTrace, Tracer, _session, _tracer, is_asked_for, tracing
 from manager.util.program import Program
+from manager_kinds.core_v1 import ConfigMap
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
 from manager_tools.testing import LocalWire, World, operated
 from tests.support.effort import Effort

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.api import ObjectKey
-from manager.api.core_v1 import Pod
 from manager.cache.record import RecordDecoder
 from manager.client.reader import decode_at_once
 from manager.kube.decoding import Decoder, decode_list, json_object
@@ -21,6 +20,7 @@ from manager.kube.errors import ProtocolError, status_error
 from manager.server.access import has_expired
 from manager.util import yaml_text
 from manager.util.nesting import MOST_LEVELS, is_too_deep
+from manager_kinds.core_v1 import Pod
 from manager_tools.simulation.seeds import Plan
 
 T = TypeVar("T")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from apis.cache.v1.memcached import Memcached
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import Pod
 from manager.util.program import Program
 from manager.webhook import Admission, AdmissionRequest, JsonObject
 from manager.webhook.configurations import by_service, by_url, webhook_configurations
 from manager.webhook.registration import Webhooks
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import Pod
 
 PROGRAM = Program("operator-manager", "1")
 ELSEWHERE = [

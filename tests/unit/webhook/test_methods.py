@@ -12,8 +12,8 @@ from mypy import api as mypy
 
 from manager import Operator, webhook
 from manager.api import Resource, Unstructured
-from manager.api.core_v1 import Pod
 from manager.webhook import Admission, AdmissionRequest, JsonObject, RegistrationError
+from manager_kinds.core_v1 import Pod
 from tests.unit.webhook.reviews import OldThing, Thing
 
 Warnings = Iterable[str] | None
@@ -287,7 +287,7 @@ from collections.abc import Iterable
 from apis.cache.v1.memcached import Memcached
 from manager import Operator, webhook
 from manager.api import Resource
-from manager.api.core_v1 import Pod
+from manager_kinds.core_v1 import Pod
 from manager.webhook import AdmissionRequest, JsonObject
 
 

@@ -14,12 +14,12 @@ from controllers.cache.memcached import MOST_NODES, MemcachedOperator
 from devcluster.errors import StatusError
 from devcluster.exchange import ApiRequest, ApiResponse
 from manager.api import ObjectMeta, PartialObjectMetadata
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import Pod
 from manager.util.clock import now
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import Pod
 from manager_tools.testing import operated
-from tests.unit.api.pods import container, terminated
 from tests.unit.controllers.seen import NAMESPACE, Seen, seen
+from tests.unit.manager_kinds.pods import container, terminated
 
 pytestmark = pytest.mark.virtual_time
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from apis.example.v1.wordpress import Wordpress
 from manager.api import ObjectMeta
-from manager.api.apps_v1 import Deployment
+from manager_kinds.apps_v1 import Deployment
 
 NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
 

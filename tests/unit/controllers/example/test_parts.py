@@ -10,7 +10,7 @@ from controllers.example.parts import DATABASE, check_ours, claim_for, identity,
 from controllers.example.wordpress import WordpressOperator
 from manager import Blocked
 from manager.api import ObjectMeta, OwnerReference, find_condition, is_true
-from manager.api.core_v1 import PersistentVolumeClaim, Secret
+from manager_kinds.core_v1 import PersistentVolumeClaim, Secret
 from manager_tools.testing import operated
 from tests.unit.controllers.example.sites import NOW, site
 

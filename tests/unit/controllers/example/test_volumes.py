@@ -4,7 +4,7 @@ import pytest
 
 from controllers.example.parts import DATABASE, FRONTEND
 from controllers.example.volumes import grown_storage, wanted_claim
-from manager.api.core_v1 import PersistentVolumeClaim
+from manager_kinds.core_v1 import PersistentVolumeClaim
 from tests.unit.controllers.example.sites import site
 
 

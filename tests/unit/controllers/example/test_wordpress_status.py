@@ -15,11 +15,11 @@ from controllers.example.wordpress import (
 )
 from manager import Blocked, Result
 from manager.api import ObjectMeta
-from manager.api.core_v1 import Service
-from manager.api.pod_health import PodHealth
-from tests.unit.api.pods import container, pod, terminated
+from manager_kinds.core_v1 import Service
+from manager_kinds.pod_health import PodHealth
 from tests.unit.controllers.example.sites import NOW, deployment, site
 from tests.unit.controllers.seen import seen as watched
+from tests.unit.manager_kinds.pods import container, pod, terminated
 
 RETRY = WordpressOperator.database_retry
 

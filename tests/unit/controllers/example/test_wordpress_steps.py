@@ -13,8 +13,8 @@ from apis.example.v1.wordpress import PASSWORD_LENGTH, Wordpress
 from controllers.main import PROGRAM
 from devcluster.errors import StatusError
 from manager import ObjectKey, Result
-from manager.api.core_v1 import PersistentVolumeClaim, Secret
 from manager.kube.errors import ApiError, ServerError
+from manager_kinds.core_v1 import PersistentVolumeClaim, Secret
 from tests.unit.controllers.example.world import SECRET, SITES, Process, World, in_process_cluster
 from tests.unit.controllers.fate import Fate
 

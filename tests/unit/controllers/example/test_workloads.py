@@ -6,7 +6,7 @@ import pytest
 
 from apis.example.v1.wordpress import Wordpress
 from controllers.example.workloads import Workloads
-from manager.api.apps_v1 import Deployment
+from manager_kinds.apps_v1 import Deployment
 from tests.unit.controllers.example.sites import site
 
 WORKLOADS = Workloads(program="test", mysql_image="mysql:default", wordpress_image="wordpress:default")

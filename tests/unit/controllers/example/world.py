@@ -120,7 +120,7 @@ class Process:
         operator.client = self.client = LiveClient(wire, field_manager="test")
         controller = add_controller(operator, ControllerOptions())
         assert controller is not None
-        self._reconciler = controller._reconciler
+        self._reconciler = controller.reconciler
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         """Reconcile once; return the result or raise the error that the controller would get."""

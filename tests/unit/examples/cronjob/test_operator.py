@@ -12,8 +12,8 @@ from examples.cronjob.operator import CronJobOperator, outcome_of, time_of
 from examples.cronjob.v1 import CronJob, CronJobSpec, Job
 from examples.cronjob.v2 import CronJob as NextCronJob
 from manager.api import ObjectMeta, Unstructured
-from manager.api.batch_v1 import JobTemplateSpec
 from manager.kube.errors import Invalid
+from manager_kinds.batch_v1 import JobTemplateSpec
 from manager_tools.simulation import assert_holds
 from manager_tools.testing import VirtualClock, World, operated
 

@@ -11,8 +11,8 @@ import pytest
 from examples.dask.kinds import DaskAutoscaler, DaskCluster, DaskJob, DaskWorkerGroup
 from examples.dask.operators import OPERATORS
 from examples.dask.scheduler import SchedulerAway, SchedulerClient
-from manager.api.apps_v1 import Deployment
-from manager.api.core_v1 import Pod
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import Pod
 from manager_tools.simulation import assert_holds
 from manager_tools.testing import VirtualClock, World, operated
 

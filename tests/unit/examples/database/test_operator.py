@@ -10,7 +10,7 @@ import pytest
 from examples.database.kinds import Database, DatabaseSpec, Job, StatefulSet
 from examples.database.operator import LABEL, DatabaseOperator, is_ready
 from manager.api import ObjectMeta
-from manager.api.core_v1 import ConfigMap, Pod
+from manager_kinds.core_v1 import ConfigMap, Pod
 from manager_tools.simulation import assert_holds
 from manager_tools.testing import VirtualClock, World, operated
 

@@ -9,8 +9,8 @@ import pytest
 
 from examples.workloads.log_follower import IDLE_TIMEOUT, LogFollower
 from manager.api import ObjectMeta
-from manager.api.core_v1 import Pod
 from manager.client import Client
+from manager_kinds.core_v1 import Pod
 from tests.support.scripted_wire import Reply, ScriptedWire, Stream
 
 pytestmark = pytest.mark.virtual_time

@@ -8,9 +8,9 @@ from devcluster import DevCluster
 from examples.workloads.errors import Failure
 from examples.workloads.namespace import OURS, clear_leftovers, create_namespace, remove_namespace
 from manager.api import ObjectKey
-from manager.api.core_v1 import Namespace
 from manager.client import Client
 from manager.kube.errors import AlreadyExists, ConnectionLost
+from manager_kinds.core_v1 import Namespace
 from tests.support.cluster_wire import ClusterServer
 from tests.support.scripted_wire import LostAfter, LostBefore, Reply, ScriptedWire
 

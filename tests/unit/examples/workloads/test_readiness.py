@@ -6,8 +6,8 @@ import pytest
 
 from examples.workloads.readiness import pod_reasons, ready_replicas
 from manager.api import ObjectMeta
-from manager.api.apps_v1 import Deployment, DeploymentCondition, DeploymentStatus
-from manager.api.core_v1 import Pod
+from manager_kinds.apps_v1 import Deployment, DeploymentStatusDict
+from manager_kinds.core_v1 import Pod
 
 
 def waiting(reason: str, message: str = "") -> dict[str, Any]:
@@ -46,6 +46,10 @@ def test_pod_reasons_lists_the_most_telling_reasons_of_a_pod(status: dict[str, A
     [(2, 2, 2, 2), (2, 1, 2, 1), (2, 2, 1, 1), (1, 2, 2, 0)],
 )
 def test_replicas_of_an_earlier_spec_do_not_count(observed: int, updated: int, ready: int, expected: int):
-    status = DeploymentStatus(observed_generation=observed, updated_replicas=updated, ready_replicas=ready)
-    status.conditions.append(DeploymentCondition(type="Available", status="True"))
+    status: DeploymentStatusDict = {
+        "observedGeneration": observed,
+        "updatedReplicas": updated,
+        "readyReplicas": ready,
+        "conditions": [{"type": "Available", "status": "True"}],
+    }
     assert ready_replicas(Deployment(metadata=ObjectMeta(generation=2), status=status)) == expected

@@ -23,10 +23,10 @@ import yaml
 from devcluster import DevCluster
 from devcluster.errors import StatusError
 from manager.api import Condition, GroupVersionKind, ObjectMeta, Resource
-from manager.api.apps_v1 import StatefulSetSpec
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from manager.util.yaml_text import yaml_documents
+from manager_kinds.apps_v1 import StatefulSetSpec
 from manager_tools.codegen import (
     DefinitionError,
     Served,
@@ -334,7 +334,7 @@ def test_kind_of_the_server_is_made_of_the_builtin_types_and_can_be_embedded(tmp
     published, _ = asyncio.run(published_and_created())
     gvk = GroupVersionKind("apps", "v1", "StatefulSet")
     source = model_source(served_by_openapi(published, gvk, "statefulsets", namespaced=True), "a test")
-    assert "from manager.api.apps_v1 import StatefulSetSpec" in source.text
+    assert "from manager_kinds.apps_v1 import StatefulSetCondition, StatefulSetSpec" in source.text
     assert "class StatefulSetSpec" not in source.text
     model = imported(source.text, "StatefulSet", tmp_path)
     assert object_schema(model)["properties"]["spec"] == object_schema(StatefulSetSpec)

@@ -160,17 +160,13 @@ def test_merged_rules_do_not_depend_on_marker_order():
     assert merged_rules(rules) == merged_rules(reversed(rules))
 
 
-def test_installed_roles_are_bound_to_the_account_and_limited_to_namespaces():
-    found = installed(MADE, namespace="there", prefix="p-", namespaces=("a", "b"))
-    limited = [each for each in found if each["metadata"]["name"].startswith("p-manager-role")]
-    assert [(each["kind"], each["metadata"]["namespace"]) for each in limited] == [
-        *(("Role", name) for name in "ab"),
-        *(("RoleBinding", name) for name in "ab"),
-    ]
-    for each in found:
-        for subject in each.get("subjects", ()):
-            assert (subject["name"], subject["namespace"]) == ("p-controller-manager", "there")
-    assert {each["roleRef"]["kind"] for each in limited if "roleRef" in each} == {"Role"}
+def test_installed_roles_have_the_prefix_and_are_bound_to_the_account():
+    found = installed(MADE, namespace="there", prefix="p-")
+    assert all(each["metadata"]["name"].startswith("p-") for each in found)
+    subjects = [subject for each in found for subject in each.get("subjects", ())]
+    assert subjects
+    for subject in subjects:
+        assert (subject["name"], subject["namespace"]) == ("p-controller-manager", "there")
 
 
 def test_role_for_shards_is_that_of_the_overlay():

@@ -16,8 +16,8 @@ from pydantic import Field
 
 from manager import Context, Operator, Result, every, rbac
 from manager.api import ApiModel, ObjectMeta, Resource, Status, crd
-from manager.api.core_v1 import ConfigMap, Pod, Secret
 from manager.util import clock
+from manager_kinds.core_v1 import ConfigMap, Pod, Secret
 from manager_tools.simulation import assert_holds
 from manager_tools.simulation.guards import NotRepeatable
 from manager_tools.simulation.seeds import Outcome, Plan, plan_of, run, shrunk

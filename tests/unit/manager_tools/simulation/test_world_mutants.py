@@ -384,7 +384,7 @@ def the_end_of_a_cleanup_takes_all_finalizers(patch: pytest.MonkeyPatch) -> None
         await ctx.patch()
         ctx.written()
 
-    patch.setattr(reconciler.ObjectReconciler, "_let_go", release)
+    patch.setattr(reconciler.ObjectReconciler, "_remove_finalizers", release)
 
 
 @mutant("memcached", "took away labels spoilt=", took=1)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from manager import Context, Operator
 from manager.api import ObjectMeta
-from manager.api.apps_v1 import Deployment
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import ContainerDict
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
 
 __all__ = ["GreetingOperator"]
@@ -19,7 +20,7 @@ class GreetingOperator(Operator[Greeting]):
         """Bring one Greeting up to date."""
         size = greeting.spec.size
         deployment = await ctx.apply(self.deployment(greeting))
-        ready = greeting.status.size = deployment.status.ready_replicas
+        ready = greeting.status.size = deployment.ready_replicas
         message = f"{ready} of {size} pods are ready"
         if deployment.is_rolled_out(size):
             ctx.condition("Ready", True, "AsWanted", message, event="Normal")
@@ -30,7 +31,7 @@ class GreetingOperator(Operator[Greeting]):
         """Return the desired Deployment."""
         name = greeting.metadata.name
         labels = {"app.kubernetes.io/name": "greeting", "app.kubernetes.io/instance": name}
-        container = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
+        container: ContainerDict = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
         return Deployment(
             metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace),
             spec={

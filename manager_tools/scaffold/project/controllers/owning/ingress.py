@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from manager import Context, Operator
 from manager.api import ObjectMeta
-from manager.api.networking_v1 import Ingress
+from manager_kinds.networking_v1 import Ingress
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
 
 __all__ = ["GreetingOperator"]

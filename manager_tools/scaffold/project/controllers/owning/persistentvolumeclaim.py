@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from manager import Context, Operator
 from manager.api import ObjectMeta
-from manager.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements
+from manager_kinds.core_v1 import PersistentVolumeClaim
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
 
 __all__ = ["GreetingOperator"]
@@ -19,7 +19,7 @@ class GreetingOperator(Operator[Greeting]):
         """Bring one Greeting up to date."""
         claim = await ctx.apply(self.claim(greeting))
         greeting.status.size = greeting.spec.size
-        message = f"PersistentVolumeClaim {claim.metadata.name} is {claim.status.phase or 'Pending'}"
+        message = f"PersistentVolumeClaim {claim.metadata.name} is {claim.status.get('phase', 'Pending')}"
         ctx.condition("Ready", True, "AsWanted", message, event="Normal")
 
     def claim(self, greeting: Greeting) -> PersistentVolumeClaim:
@@ -27,8 +27,5 @@ class GreetingOperator(Operator[Greeting]):
         name = greeting.metadata.name
         return PersistentVolumeClaim(
             metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace),
-            spec=PersistentVolumeClaimSpec(
-                access_modes=["ReadWriteOnce"],
-                resources=VolumeResourceRequirements(requests={"storage": "1Gi"}),
-            ),
+            spec={"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from manager import Context, Operator
 from manager.api import ObjectMeta
-from manager.api.core_v1 import Pod
+from manager_kinds.core_v1 import ContainerDict, Pod
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
 
 __all__ = ["GreetingOperator"]
@@ -28,7 +28,7 @@ class GreetingOperator(Operator[Greeting]):
     def pod(self, greeting: Greeting) -> Pod:
         """Return the desired Pod."""
         name = greeting.metadata.name
-        container = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
+        container: ContainerDict = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
         return Pod(
             metadata=ObjectMeta(name=name, namespace=greeting.metadata.namespace),
             spec={"containers": [container]},

@@ -6,7 +6,7 @@ from base64 import b64encode
 
 from manager import Context, Operator
 from manager.api import ObjectMeta
-from manager.api.core_v1 import Secret
+from manager_kinds.core_v1 import Secret
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
 
 __all__ = ["GreetingOperator"]

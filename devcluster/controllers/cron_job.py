@@ -1,0 +1,188 @@
+"""CronJobs: they start Jobs at the times of a schedule, and delete old ones."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+from collections.abc import Iterable
+
+from devcluster.builtin.cron_schedule import InvalidSchedule, Schedule, parse_schedule, zone_of
+from devcluster.controllers.client import Object
+from devcluster.controllers.controller import Controller, Name, Routes
+from devcluster.controllers.metadata import key_of, owner_reference
+from devcluster.controllers.pods import condition_of, parse_time
+from devcluster.errors import StatusError
+
+__all__ = ["CronJobController"]
+
+CRON_JOBS = ("batch", "cronjobs")
+JOBS = ("batch", "jobs")
+SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+_CONFLICT = 409
+
+
+class CronJobController(Controller):
+    """The CronJob controller."""
+
+    name = "cronjob-controller"
+    batch_period = 0.002
+
+    def routes(self) -> Routes:
+        """Return the handlers of changes of CronJobs and Jobs."""
+        return {CRON_JOBS: self.enqueue, JOBS: self.enqueue_controller("CronJob")}
+
+    async def sync(self, key: Name) -> None:
+        """Reconcile one CronJob."""
+        cron = self.view.get(CRON_JOBS, *key)
+        if cron is None or cron["metadata"].get("deletionTimestamp"):
+            return
+        jobs = self.view.owned(JOBS, cron["metadata"]["uid"])
+        status = copy.deepcopy(cron.get("status") or {})
+        status["active"] = self._still_active(cron, status, jobs)
+        await self._start_due(key, cron, status, jobs)
+        await self._clean_up(cron, jobs)
+        if not status["active"]:
+            del status["active"]
+        if status != (cron.get("status") or {}):
+            await self.client.update(
+                "cronjobs.batch", key[0], {**cron, "status": status}, subresource="status"
+            )
+
+    def _still_active(self, cron: Object, status: Object, jobs: Iterable[Object]) -> list[Object]:
+        """Return the references to Jobs that run, and note which have ended."""
+        known = {each["uid"]: each for each in status.get("active") or ()}
+        alive: dict[str, Object] = {}
+        for job in jobs:
+            metadata = job["metadata"]
+            ended = _ended(job)
+            if ended and metadata["uid"] in known:
+                message = f"Saw completed job: {metadata['name']}, condition: {ended}"
+                self.events.normal(cron, "SawCompletedJob", message, component=self.name)
+            if not ended:
+                alive[metadata["uid"]] = known.get(metadata["uid"]) or _reference(job)
+            completed = (job.get("status") or {}).get("completionTime")
+            if ended == "Complete" and completed and completed > status.get("lastSuccessfulTime", ""):
+                status["lastSuccessfulTime"] = completed
+        missing = [
+            each["name"] for uid, each in known.items() if uid not in {job["metadata"]["uid"] for job in jobs}
+        ]
+        for name in missing:
+            message = f"Active job went missing: {name}"
+            self.events.normal(cron, "MissingJob", message, component=self.name)
+        return list(alive.values())
+
+    async def _start_due(self, key: Name, cron: Object, status: Object, jobs: list[Object]) -> None:
+        spec, now = cron["spec"], self.clock.now()
+        if spec.get("suspend"):
+            return
+        try:
+            schedule, zone = parse_schedule(spec["schedule"]), zone_of(spec.get("timeZone"))
+        except InvalidSchedule as error:
+            message = f"unparseable schedule: {spec['schedule']} : {error}"
+            self.events.warning(cron, "UnparseableSchedule", message, component=self.name)
+            return
+        except ValueError:
+            message = f"invalid timeZone: {spec['timeZone']}"
+            self.events.warning(cron, "UnknownTimeZone", message, component=self.name)
+            return
+        due = schedule.last_between(self._earliest(cron, status, now), now, zone)
+        if due is not None and await self._may_start(cron, status, jobs):
+            await self._start(cron, status, due, zone)
+        self._wait(key, schedule, zone, now)
+
+    @staticmethod
+    def _earliest(cron: Object, status: Object, now: datetime.datetime) -> datetime.datetime:
+        """Return the time after which a start may still be due."""
+        earliest = parse_time(status.get("lastScheduleTime") or cron["metadata"]["creationTimestamp"])
+        deadline = cron["spec"].get("startingDeadlineSeconds")
+        if deadline is None:
+            return earliest
+        return max(earliest, now - datetime.timedelta(seconds=deadline))
+
+    async def _may_start(self, cron: Object, status: Object, jobs: list[Object]) -> bool:
+        """Return whether the concurrency policy lets a Job start; Jobs that it replaces are deleted."""
+        if not status["active"]:
+            return True
+        policy = cron["spec"].get("concurrencyPolicy")
+        if policy == "Forbid":
+            message = "Not starting job because prior execution is running and concurrency policy is Forbid"
+            self.events.normal(cron, "JobAlreadyActive", message, component=self.name)
+            return False
+        if policy == "Replace":
+            for job in jobs:
+                if not _ended(job):
+                    await self._delete(cron, job)
+            status["active"] = []
+        return True
+
+    async def _start(
+        self, cron: Object, status: Object, due: datetime.datetime, zone: datetime.tzinfo
+    ) -> None:
+        namespace, name = key_of(cron)
+        template = cron["spec"]["jobTemplate"]
+        about = template.get("metadata") or {}
+        shown = due.astimezone(zone).isoformat().replace("+00:00", "Z")
+        job: Object = {
+            "metadata": {
+                "name": f"{name}-{int(due.timestamp()) // 60}",
+                "namespace": namespace,
+                "labels": dict(about.get("labels") or {}),
+                "annotations": {**(about.get("annotations") or {}), SCHEDULED_AT: shown},
+                "ownerReferences": [owner_reference(cron)],
+            },
+            "spec": copy.deepcopy(template["spec"]),
+        }
+        try:
+            created = await self.client.create("jobs.batch", namespace, job)
+        except StatusError as error:
+            if error.code != _CONFLICT:
+                message = f"Error creating job: {error.message}"
+                self.events.warning(cron, "FailedCreate", message, component=self.name)
+                raise
+        else:
+            message = f"Created job {created['metadata']['name']}"
+            self.events.normal(cron, "SuccessfulCreate", message, component=self.name)
+            status["active"] = [*status["active"], _reference(created)]
+        status["lastScheduleTime"] = due.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def _wait(self, key: Name, schedule: Schedule, zone: datetime.tzinfo, now: datetime.datetime) -> None:
+        following = schedule.next_after(now, zone)
+        if following is not None:
+            self.queue.add_after(key, (following - now).total_seconds())
+
+    async def _clean_up(self, cron: Object, jobs: list[Object]) -> None:
+        """Delete the oldest of the Jobs that have ended, beyond the limits."""
+        for field, condition in (
+            ("successfulJobsHistoryLimit", "Complete"),
+            ("failedJobsHistoryLimit", "Failed"),
+        ):
+            limit = cron["spec"].get(field)
+            if limit is None:
+                continue
+            ended = sorted((job for job in jobs if _ended(job) == condition), key=_started_at)
+            for job in ended[: max(len(ended) - limit, 0)]:
+                await self._delete(cron, job)
+
+    async def _delete(self, cron: Object, job: Object) -> None:
+        metadata = job["metadata"]
+        if metadata.get("deletionTimestamp"):
+            return
+        await self.client.delete("jobs.batch", *key_of(job), uid=metadata["uid"], propagation="Background")
+        message = f"Deleted job {metadata['name']}"
+        self.events.normal(cron, "SuccessfulDelete", message, component=self.name)
+
+
+def _ended(job: Object) -> str:
+    """Return the condition with which a Job has ended, or ""."""
+    found = (condition_of(job, kind) for kind in ("Complete", "Failed"))
+    return next((each["type"] for each in found if each is not None and each["status"] == "True"), "")
+
+
+def _started_at(job: Object) -> tuple[str, str]:
+    return (job.get("status") or {}).get("startTime", ""), job["metadata"]["name"]
+
+
+def _reference(job: Object) -> Object:
+    metadata = job["metadata"]
+    about = {name: metadata[name] for name in ("namespace", "name", "uid", "resourceVersion")}
+    return {"kind": "Job", "apiVersion": "batch/v1", **about}

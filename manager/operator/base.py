@@ -1,0 +1,247 @@
+"""The declarations and the state of an operator."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from manager.api import ObjectKey, Resource, is_crd
+from manager.api.rights import RbacRule, Undeclared
+from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Record, Selection
+from manager.client import Client
+from manager.client.reader import CachedReader
+from manager.controller import ChannelSource, ControllerOptions, Predicate, Priority
+from manager.controller.source import any_of, desired_state_changed, status_changed
+from manager.operator.children import CONDITION, Child, ChildWrites, PodEvents, Rollouts
+from manager.operator.conditions import ConditionList, status_model, writes_status
+from manager.operator.declaration import Daemon, Owns, Reads, Timer, Watch, WatchPods
+from manager.settings import Setting, SettingValues
+from manager.webhook import AdmissionOptions
+
+if TYPE_CHECKING:
+    from manager.process.manager import Manager
+
+
+@dataclass(slots=True)
+class Failing:
+    """An object whose last reconcile has failed."""
+
+    terminal: bool = False
+    """Whether no retry can mend it: only a change of something can."""
+    transient: int = 0
+    """How many transient failures came in a row."""
+    reported: tuple[str, str] | None = None
+    """Reason and message of the last report."""
+    reported_at: float = 0.0
+
+
+class OperatorBase:
+    """The part of an operator that contexts, timers and long operations use; see `Operator`."""
+
+    kind: ClassVar[type[Resource]]
+    name: ClassVar[str]
+    versions: ClassVar[tuple[type[Resource], ...]] = ()
+    on: ClassVar[Predicate] = any_of(desired_state_changed, status_changed)
+    owns: ClassVar[tuple[type[Resource] | Owns, ...]] = ()
+    watches: ClassVar[tuple[Watch, ...]] = ()
+    reads: ClassVar[tuple[type[Resource] | Reads, ...]] = ()
+    selection: ClassVar[Selection] = WHOLE
+    indexes: ClassVar[Mapping[str, IndexFunction]] = {}
+    conditions: ClassVar[tuple[str, ...]] = ()
+    errors: ClassVar[Mapping[type[Exception], str]] = {}
+    options: ClassVar[ControllerOptions] = ControllerOptions()
+    rights: ClassVar[tuple[RbacRule, ...]] = ()
+    extends_status: ClassVar[bool] = False
+    admission: ClassVar[AdmissionOptions] = AdmissionOptions()
+    finalizer: ClassVar[str] = ""
+    former_finalizers: ClassVar[tuple[str, ...]] = ()
+    former_managers: ClassVar[tuple[str, ...]] = ()
+    finalizer_first: ClassVar[bool] = True
+    skips_own_writes: ClassVar[bool] = False
+    shared_out: ClassVar[bool] = True
+    outside: ClassVar[str] = ""
+
+    # Derived attributes
+    sources: ClassVar[tuple[Owns | Watch | Reads, ...]] = ()
+    finalizers: ClassVar[frozenset[str]] = frozenset()
+    declared_settings: ClassVar[tuple[Setting[Any], ...]] = ()
+    timers: ClassVar[tuple[Timer, ...]] = ()
+    daemons: ClassVar[tuple[Daemon, ...]] = ()
+    has_status: ClassVar[bool] = False
+    condition_list: ClassVar[ConditionList | None] = None
+    """How its kind's status holds conditions; None where there are none that `ctx.condition` can set."""
+    has_conditions: ClassVar[bool] = False
+    tells_of_children: ClassVar[bool] = False
+    """Whether its kind takes the condition that says whether the children are stable."""
+    pod_watch: ClassVar[WatchPods | None] = None
+    has_observed_generation: ClassVar[bool] = False
+
+    @classmethod
+    def _declare_status(cls) -> None:
+        """Find out what of the kind's status the operator writes."""
+        kind = cls.kind
+        if cls.extends_status and (is_crd(kind) or "status" not in kind.model_fields):
+            why = (
+                "is its own kind, whose status it writes anyway" if is_crd(kind) else "has no field `status`"
+            )
+            raise TypeError(f"{cls.__name__}.extends_status: {kind.__name__} {why}")
+        status = status_model(kind)
+        cls.has_status = writes_status(kind, extends=cls.extends_status)
+        cls.condition_list = ConditionList.of(kind) if cls.has_status else None
+        # On an object of others no condition is set that its author does not name.
+        named = tuple(getattr(status, "meanings", ()))
+        takes = cls.condition_list.takes if cls.condition_list is not None else lambda _: True
+        if refused := [each for each in cls.conditions if not takes(each)]:
+            raise TypeError(f"{cls.__name__}.conditions: {kind.__name__} takes none of type {refused[0]}")
+        cls.conditions = cls.conditions or tuple(filter(takes, named or (("Ready",) if is_crd(kind) else ())))
+        cls.has_conditions = cls.condition_list is not None
+        cls.tells_of_children = (
+            cls.condition_list is not None and is_crd(kind) and cls.condition_list.takes(CONDITION)
+        )
+        # Of a kind that others define it says what their controller has seen.
+        cls.has_observed_generation = (
+            is_crd(kind) and status is not None and "observed_generation" in status.model_fields
+        )
+
+    def __init__(self, manager: Manager) -> None:
+        if not hasattr(type(self), "kind"):
+            raise TypeError(f"{type(self).__name__} has no kind: class {type(self).__name__}(Operator[Kind])")
+        self.manager = manager
+        self.client: Client = manager.client.named(self.name, former_managers=self.former_managers)
+        self.channel = ChannelSource()
+        self.waiting_for_names: defaultdict[Child, set[ObjectKey]] = defaultdict(set)
+        """The objects that wait for the name of a child."""
+        self.awaited_names: dict[ObjectKey, set[Child]] = {}
+        """The names that each of these objects waits for."""
+        self.told_blocked: dict[ObjectKey, tuple[str, str]] = {}
+        """Reason and message of the last Event of a blocked object without conditions."""
+        self.obstacles: dict[ObjectKey, dict[str, tuple[str, str]]] = {}
+        """Reason and message of the conditions that were set because an object was blocked, by type."""
+        self.reported_failures: dict[ObjectKey, Failing] = {}
+
+    @cached_property
+    def child_writes(self) -> ChildWrites:
+        """Return the counts of each child's changes."""
+        gauge = partial(self.manager.metrics.unstable_children.labels, self.name)
+        return ChildWrites(self.manager.rng, gauge)
+
+    @cached_property
+    def rollouts(self) -> Rollouts:
+        """Return the objects whose pods are being replaced for another version."""
+        gauge = self.manager.metrics.rollouts_waiting.labels(self.name)
+        return Rollouts(enqueue=partial(self.enqueue, priority=Priority.LOW), gauge=gauge)
+
+    def forget(self, key: ObjectKey) -> None:
+        """Forget what the runtime remembers of an object that is gone, or another replica's."""
+        self.told_blocked.pop(key, None)
+        self.obstacles.pop(key, None)
+        self.reported_failures.pop(key, None)
+        self.child_writes.forget(key)
+        self.rollouts.end(key)
+
+    @cached_property
+    def informer(self) -> Informer:
+        """Return the cache of the kind's objects; only this replica's objects if the kind is sharded."""
+        # An operator that reads other objects of its kind needs all of them in the cache.
+        reads_all = any(each.kind is self.kind for each in self.sources)
+        filtered = self.options.needs_leader_election and self.shared_out and not reads_all
+        return self.manager.cache.informer(self.kind, filtered=filtered, **self.selection._asdict())
+
+    @cached_property
+    def pod_reader(self) -> CachedReader:
+        """Return the reader of the pods of `WatchPods`."""
+        assert self.pod_watch is not None
+        return self.client.within(self.pod_watch.selection)
+
+    @cached_property
+    def pod_events(self) -> PodEvents:
+        """Return the reader of Events about pods that do not start."""
+        return PodEvents(self.client.uncached)
+
+    @classmethod
+    def kinds(cls) -> tuple[type[Resource], ...]:
+        """All versions of its kind, its own last, if it defines the kind: if its model has `@crd`."""
+        return tuple(kind for kind in (*cls.versions, cls.kind) if is_crd(kind))
+
+    def condition_of_failure(self) -> tuple[str, bool | Literal["Unknown"]]:
+        """Return type and status of the condition that says that the object is not as it should be."""
+        if "Degraded" in self.conditions:
+            return "Degraded", True
+        return ("Ready", False) if "Ready" in self.conditions else (self.conditions[0], "Unknown")
+
+    @property
+    def settings(self) -> SettingValues:
+        """Return the values of settings by key; a setting in a class attribute is read as the attribute."""
+        return self.manager.settings
+
+    def enqueue(self, key: ObjectKey, *, priority: Priority = Priority.NORMAL) -> None:
+        """Enqueue an object; returns at once."""
+        self.channel.send(key, priority=priority)
+
+    @classmethod
+    def works_on_each(cls) -> bool:
+        """Return whether it works on each object beside `reconcile`: by a timer, or by a daemon."""
+        return bool(cls.daemons) or any(each.for_each for each in cls.timers)
+
+    @classmethod
+    def counts(cls, event: CacheEvent) -> bool:
+        """Return whether an event of the operator's kind asks for a reconcile."""
+        old, new = event.old, event.new
+        if cls.daemons and new is None:
+            return True  # without a reconcile, its daemons would never end
+        begins = new is not None and new.deleting and (old is None or not old.deleting)
+        if begins and (cls.finalizers or cls.daemons):
+            return True  # without a reconcile, `cleanup` would never be called
+        return cls.on(event)
+
+    def counts_now(self, record: Record, before: Record | None = None) -> bool:
+        """Return whether the state of an object asks for a reconcile: its first one, or after another."""
+        try:
+            return self.counts(CacheEvent(before, record, initial=before is None))
+        except Exception:  # noqa: BLE001 - the operator's predicate may raise anything; a source is as generous
+            return True
+
+    def waits_for(self, kind: type[Resource], name: ObjectKey, key: ObjectKey) -> None:
+        """Note that the object `key` waits for the name of a child to come free."""
+        self.waiting_for_names[kind, name].add(key)
+        self.awaited_names.setdefault(key, set()).add((kind, name))
+
+    def waits_no_more(self, key: ObjectKey) -> None:
+        """Forget what an object waits for."""
+        for name in self.awaited_names.pop(key, ()):
+            waiting = self.waiting_for_names[name]
+            waiting.discard(key)
+            if not waiting:
+                del self.waiting_for_names[name]
+
+    @classmethod
+    def hint_of_status(cls) -> str:
+        """Say how its author lets it write the status of its kind; empty if the kind is its own."""
+        if is_crd(cls.kind):
+            return ""
+        return (
+            f": others define {cls.kind.__name__}, so {cls.__name__} writes its status only with "
+            "`extends_status = True`"
+        )
+
+    @classmethod
+    def check_may_patch(cls) -> None:
+        """Raise Undeclared if the operator's role does not allow `ctx.patch`."""
+        kind = cls.kind
+        if is_crd(kind) or cls.finalizers or _grants(cls.rights, "patch", kind.gvk.group, kind.plural):
+            return
+        raise Undeclared(
+            f"{cls.__name__} calls ctx.patch, and others define {kind.__name__}: to change such objects, add "
+            f'rbac(groups="{kind.gvk.group}", resources="{kind.plural}", verbs="patch") to `rights`'
+        )
+
+
+def _grants(rules: Iterable[RbacRule], verb: str, group: str, resource: str) -> bool:
+    """Return whether one of the rules grants a verb, of some object at least."""
+    return any(
+        {verb, "*"} & {*rule.verbs} and {group, "*"} & {*rule.groups} and {resource, "*"} & {*rule.resources}
+        for rule in rules
+    )

@@ -1,0 +1,358 @@
+"""Writers of the status, which keep the changes of other writers, and merge patches."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field
+
+from devcluster.errors import StatusError
+from devcluster.patch.json_patch import json_patch
+from manager.api import ApiModel, Resource
+from manager.cache import Cache
+from manager.client import Client
+from manager.client.write import merge_diff
+from manager.kube.errors import Conflict, ConnectionLost, Invalid, ProtocolError, ServerError
+from manager.kube.rest_mapping import RestMapper
+from manager.kube.transport import Transport
+from manager.telemetry.metrics import Metrics
+from tests.support.scripted_wire import LostAfter, Reply, ScriptedWire, Sent, Step
+
+PATH = "/apis/example.com/v1/namespaces/ns/things/a"
+SERVED = {"resources": [{"name": "things", "kind": "Thing", "namespaced": True}]}
+
+Status = dict[str, Any]
+
+
+class Thing(Resource, group="example.com", version="v1", plural="things"):
+    status: dict[str, Any] = Field(default_factory=dict)
+
+
+class Counts(ApiModel):
+    ready: int = 0
+    notes: dict[str, str] = Field(default_factory=dict)
+
+
+class Counted(Thing):
+    """A Thing whose model has defaults."""
+
+    status: Counts = Field(default_factory=Counts)
+
+
+class Server:
+    """Server with one object, which another writer may change right before each of our writes."""
+
+    def __init__(self, status: Status | None, *, before: Callable[[Server], None] = lambda _: None) -> None:
+        self.version = 1
+        self.uid = "1"
+        self.status = status
+        self._before = before
+        self.refused: Reply | None = None
+        """The answer to writes that would change something."""
+        self.lost: Callable[[Reply], Step] | None = None
+        """What becomes of the answers to writes."""
+        self.wire = ScriptedWire()
+        self.wire.on("GET", "/apis/example.com/v1", Reply.json(SERVED))
+        self.wire.on("GET", PATH, Reply.status(403, "Forbidden", "who may write a status may not get"))
+        self.wire.on("PATCH", f"{PATH}/status", self._patch)
+        metrics, rng = Metrics(), random.Random(1)
+        transport = Transport(self.wire, metrics=metrics, rng=rng, user_agent="test")
+        mapper = RestMapper(transport)
+        cache = Cache(transport, mapper, field_manager="test", metrics=metrics, rng=rng)
+        self.client = Client(transport, mapper, cache, field_manager="test")
+
+    @property
+    def object(self) -> dict[str, Any]:
+        metadata = {"name": "a", "namespace": "ns", "uid": self.uid, "resourceVersion": str(self.version)}
+        return {"metadata": metadata} | ({} if self.status is None else {"status": self.status})
+
+    @property
+    def writes(self) -> int:
+        """Return how many patches asked for more than what is there."""
+        return sum(len(sent.json()) > 1 for sent in self.wire.sent("PATCH"))
+
+    def read(self) -> Thing:
+        return Thing.decode(orjson.dumps(self.object))
+
+    async def report(self, thing: Thing) -> bool:
+        """Report the status as at the end of a reconcile, with an up-to-date cache."""
+        return await self.client.status.report(thing, cached=lambda: orjson.dumps(self.object))
+
+    def _patch(self, sent: Sent) -> Step:
+        if len(sent.json()) > 1:
+            if self.refused is not None:
+                return self.refused
+            self._before(self)
+        try:
+            self.status = json_patch(self.object, sent.json()).get("status")
+        except StatusError:
+            return Reply.status(422, "Invalid", "the server rejected our request")
+        self.version += 1
+        reply = Reply.json(self.object)
+        return reply if self.lost is None else self.lost(reply)
+
+
+def condition(kind: str, message: str) -> Status:
+    return {"type": kind, "status": "True", "message": message}
+
+
+def conditions(kinds: str) -> st.SearchStrategy[list[Status]]:
+    chosen = st.dictionaries(st.sampled_from(kinds), st.sampled_from(["1", "2"]))
+    return chosen.map(lambda found: [condition(*each) for each in found.items()])
+
+
+@st.composite
+def statuses(draw: st.DrawFn, kinds: str, fields: str) -> Status:
+    """Draw a status with some fields and conditions, or with neither."""
+    status: Status = draw(st.dictionaries(st.sampled_from(fields), st.integers(0, 2)))
+    return status | draw(st.one_of(st.just({}), conditions(kinds).map(lambda found: {"conditions": found})))
+
+
+def joined(ours: Status, theirs: Status) -> Status:
+    both = [*ours.get("conditions", ()), *theirs.get("conditions", ())]
+    return {**ours, **theirs} | ({"conditions": both} if both else {})
+
+
+def parts(status: Status | None) -> dict[str, Any]:
+    """Return a status for comparison, without the order of conditions and without an empty list of them."""
+    found = dict(status or {})
+    return {**found, "conditions": {each["type"]: each for each in found.pop("conditions", ())}}
+
+
+OURS, THEIRS = statuses("AB", "ab"), statuses("CD", "cd")
+
+
+@given(st.one_of(st.none(), st.just({}), OURS), THEIRS, OURS, THEIRS)
+async def test_status_report_keeps_the_changes_of_two_concurrent_writers(
+    ours: Status | None, theirs: Status, wanted: Status, others: Status
+):
+    def interfere(server: Server) -> None:
+        mine = {name: value for name, value in (server.status or {}).items() if name in "ab"}
+        kept = [each for each in (server.status or {}).get("conditions", ()) if each["type"] in "AB"]
+        server.status = joined({**mine, **({"conditions": kept} if kept else {})}, others)
+
+    server = Server(None if ours is None else joined(ours, theirs), before=interfere)
+    thing = server.read()
+    read = copy.deepcopy(thing.status)
+    # Our status still has the others' part as we read it, which is out of date now.
+    thing.status = joined(wanted, {} if ours is None else theirs)
+    await server.report(thing)
+    if server.writes:
+        assert parts(server.status) == parts(joined(wanted, others))
+    else:
+        assert parts(thing.status) == parts(read)
+
+
+async def test_patch_of_a_first_status_leaves_what_others_have_set_meanwhile():
+    def interfere(server: Server) -> None:
+        server.status = server.status or {"ready": 7}
+
+    server = Server(None, before=interfere)
+    counted = Counted.decode(orjson.dumps(server.object))
+    counted.status.notes["a"] = "ours"
+    stored = await server.client.status.patch(counted)
+    assert (stored.status.ready, stored.status.notes) == (7, {"a": "ours"})
+
+
+async def test_status_report_sends_one_patch_when_there_is_no_other_writer():
+    server = Server(joined({"a": 1}, {"conditions": [condition("A", "1")]}))
+    thing = server.read()
+    thing.status["conditions"] = [condition("A", "2")]
+    assert not await server.report(thing)
+    assert [sent.method for sent in server.wire.requests if sent.path.startswith(PATH)] == ["PATCH"]
+    assert server.status == {"a": 1, "conditions": [condition("A", "2")]}
+
+
+@pytest.mark.parametrize(
+    "since", [{"a": 1, "b": 2}, {"a": 2, "b": 1}, {"a": 2}, {"a": 1, "conditions": [condition("A", "1")]}]
+)
+async def test_status_report_is_true_when_the_server_differs_in_an_unwritten_field(since: dict[str, Any]):
+    server = Server({"a": 1, "b": 1})
+    thing = server.read()
+    thing.status = {"a": 3, "b": 1}
+    server.status = since
+    assert await server.report(thing) is (since.get("b") != 1)
+    assert server.status == {**since, "a": 3}
+    thing = server.read()
+    thing.status["a"] = 4
+    assert not await server.report(thing)
+
+
+async def test_status_report_is_false_when_another_writer_has_overwritten_it_since():
+    """Check that the overwriting write causes its own event."""
+    server = Server({"a": 1})
+    thing = server.read()
+    thing.status = {"a": 2}
+    later = orjson.dumps(server.object | {"status": {"a": 3}})
+    assert not await server.client.status.report(thing, cached=lambda: later)
+
+
+async def test_status_patch_returns_the_current_object_of_the_server():
+    server = Server({"a": 1})
+    thing = server.read()
+    assert await server.client.status.patch(thing) is thing
+    assert server.writes == 0
+    thing.status["b"] = 2
+    server.status = {"a": 3}
+    written = await server.client.status.patch(thing)
+    assert (written.status, written.metadata.resource_version) == ({"a": 3, "b": 2}, "2")
+
+
+async def test_status_patch_raises_conflict_when_the_object_was_replaced():
+    server = Server({"a": 1})
+    thing = server.read()
+    thing.status["a"] = 2
+    server.uid = "2"
+    with pytest.raises(Conflict, match=r"^Thing ns/a was replaced by another object of its name$"):
+        await server.client.status.patch(thing)
+    assert server.status == {"a": 1}
+
+
+async def test_status_report_raises_conflict_when_another_writer_is_always_faster():
+    def again(server: Server) -> None:
+        server.version += 1
+        server.status = {"conditions": [condition("C", str(server.version))]}
+
+    server = Server({}, before=again)
+    thing = server.read()
+    thing.status = {"conditions": [condition("A", "1")]}
+    with pytest.raises(Conflict, match="keeps being changed"):
+        await server.report(thing)
+    assert server.writes == 5
+
+
+async def test_status_patch_is_not_repeated_when_another_writer_has_written_the_same():
+    def the_same(server: Server) -> None:
+        server.status = {"conditions": [condition("A", "1")]}
+
+    server = Server({}, before=the_same)
+    thing = server.read()
+    thing.status = {"conditions": [condition("A", "1")]}
+    assert (await server.client.status.patch(thing)).status == thing.status
+    assert server.writes == 1
+
+
+async def test_status_report_replaces_a_conditions_list_without_conditions():
+    server = Server({"conditions": ["cold"]})
+    thing = server.read()
+    thing.status = {"conditions": ["warm"]}
+    server.status = {"conditions": ["wet"]}
+    assert not await server.report(thing)
+    assert server.status == {"conditions": ["warm"]}
+
+
+async def test_status_report_raises_invalid_when_the_server_refuses_the_value():
+    server = Server({})
+    server.refused = Reply.status(422, "Invalid", "status.a: too odd")
+    thing = server.read()
+    thing.status = {"a": 1}
+    with pytest.raises(Invalid, match="too odd"):
+        await server.report(thing)
+    assert server.writes == 1
+
+
+async def test_status_patch_raises_protocol_error_when_the_read_object_is_malformed():
+    server = Server({"a": 1})
+    thing = server.read()
+    server.refused = Reply.status(422, "Invalid", "the server rejected our request")
+    server.lost = lambda _: Reply.json({**server.object, "status": "hunter2"})
+    thing.status = {"a": 2}
+    with pytest.raises(ProtocolError, match=r"^not a Thing object$"):
+        await server.client.status.patch(thing)
+
+
+@pytest.mark.parametrize(
+    "lost", [LostAfter, lambda _: Reply.status(500, "InternalError")], ids=["cut off", "500"]
+)
+async def test_status_report_repairs_a_write_whose_answer_was_lost(lost: Callable[[Reply], Step]):
+    server = Server({"text": "good", "conditions": [condition("Ready", "good"), condition("Theirs", "x")]})
+    cached = server.read()
+    server.lost = lost
+    worse = server.read()
+    conditions = [condition("Ready", "bad"), condition("Theirs", "x")]
+    worse.status = {"text": "bad", "more": "of it", "conditions": conditions}
+    with pytest.raises((ConnectionLost, ServerError)):
+        await server.report(worse)
+    server.status["conditions"] = [condition("Ready", "bad"), condition("Theirs", "y")]
+    server.lost = None
+    # The wanted status equals the stale one in the cache.
+    assert await server.report(cached)
+    assert server.status == {
+        "text": "good",
+        "conditions": [condition("Ready", "good"), condition("Theirs", "y")],
+    }
+    assert not await server.report(server.read())
+    assert [len(sent.json()) for sent in server.wire.sent("PATCH")][1] == 1
+
+
+async def test_lost_status_writes_are_remembered_for_a_bounded_number_of_objects(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("manager.client.write._MOST_IN_DOUBT", 2)
+    server = Server({})
+    things = [Thing.decode(orjson.dumps(server.object)) for _ in range(3)]
+    for name, thing in zip("abc", things, strict=True):
+        thing.metadata.name = name
+        thing.status = {"text": "bad"}
+        server.wire.on("PATCH", f"/apis/example.com/v1/namespaces/ns/things/{name}/status", LostAfter())
+        with pytest.raises(ConnectionLost):
+            await server.report(thing)
+    assert [key.name for _, key in server.client.status._in_doubt] == ["b", "c"]
+
+
+# A merge patch cannot set a field to null, so documents that hold one are out of its reach.
+SCALARS = st.booleans() | st.integers(-5, 5) | st.text(max_size=3)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+)
+DOCUMENTS = st.dictionaries(st.text(max_size=2), VALUES, max_size=4)
+
+
+def apply_merge_patch(target: Any, patch: Any) -> Any:
+    """RFC 7386, section 2, as the RFC spells it."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = apply_merge_patch(result.get(name), value)
+    return result
+
+
+@given(DOCUMENTS, DOCUMENTS)
+def test_apply_merge_patch_of_the_difference_yields_the_wanted_document(
+    before: dict[str, Any], after: dict[str, Any]
+):
+    assert apply_merge_patch(before, merge_diff(before, after)) == after
+
+
+@given(DOCUMENTS)
+def test_merge_diff_of_equal_documents_is_empty(document: dict[str, Any]):
+    assert merge_diff(document, document) == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "patch"),
+    [
+        ({"a": 1, "b": 2}, {"a": 1, "b": 3}, {"b": 3}),
+        ({"a": 1}, {}, {"a": None}),
+        ({"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}}, {"a": {"c": 3}}),
+        ({"a": [1, 2]}, {"a": [1, 2, 3]}, {"a": [1, 2, 3]}),
+        ({"a": True}, {"a": 1}, {"a": 1}),
+        ({"a": {"b": 1}}, {"a": []}, {"a": []}),
+    ],
+)
+def test_merge_diff_contains_only_changes(
+    before: dict[str, Any], after: dict[str, Any], patch: dict[str, Any]
+):
+    assert merge_diff(before, after) == patch

@@ -1,0 +1,590 @@
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+import random
+import string
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from manager.api import ObjectKey, Resource
+from manager.client import Undecodable
+from manager.controller.reconciler import Priority, Request, Result, TerminalError
+from manager.kube.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    ServerError,
+    ServiceUnavailable,
+    Unreachable,
+)
+from manager.telemetry.logs import reconcile_log
+from manager.telemetry.runs import Trigger
+from tests.unit.cache.objects import Node, Pod
+from tests.unit.conftest import LogLines
+from tests.unit.controller.doubles import Numbers, Reconciler, Running, turns
+
+pytestmark = pytest.mark.virtual_time
+
+
+TOTAL = "controller_runtime_reconcile_total"
+ERRORS = "controller_runtime_reconcile_errors_total"
+TERMINAL = "controller_runtime_terminal_reconcile_errors_total"
+PANICS = "controller_runtime_reconcile_panics_total"
+TIMEOUTS = "controller_runtime_reconcile_timeouts_total"
+
+
+def answering(*answers: Result | BaseException | None) -> Reconciler:
+    """Answers with these in turn, and with None from then on."""
+    left = list(answers)
+
+    async def act(request: Request) -> Result | None:
+        answer = left.pop(0) if left else None
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    return Reconciler(act)
+
+
+async def ran(reconciler: Reconciler, *, seconds: float = 1000) -> Running:
+    """Run a controller with a request for "a" for `seconds`."""
+    async with Running(reconciler) as running:
+        running.add("a")
+        await asyncio.sleep(seconds)
+    return running
+
+
+class Odd(BaseException):
+    """Neither an error nor known to asyncio."""
+
+
+def undecodable(kind: type[Resource], name: str) -> Undecodable:
+    with pytest.raises(ValidationError) as caught:
+        Pod.decode(b'{"metadata": {"name": 1}}')
+    return Undecodable(kind.gvk, ObjectKey("ns", name), caught.value)
+
+
+FAULTS = [TypeError("x"), KeyError("x"), AttributeError("x"), AssertionError(), ZeroDivisionError()]
+NO, OTHER = TerminalError("no such flavour"), OSError("other")
+# The answers in turn, when it is called, and what is counted beside the success after the last of them.
+COMES_OF: dict[str, tuple[list[Any], list[float], dict[str, int]]] = {
+    "nothing more after success": ([None], [0], {}),
+    "an empty result": ([Result()], [0], {}),
+    "a time": ([Result(requeue_after=30)], [0, 30], {"requeue_after": 1}),
+    "a time that has passed: soon, and in no tight loop": (
+        [Result(requeue_after=-1.0)] * 3,
+        [0, 0.005, 0.015, 0.035],
+        {"requeue": 3},
+    ),
+    "again": ([Result(requeue=True)] * 4, [0, 0.005, 0.015, 0.035, 0.075], {"requeue": 4}),
+    "an error": ([ServiceUnavailable(503)] * 3, [0, 0.005, 0.015, 0.035], {"error": 3}),
+    "a terminal error": ([OTHER, NO], [0, 0.005], {"error": 2, "terminal": 1}),
+    "an object not of its models shape": ([undecodable(Pod, "a")], [0], {"error": 1, "terminal": 1}),
+    "another object not of its models shape": ([undecodable(Pod, "b")], [0, 0.005], {"error": 1}),
+    "an object of another kind": ([undecodable(Node, "a")], [0, 0.005], {"error": 1}),
+    "a group that is all terminal": ([ExceptionGroup("all", [NO, NO])], [0], {"error": 1, "terminal": 1}),
+    "a group that is not": ([ExceptionGroup("both", [NO, OTHER])], [0, 0.005], {"error": 1}),
+    "faults of the program": (FAULTS, [0, 0.005, 0.015, 0.035, 0.075, 0.155], {"error": 5, "panics": 5}),
+    "an answer of the wrong type": (["done"], [0, 0.005], {"error": 1, "panics": 1}),
+    "a group of base exceptions": ([BaseExceptionGroup("odd", [Odd(), OTHER])], [0, 0.005], {"error": 1}),
+}
+
+
+@pytest.mark.parametrize(("answers", "times", "counted"), COMES_OF.values(), ids=COMES_OF)
+async def test_reconcile_answer_determines_retry_times_and_metrics(
+    answers: list[Any], times: list[float], counted: dict[str, int]
+):
+    running = await ran(answering(*answers), seconds=5000)
+    assert running.reconciler.times == pytest.approx(times, rel=0.3)
+    for result in ("requeue_after", "requeue", "error"):
+        assert running.sample(TOTAL, result=result) == counted.get(result, 0), result
+    assert running.sample(TOTAL, result="success") == (0 if "terminal" in counted else 1)
+    assert running.sample(ERRORS) == counted.get("error", 0)
+    assert running.sample(TERMINAL) == counted.get("terminal", 0)
+    assert running.sample(PANICS) == counted.get("panics", 0)
+    if "terminal" not in counted:
+        assert Numbers(running.controller._queue).backing_off == 0
+
+
+async def test_requeue_after_starts_the_back_off_afresh():
+    answers = (OSError(), OSError(), OSError(), Result(requeue_after=10), OSError())
+    running = await ran(answering(*answers))
+    times = running.reconciler.times
+    assert times[5] - times[4] == pytest.approx(0.0055, abs=0.001)
+
+
+async def test_requeue_after_with_jitter_never_comes_early():
+    running = await ran(answering(*[Result(requeue_after=10, jitter=0.5)] * 20))
+    gaps = [later - earlier for earlier, later in pairwise(running.reconciler.times)]
+    assert len(gaps) == 20
+    assert 10 <= min(gaps) < 11
+    assert 14 < max(gaps) <= 15
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"jitter": 0.1}, {"requeue_after": 1.0, "jitter": -0.1}, {"jitter": math.nan}]
+)
+def test_result_refuses_jitter_without_requeue_after(wrong: dict[str, float]):
+    with pytest.raises(ValueError, match="jitter must be a part of requeue_after"):
+        Result(**wrong)
+
+
+@pytest.mark.parametrize("seconds", [math.inf, math.nan])
+def test_result_refuses_a_requeue_after_that_never_comes(seconds: float):
+    with pytest.raises(ValueError, match="requeue_after"):
+        Result(requeue_after=seconds)
+
+
+@pytest.mark.parametrize(
+    ("answer", "order"),
+    [
+        (Result(requeue_after=1), ["a", "blocker", "b", "a"]),
+        (Result(requeue_after=1, priority=Priority.HIGH), ["a", "blocker", "a", "b"]),
+    ],
+)
+async def test_requeue_keeps_the_priority_unless_the_result_names_another(answer: Result, order: list[str]):
+    async def act(request: Request) -> Result | None:
+        if request.name == "blocker":
+            await asyncio.sleep(5)
+        return answer if request.name == "a" and len(running.reconciler.calls) == 1 else None
+
+    async with Running(Reconciler(act), max_concurrent_reconciles=1) as running:
+        running.add("a", priority=Priority.LOW)
+        await turns()
+        running.add("blocker")
+        await asyncio.sleep(2)
+        running.add("b")
+        await asyncio.sleep(5)
+        assert running.reconciler.names == order
+
+
+async def test_backoff_is_not_prolonged_by_changes_during_an_outage():
+    async def fail_for_eleven_seconds(request: Request) -> Result | None:
+        if asyncio.get_running_loop().time() < 11:
+            raise OSError("the server is gone")
+        return None
+
+    async with Running(Reconciler(fail_for_eleven_seconds)) as running:
+        for _ in range(110):
+            running.add("a")
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(1000)
+        assert len(running.reconciler.calls) > 110
+        assert running.reconciler.times[-1] < 2 * 11
+        assert running.sample(TOTAL, result="success") == 1
+
+
+async def test_terminal_error_leaves_the_backoff_unchanged():
+    failures = [OSError()] * 6
+    async with Running(answering(*failures, TerminalError("no such flavour"), OSError())) as running:
+        running.add("a")
+        await asyncio.sleep(1000)
+        running.add("a")
+        await asyncio.sleep(1000)
+        again, then = running.reconciler.times[-2:]
+        assert again == 1000
+        assert then - again == pytest.approx(0.005 * 2**6, rel=0.15)
+        assert Numbers(running.controller._queue).backing_off == 0
+
+
+def overflow(depth: int = 0) -> int:
+    return overflow(depth + 1) + 1
+
+
+async def recurse(request: Request) -> Result | None:
+    overflow()
+    return None
+
+
+async def test_controller_survives_endless_recursion_of_a_reconciler():
+    async with Running(Reconciler(recurse)) as running:
+        running.add("a")
+        await asyncio.sleep(0.05)
+        assert running.sample(PANICS) == len(running.reconciler.calls)
+        assert len(running.reconciler.calls) > 2
+        assert not running.task.done()
+
+
+async def test_sync_reconciler_counts_as_a_panic():
+    class Plain:
+        def reconcile(self, request: Request) -> None:
+            return None
+
+    running = Running(Plain())  # type: ignore[arg-type]
+    async with running:
+        running.add("a")
+        await turns()
+        assert running.sample(PANICS) == 1
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+async def test_controller_ends_when_a_reconciler_raises_system_exit(wrapped: bool):
+    running = Running(answering(BaseExceptionGroup("stop", [SystemExit(1)]) if wrapped else Odd()))
+    async with running:
+        running.add("a")
+        await asyncio.wait([running.task])
+    with pytest.raises(BaseExceptionGroup):
+        running.task.result()
+
+
+async def test_reconcile_fails_when_an_inner_task_was_cancelled():
+    async def wait_for_something_cancelled(request: Request) -> Result | None:
+        other = asyncio.create_task(asyncio.sleep(10))
+        other.cancel()
+        await other
+        return None
+
+    async with Running(Reconciler(wait_for_something_cancelled)) as running:
+        running.add("a")
+        await asyncio.sleep(0.1)
+        assert len(running.reconciler.calls) > 2
+        assert running.sample(ERRORS) == len(running.reconciler.calls)
+        assert not running.task.done()
+
+
+async def hang(request: Request) -> Result | None:
+    await asyncio.sleep(10_000)
+    return None
+
+
+async def test_reconcile_is_cancelled_counted_and_retried_after_its_timeout():
+    async with Running(Reconciler(hang), reconcile_timeout=60) as running:
+        running.add("a")
+        await asyncio.sleep(150)
+        assert running.reconciler.times == pytest.approx([0, 60, 120], abs=0.1)
+        assert running.sample(TIMEOUTS) == 2
+        assert running.sample(ERRORS) == 2
+        assert running.sample(PANICS) == 0
+
+
+async def test_reconcile_timeout_counts_when_the_cancellation_was_swallowed():
+    async def stubborn(request: Request) -> Result | None:
+        try:
+            await asyncio.sleep(10_000)
+        except asyncio.CancelledError:
+            await asyncio.sleep(1)
+        return None
+
+    async with Running(Reconciler(stubborn), reconcile_timeout=60) as running:
+        running.add("a")
+        await asyncio.sleep(100)
+        assert running.sample(TIMEOUTS) == 1
+        assert running.sample(TOTAL, result="error") == 1
+        assert running.sample(TOTAL, result="success") == 0
+        assert running.reconciler.times == pytest.approx([0, 61], abs=0.1)
+
+
+async def test_reconcile_timeout_counts_when_cleanup_raises_another_error():
+    async def failing_cleanup(request: Request) -> Result | None:
+        try:
+            await asyncio.sleep(10_000)
+        finally:
+            raise OSError("could not clean up")
+        return None
+
+    async with Running(Reconciler(failing_cleanup), reconcile_timeout=60) as running:
+        running.add("a")
+        await asyncio.sleep(61)
+        assert running.sample(TIMEOUTS) == 1
+        assert running.sample(ERRORS) == 1
+
+
+async def test_timeout_error_of_the_reconciler_counts_as_an_ordinary_error():
+    async def impatient(request: Request) -> Result | None:
+        async with asyncio.timeout(1):
+            await asyncio.sleep(10)
+        return None
+
+    async with Running(Reconciler(impatient), reconcile_timeout=60) as running:
+        running.add("a")
+        await asyncio.sleep(1.003)
+        assert running.sample(TIMEOUTS) == 0
+        assert running.sample(ERRORS) == 1
+
+
+async def test_reconcile_never_times_out_when_reconcile_timeout_is_none():
+    async with Running(Reconciler(hang), reconcile_timeout=None) as running:
+        running.add("a")
+        await asyncio.sleep(9_999)
+        assert running.sample(ERRORS) == 0
+
+
+async def test_failure_log_line_has_the_object_the_reconcile_id_and_the_error(log_lines: LogLines):
+    async with Running(answering(ServiceUnavailable(503, "", "etcd is on holiday"))) as running:
+        running.add("a")
+        await turns()
+    [line] = [line for line in log_lines if line["event"] == "reconcile failed"]
+    assert line["log_level"] == "error"
+    assert (line["controller"], line["namespace"], line["name"]) == ("test", "ns", "a")
+    assert (line["error"], line["error_type"]) == ("etcd is on holiday", "ServiceUnavailable")
+    assert line["retry_in"] == pytest.approx(0.005, rel=0.2)
+    assert line["retries"] == 0
+    assert len(line["reconcile_id"]) == 16
+    assert "exc_info" not in line
+    assert line["at"].startswith("tests/unit/controller/")
+
+
+async def test_failure_log_has_a_traceback_for_unexpected_exceptions_only(log_lines: LogLines):
+    surprise = RuntimeError("who would have thought")
+    async with Running(answering(surprise, TerminalError("no"), OSError("disk"))) as running:
+        running.add("a")
+        await asyncio.sleep(1)
+        running.add("a")
+        await asyncio.sleep(1)
+    lines = [line for line in log_lines if line["event"] == "reconcile failed"]
+    assert [line.get("exc_info") for line in lines] == [surprise, None, None]
+    assert "retry_in" not in lines[1]
+
+
+async def test_conflict_is_logged_as_error_only_after_ten_in_a_row(log_lines: LogLines):
+    async with Running(answering(*[Conflict(409, "Conflict", "changed")] * 13)) as running:
+        running.add("a")
+        await asyncio.sleep(30)
+    levels = [line["log_level"] for line in log_lines if line["event"] == "reconcile failed"]
+    assert levels == ["info"] + ["debug"] * 9 + ["error"] + ["debug"] * 2
+
+
+async def test_controller_logs_at_debug_when_the_reconciled_object_is_not_found(log_lines: LogLines):
+    gone = NotFound(404, "NotFound", 'foos "a" not found', {"name": "a", "kind": "foos"})
+    running = await ran(answering(gone, gone), seconds=30)
+    assert running.sample(ERRORS) == 2
+    assert {line["log_level"] for line in log_lines if "failed" in line["event"]} == {"debug"}
+
+
+async def test_reconcile_timeout_is_logged_with_its_traceback(log_lines: LogLines):
+    async with Running(Reconciler(hang), reconcile_timeout=60) as running:
+        running.add("a")
+        await asyncio.sleep(61)
+    [line] = [line for line in log_lines if line["event"] == "reconcile timed out"]
+    assert line["timeout"] == 60
+    assert isinstance(line["exc_info"], TimeoutError)
+
+
+async def test_failure_log_names_all_errors_of_an_exception_group(log_lines: LogLines):
+    group = ExceptionGroup("several", [OSError("one"), ExceptionGroup("more", [OSError("two"), KeyError()])])
+    async with Running(answering(group)) as running:
+        running.add("a")
+        await turns()
+    [line] = [line for line in log_lines if line["event"] == "reconcile failed"]
+    assert line["error"] == "one; two; KeyError"
+
+
+def failure_lines(log_lines: LogLines) -> LogLines:
+    """Return the log lines about reconciles above the debug level."""
+    return [line for line in log_lines if "reconcile" in line["event"] and line["log_level"] != "debug"]
+
+
+async def test_failure_log_counts_objects_when_all_fail_for_one_reason(log_lines: LogLines):
+    async def forbid_for_five_minutes(request: Request) -> Result | None:
+        if asyncio.get_running_loop().time() < 300:
+            message = f'foos "{request.name}" is forbidden: User "operator" cannot patch resource "foos"'
+            raise Forbidden(403, "Forbidden", message, {"name": request.name, "kind": "foos"})
+        return None
+
+    async with Running(Reconciler(forbid_for_five_minutes)) as running:
+        running.add(*(f"{number}" for number in range(100)))
+        await asyncio.sleep(200)
+        assert running.sample("operator_manager_failing_objects") == 100
+        await asyncio.sleep(1000)
+        assert running.sample("operator_manager_failing_objects") == 0
+        failures = running.sample(ERRORS)
+    *failed, ended = failure_lines(log_lines)
+    assert [line["log_level"] for line in failed] == ["error"] * 3
+    assert "times" not in failed[0]
+    assert [line["objects"] for line in failed[1:]] == [100, 100]
+    assert (ended["log_level"], ended["event"]) == ("info", "reconciles succeed again")
+    assert (ended["failures"], ended["error_type"]) == (failures, "Forbidden")
+    assert failures > 1_000
+
+
+async def test_failure_log_ends_an_error_when_its_last_object_fails_for_another(log_lines: LogLines):
+    async def act(request: Request) -> Result | None:
+        time = asyncio.get_running_loop().time()
+        if request.name == "a" and time > 10:
+            raise Invalid(422, "Invalid", "odd")
+        if time < 100:
+            raise Forbidden(403, "Forbidden", "not yet")
+        return None
+
+    async with Running(Reconciler(act)) as running:
+        running.add("a", "b")
+        await asyncio.sleep(1000)
+    ended = [
+        line["error_type"] for line in failure_lines(log_lines) if line["event"] == "reconciles succeed again"
+    ]
+    assert ended == ["Forbidden"]
+
+
+async def test_failure_log_reports_each_new_error_while_others_last(log_lines: LogLines):
+    errors = {
+        "a": Unreachable("no route"),
+        "b": Forbidden(403, "Forbidden", 'pods "b" is forbidden: exceeded quota'),
+        "c": Forbidden(403, "Forbidden", 'pods "c" is forbidden: User "x" cannot create'),
+        "d": OSError("disk"),
+        "e": KeyError("e"),
+    }
+
+    async def fail(request: Request) -> Result | None:
+        raise errors[request.name]
+
+    async with Running(Reconciler(fail)) as running:
+        for name in errors:
+            running.add(name)
+            await asyncio.sleep(1)
+    assert [line["name"] for line in failure_lines(log_lines)] == list(errors)
+
+
+async def test_failure_log_names_each_object_while_few_have_errors_of_their_own(log_lines: LogLines):
+    async def fail(request: Request) -> Result | None:
+        raise Invalid(422, "Invalid", f'Foo "{request.name}" is invalid: spec.size: Required value')
+
+    async with Running(Reconciler(fail)) as running:
+        running.add(*(f"{number}" for number in range(20)))
+        await asyncio.sleep(30)
+        assert sorted(int(line["name"]) for line in failure_lines(log_lines)) == list(range(20))
+        running.add(*(f"{number}" for number in range(20, 200)))
+        await asyncio.sleep(20)
+        assert len(failure_lines(log_lines)) < 20 + 30
+
+
+async def test_failure_log_is_bounded_when_an_object_fails_and_succeeds_in_turn(log_lines: LogLines):
+    outcomes = itertools.cycle([OSError("now"), None])
+
+    async def alternate(request: Request) -> Result | None:
+        if (outcome := next(outcomes)) is not None:
+            raise outcome
+        return Result(requeue_after=0.1)
+
+    running = await ran(Reconciler(alternate), seconds=100)
+    assert running.sample(ERRORS) > 900
+    assert len(failure_lines(log_lines)) < 2 * 40 + 10
+
+
+async def test_reconcile_log_carries_the_request_and_reconcile_id(log_lines: LogLines):
+    async def chatty(request: Request) -> Result | None:
+        reconcile_log().info("hello")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(say_more())
+        return None
+
+    async def say_more() -> None:
+        reconcile_log().info("hello from a task")
+
+    async with Running(Reconciler(chatty)) as running:
+        running.add("a", "b")
+        await turns()
+    hellos = [line for line in log_lines if line["event"].startswith("hello")]
+    assert [line["name"] for line in hellos] == ["a", "b", "a", "b"]
+    assert all(line["controller"] == "test" and line["namespace"] == "ns" for line in hellos)
+    ids = [line["reconcile_id"] for line in hellos]
+    assert ids[:2] == ids[2:]
+    assert len(set(ids)) == 2
+
+
+async def test_event_to_reconcile_metric_starts_at_the_event():
+    async def slow(request: Request) -> Result | None:
+        await asyncio.sleep(2)
+        return None
+
+    async with Running(Reconciler(slow), max_concurrent_reconciles=1) as running:
+        await asyncio.sleep(100)
+        now = asyncio.get_running_loop().time()
+        running.add("a", trigger=Trigger("event", now))
+        running.add("b", trigger=Trigger("event", now))
+        running.add("c")
+        await asyncio.sleep(10)
+        assert running.sample("operator_manager_event_to_reconcile_seconds_sum") == pytest.approx(2)
+        assert running.sample("operator_manager_event_to_reconcile_seconds_count") == 2
+        assert running.sample("controller_runtime_reconcile_time_seconds_sum") == pytest.approx(6)
+
+
+async def test_failure_log_is_bounded_when_every_message_differs(log_lines: LogLines):
+    letters = random.Random(1)
+
+    async def fail_for_an_hour(request: Request) -> Result | None:
+        if asyncio.get_running_loop().time() < 3600:
+            word = "".join(letters.choices(string.ascii_letters, k=20))
+            raise ServerError(500, "InternalError", f"webhook of {word} does not answer")
+        return None
+
+    async with Running(Reconciler(fail_for_an_hour)) as running:
+        running.add(*(f"{number}" for number in range(100)))
+        await asyncio.sleep(3600)
+        failures = running.sample(ERRORS)
+        assert failures > 1_500
+        during = failure_lines(log_lines)
+    assert 64 < len(during) < 64 + 60 + 10
+    assert sum(line.get("times", 1) for line in during) > failures / 2  # the log counts suppressed lines
+    assert any("objects" in line for line in during)
+
+
+class Reporting(Reconciler):
+    """Also reports failures, as the test says."""
+
+    def __init__(self, act: Any, report: Any) -> None:
+        super().__init__(act)
+        self.reports: list[tuple[str, str, float]] = []
+        self._report = report
+
+    async def failed(self, request: Request, error: BaseException) -> None:
+        self.reports.append((request.name, str(error), round(asyncio.get_running_loop().time(), 3)))
+        await self._report()
+
+
+async def test_reconciler_reports_its_failure_before_the_object_is_reconciled_again():
+    async def act(_: Request) -> None:
+        if len(reconciler.calls) == 1:
+            raise OSError("no")
+
+    reconciler = Reporting(act, lambda: asyncio.sleep(2))
+    await ran(reconciler)
+    assert reconciler.reports == [("a", "no", 0)]
+    assert reconciler.times == [0, 2]
+
+
+async def test_report_says_how_long_a_reconcile_took_that_ran_out_of_time():
+    async def act(_: Request) -> None:
+        try:
+            await asyncio.sleep(100)
+        except asyncio.CancelledError:
+            if len(reconciler.calls) == 1:
+                raise
+
+    reconciler = Reporting(act, lambda: asyncio.sleep(0))
+    async with Running(reconciler, reconcile_timeout=2.5) as running:
+        running.add("a")
+        await asyncio.sleep(6)
+    assert [each[1] for each in reconciler.reports] == ["it took longer than 2.5 s"] * 2
+
+
+@pytest.mark.parametrize("problem", ["raises", "hangs", "is cancelled from within"])
+async def test_report_that_fails_is_one_line_for_debugging(problem: str, log_lines: LogLines):
+    async def report() -> None:
+        if problem == "raises":
+            raise ServiceUnavailable(503)
+        if problem == "hangs":
+            await asyncio.sleep(1000)
+        raise asyncio.CancelledError
+
+    reconciler = Reporting(answering(OSError("no"))._act, report)
+    await ran(reconciler)
+    assert len(reconciler.calls) == 2
+    assert reconciler.times[1] <= 5.1
+    [line] = [each for each in log_lines if each["event"] == "cannot report the failure on the object"]
+    assert line["log_level"] == "debug"
+
+
+async def test_worker_that_is_cancelled_during_a_report_ends():
+    reconciler = Reporting(answering(OSError("no"))._act, lambda: asyncio.sleep(1000))
+    async with Running(reconciler) as running:
+        running.add("a")
+        await asyncio.sleep(1)
+    assert running.task is not None
+    assert running.task.cancelled()
+    assert asyncio.get_running_loop().time() < 2

@@ -1,0 +1,255 @@
+"""Controller that skips its own writes: events that call the reconciler again, and events that do not.
+
+The reconciler of Foos creates a pod for each. The test decides which events the cache gets, and when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from manager.cache import Cache
+from manager.controller import (
+    Controller,
+    ControllerOptions,
+    KindSource,
+    Request,
+    Result,
+    TerminalError,
+    desired_state_changed,
+    enqueue_object,
+    enqueue_owner,
+)
+from manager.kube.errors import AlreadyExists
+from manager.telemetry.metrics import Metrics
+from tests.unit.cache.objects import Pod
+from tests.unit.controller.doubles import Foo, Reconciler, Watched, offline_cache, owner, raw, turns
+
+pytestmark = pytest.mark.virtual_time
+
+
+Act = Callable[[Request], Awaitable[Result | None]]
+SKIPPED = "operator_manager_reconciles_skipped_total"
+OWNED = {"ownerReferences": [owner("f1")]}
+
+
+class World:
+    """A cache of Foos and of their pods, and the controllers on it."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics()
+        self.rng = random.Random(1)
+        self.cache: Cache = offline_cache(self.metrics)
+        self.controllers: list[Controller] = []
+        self.foos, self.pods = Watched(self.cache, Foo), Watched(self.cache, Pod)
+        self.foos.synced()
+        self.pods.synced()
+        self.version = 100
+
+    def controller(self, act: Act, *, name: str = "foo", skips: bool = True) -> Reconciler:
+        """Create a controller of Foos, which owns pods and whose reconciler calls `act`."""
+        reconciler = Reconciler(act)
+        sources = [
+            KindSource(self.cache.informer(Foo), enqueue_object, predicates=[desired_state_changed]),
+            KindSource(self.cache.informer(Pod), enqueue_owner(Foo)),
+        ]
+        controller = Controller(
+            name,
+            reconciler,
+            sources,
+            options=ControllerOptions(max_concurrent_reconciles=2),
+            metrics=self.metrics,
+            rng=self.rng,
+            primary=Foo.gvk,
+            skips_own_writes=skips,
+        )
+        self.controllers.append(controller)
+        return reconciler
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        self.foos.put("f1")
+        tasks = [asyncio.create_task(controller.run()) for controller in self.controllers]
+        await asyncio.sleep(0.001)  # in virtual time: whatever can happen now happens, and no back-off ends
+        yield
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+    def stored(self, name: str = "p1", **metadata: object) -> bytes:
+        """Return a pod of f1 as the server has just stored it, with the next version."""
+        self.version += 1
+        return raw(name, version=self.version, kind=Pod, **{**OWNED, **metadata})
+
+    def watch(self, pod: bytes, kind: str = "ADDED") -> None:
+        """Deliver a watch event for the pod."""
+        self.pods.informer._sinks[0].event(kind, msgspec.Raw(pod))
+
+    def listed_again(self, *pods: bytes) -> None:
+        """Deliver a new list of the kind, as after an expired watch."""
+        sink = self.pods.informer._sinks[0]
+        sink.begin_list()
+        for pod in pods:
+            sink.list_item(msgspec.Raw(pod))
+        sink.finish_list(self.version)
+
+    def answered(self, pod: bytes, *, before: int | None = 0) -> None:
+        """Deliver the server's answer to our write, by default to a create."""
+        self.cache.observe_write(Pod, pod, before=before)
+
+    async def calls(self, act: Act, seconds: float = 0, **options: Any) -> list[str]:
+        """Run a controller with this `act`; return the names of the reconciled objects in order."""
+        reconciler = self.controller(act, **options)
+        async with self.running():
+            await asyncio.sleep(seconds)
+        return reconciler.names
+
+    def skipped(self, controller: str = "foo") -> float | None:
+        return self.metrics.registry.get_sample_value(SKIPPED, {"controller": controller})
+
+
+@pytest.fixture
+async def world() -> World:
+    return World()
+
+
+def once(act: Callable[[], Awaitable[Result | None] | None]) -> Act:
+    """Return a reconciler that calls `act` on its first call only."""
+    calls: list[Request] = []
+
+    async def reconcile(request: Request) -> Result | None:
+        calls.append(request)
+        if len(calls) > 1:
+            return None
+        outcome = act()
+        return None if outcome is None else await outcome
+
+    return reconcile
+
+
+Scene = tuple[str, str, str, int]
+ONCE, AGAIN = 1, 2
+# Earlier watch events, events during a reconcile that writes, events after it, and the number of calls.
+# `answer` belongs to our create, `update` and `patch` to writes of an existing object. `watch` and `list`
+# deliver our own state (`ours`), or a later one by another writer (`others`).
+SCENES: dict[str, Scene] = {
+    "its event follows the answer": ("", "answer", "watch ours", ONCE),
+    "its event comes before the answer": ("", "watch ours, answer", "", ONCE),
+    "the answer is lost, so that it has not seen what its write led to": ("", "watch ours", "", AGAIN),
+    "somebody changes it before our answer": ("", "watch ours, watch others, answer", "", AGAIN),
+    "somebody changes it after our answer": ("", "answer, wait, watch ours, watch others", "", AGAIN),
+    "somebody changes it after the reconcile": ("", "answer", "watch ours, watch others", AGAIN),
+    "it is deleted at once": ("", "answer, delete", "", AGAIN),
+    "a patch, which may hide a change of somebody else": ("watch first", "patch", "", AGAIN),
+    "an update of what the cache showed": ("watch first", "update", "", ONCE),
+    # A reader that bypasses the cache may overwrite changes that the cache has not delivered yet.
+    "an update of something newer than the cache showed": ("watch first, change", "update", "", AGAIN),
+    "a new list has just what we wrote": ("", "list ours, answer", "list ours", ONCE),
+    "a new list has what became of it": ("", "list others, answer", "", AGAIN),
+    # The cache delivers both; the deletion of the other object is not our own write here.
+    "it takes the place of another": ("watch namesake", "answer", "", AGAIN),
+}
+
+
+@pytest.mark.parametrize(("before", "within", "after", "calls"), SCENES.values(), ids=SCENES)
+async def test_controller_skips_only_events_that_its_own_write_caused(
+    world: World, before: str, within: str, after: str, calls: int
+):
+    known = {"first": world.stored(), "namesake": world.stored(uid="uid-of-the-first")}
+    read = world.version if "change" in before else world.version - 1
+
+    async def happens(what: str) -> None:
+        for act, _, pod in (each.partition(" ") for each in what.split(", ") if each):
+            match act:
+                case "watch":
+                    world.watch(known[pod], "MODIFIED" if pod == "others" else "ADDED")
+                    await turns()
+                case "list":
+                    world.listed_again(known[pod])
+                case "answer":
+                    world.answered(known["ours"])
+                case "update" | "patch":
+                    world.answered(known["ours"], before=read if act == "update" else None)
+                case "delete":
+                    world.watch(world.stored(), "DELETED")
+                case "wait":
+                    await asyncio.sleep(1)
+
+    await happens(before)
+    known |= {"ours": world.stored(), "others": world.stored(labels={"by": "others"})}
+    reconciler = world.controller(once(lambda: happens(within)))
+    async with world.running():
+        await asyncio.sleep(2)
+        assert len(reconciler.names) == 1 or not after
+        await happens(after)
+        await turns()
+    assert reconciler.names == ["f1"] * calls
+    if calls == ONCE and "watch ours" in within + after:
+        assert world.skipped() == 1
+
+
+async def test_controller_reconciles_after_its_own_create_when_skipping_is_off(world: World):
+    assert await world.calls(once(lambda: world.answered(world.stored())), skips=False) == ["f1", "f1"]
+    assert world.skipped() == 0
+
+
+@pytest.mark.parametrize("error", [OSError("no"), TerminalError("never"), AlreadyExists(409, "", "taken")])
+async def test_controller_reconciles_again_when_a_reconcile_fails_after_its_write(
+    world: World, error: Exception
+):
+    async def create() -> None:
+        world.answered(world.stored())
+        raise error
+
+    assert await world.calls(once(create), seconds=1) == ["f1", "f1"]
+    assert world.skipped() == 0
+
+
+async def test_controller_skips_the_events_of_several_creates_of_one_reconcile(world: World):
+    async def create() -> None:
+        async with asyncio.TaskGroup() as group:
+            for name in ("p1", "p2", "p3"):
+                group.create_task(write(name))
+
+    async def write(name: str) -> None:
+        world.answered(world.stored(name))
+
+    assert await world.calls(once(create), seconds=1) == ["f1"]
+
+
+async def test_controller_reconciles_after_a_write_of_another_controller_of_the_kind(world: World):
+    async def create() -> None:
+        await asyncio.sleep(1)
+        world.answered(world.stored())
+
+    writer = world.controller(once(create), name="writer")
+    other = world.controller(once(lambda: None), name="other")
+    async with world.running():
+        await asyncio.sleep(2)
+    assert writer.names == ["f1"]
+    assert other.names == ["f1", "f1"]
+
+
+async def test_controller_reconciles_an_object_again_after_a_write_for_another_object(world: World):
+    """Run two workers: one reconciles f2 and makes a pod for f1 while the other one reconciles f1."""
+    began = asyncio.Event()
+
+    async def act(request: Request) -> None:
+        if request.name == "f2":
+            world.answered(world.stored())
+        elif not began.is_set():
+            began.set()
+            await asyncio.sleep(10)
+
+    reconciler = world.controller(act)
+    async with world.running():
+        await began.wait()
+        world.foos.put("f2")
+        await asyncio.sleep(20)
+    assert reconciler.names == ["f1", "f2", "f1"]

@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from itertools import cycle, pairwise
+
+import pytest
+
+from manager.controller.failure import Cause
+from manager.controller.reconciler import Request, Result
+from manager.kube.errors import (
+    BadRequest,
+    Conflict,
+    ConnectionLost,
+    Forbidden,
+    Invalid,
+    KubeError,
+    NoMatch,
+    ServerError,
+    ServiceUnavailable,
+    TooLarge,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+from manager.telemetry.runs import current_record
+from tests.unit.controller.doubles import Numbers, Reconciler, Running
+
+pytestmark = pytest.mark.virtual_time
+
+
+OUTAGE = 3600.0
+ERRORS = "controller_runtime_reconcile_errors_total"
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Server:
+    """Takes writes but during an outage, each in a twentieth of a second."""
+
+    def __init__(self, *errors: Exception, until: float = OUTAGE, refusal: KubeError | None = None) -> None:
+        self.errors = cycle(errors)
+        self.refusal = refusal or errors[0]
+        self.until = until
+        self.broken: set[str] = set()
+        self.at_once = 0
+        self.most_at_once = 0
+        self.done: dict[str, float] = {}
+
+    async def write(self, request: Request) -> Result | None:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(0.05)
+        self.at_once -= 1
+        if now() < self.until:
+            raise next(self.errors)
+        if request.name in self.broken:
+            raise self.refusal
+        self.done.setdefault(request.name, now())
+        return None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Unreachable("no route"),
+        ConnectionLost("reset"),
+        ServiceUnavailable(503),
+        ServerError(500),
+        TooManyRequests(429),
+        Unauthorized(401),
+        Forbidden(403, "Forbidden", "no right"),
+        NoMatch("the API server does not serve x"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_controller_retries_all_waiting_objects_soon_after_an_outage(error: KubeError):
+    server = Server(error)
+    async with Running(Reconciler(server.write)) as running:
+        running.add(*(f"{number}" for number in range(20)))
+        await asyncio.sleep(OUTAGE + 60)
+        assert len(server.done) == 20
+        assert max(server.done.values()) < OUTAGE + 30
+        assert Numbers(running.controller._queue).backing_off == 0
+
+
+DENIALS = [
+    Forbidden(403, "Forbidden", 'admission webhook "w" denied the request: no'),
+    ServerError(500, "InternalError", 'admission webhook "w" denied the request: broken'),
+    Forbidden(403, "Forbidden", "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"),
+    Forbidden(
+        403, "Forbidden", 'pods "p" is forbidden: violates PodSecurity "restricted:latest": privileged'
+    ),
+    Forbidden(403, "Forbidden", 'pods "p" is forbidden: maximum cpu usage per Container is 1, not 2'),
+    Forbidden(403, "Forbidden", 'pods "p" is forbidden: failed quota: q: must specify limits.cpu for: c'),
+    BadRequest(400, "BadRequest", ".spec.foo: field not declared in schema"),
+    Invalid(422, "Invalid", "selector is immutable"),
+    TooLarge(413, "RequestEntityTooLarge", "too long"),
+]
+
+
+@pytest.mark.parametrize("error", DENIALS, ids=lambda error: error.message[-30:])
+def test_cause_awaits_nothing_when_the_server_refuses_the_object_itself(error: KubeError):
+    assert Cause.of(error).awaited is None
+
+
+async def test_run_triggers_name_the_answer_of_the_api_server_after_an_outage():
+    server = Server(Unreachable("no route"))
+    seen = set[str]()
+
+    async def write(request: Request) -> Result | None:
+        found = await server.write(request)
+        run = current_record()
+        assert run is not None
+        seen.update(each.text for each in run.triggers)
+        return found
+
+    async with Running(Reconciler(write)) as running:
+        running.add(*(f"{number}" for number in range(20)))
+        await asyncio.sleep(OUTAGE + 60)
+    assert "the API server has answered" in seen
+
+
+async def test_controller_retries_waiting_objects_at_the_pace_of_answers():
+    server = Server(Unreachable("no route"))
+    async with Running(Reconciler(server.write), max_concurrent_reconciles=100) as running:
+        running.add(*(f"{number}" for number in range(100)))
+        await asyncio.sleep(OUTAGE - 1)
+        server.most_at_once = 0
+        await asyncio.sleep(60)
+        assert len(server.done) == 100
+        times = sorted(server.done.values())
+        second = Counter(int((time - times[0]) / 0.25) for time in times)
+        assert second[0] <= 16
+        assert all(after <= 32 * max(before, 1) for before, after in pairwise(second.values()))
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [
+        [Unreachable("no route")],
+        [ServerError(500), ServiceUnavailable(503)],
+        [ServiceUnavailable(503), ExceptionGroup("two", [ServerError(500), ServiceUnavailable(503)])],
+        [ServiceUnavailable(503), Forbidden(403)],
+    ],
+    ids=["one error", "in turn", "at once", "not to be told from having no right"],
+)
+async def test_controller_makes_few_attempts_during_an_outage(errors: list[Exception]):
+    server = Server(*errors)
+    async with Running(Reconciler(server.write)) as running:
+        running.add(*(f"{number}" for number in range(40)))
+        await asyncio.sleep(OUTAGE / 2)
+        before = running.sample(ERRORS)
+        await asyncio.sleep(OUTAGE / 2 - 1)
+        # For each error one in ten to fifteen seconds, and each object at the end of its own back-off.
+        assert running.sample(ERRORS) - before < (OUTAGE / 2 / 10 + 40 * 4) * len(errors)
+
+
+async def test_controller_probes_an_outage_with_each_waiting_object_in_turn():
+    server = Server(ServiceUnavailable(503))
+    async with Running(Reconciler(server.write)) as running:
+        running.add(*"abcde")
+        await asyncio.sleep(OUTAGE - 200)
+        tried = Counter(name for name, at in running.reconciler.calls if at > OUTAGE - 1000)
+        assert len(tried) == 5
+        assert max(tried.values()) <= min(tried.values()) + 3
+
+
+async def test_failing_object_neither_delays_nor_triggers_other_objects():
+    server = Server(ServiceUnavailable(503), until=600)
+    server.broken = {f"{number}" for number in range(50)}
+    async with Running(Reconciler(server.write)) as running:
+        running.add(*(f"{number}" for number in range(100)))
+        await asyncio.sleep(700)
+        assert len(server.done) == 50
+        assert max(server.done.values()) < 700
+        before = len(running.reconciler.calls)
+        for number in range(100):
+            running.add(f"new-{number}")  # whose success says nothing of those
+            await asyncio.sleep(1)
+        assert len(running.reconciler.calls) - before < 100 + 100 / 10 + 50
+
+
+@pytest.mark.parametrize("before", [None, ServiceUnavailable(503)], ids=["", "after an outage"])
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Forbidden(403, "Forbidden", "exceeded quota"),
+        ServerError(500, "InternalError", "failed calling webhook: too much"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_refusals_in_one_namespace_do_not_delay_other_namespaces(
+    before: KubeError | None, refusal: KubeError
+):
+    server = Server(before or refusal, refusal=refusal, until=600)
+    server.broken = {f"{number}" for number in range(100)}
+    async with Running(Reconciler(server.write), max_concurrent_reconciles=30) as running:
+        running.add(*server.broken, namespace="greedy")
+        running.add(*(f"other {number}" for number in range(9)))
+        await asyncio.sleep(600 - 1)
+        calls = len(running.reconciler.calls)
+        await asyncio.sleep(31)
+        assert len(server.done) == 9
+        # Each namespace has one that tries, beside those whose own back-off ends, or who follow an answer.
+        assert len(running.reconciler.calls) - calls < 100 * 31 / 500 + 60 + 2 * 100 * bool(before)
+
+
+async def test_conflict_counts_as_an_answer_of_the_server():
+    outcomes = {"a": [Unreachable("no route")] * 30 + [Conflict(409)], "b": [Unreachable("no route")] * 15}
+
+    async def act(request: Request) -> Result | None:
+        if outcomes[request.name]:
+            raise outcomes[request.name].pop()
+        return None
+
+    async with Running(Reconciler(act)) as running:
+        running.add("a", "b")
+        await asyncio.sleep(2000)
+        assert outcomes == {"a": [], "b": []}
+        assert running.sample("operator_manager_failing_objects") == 0
+
+
+async def test_controller_probes_with_another_object_when_the_probing_one_is_gone():
+    gone: set[str] = set()
+    server = Server(Unreachable("no route"))
+
+    async def act(request: Request) -> Result | None:
+        return None if request.name in gone else await server.write(request)
+
+    async with Running(Reconciler(act)) as running:
+        running.add("a", "b", "c")
+        await asyncio.sleep(OUTAGE / 2)
+        gone |= {"a", "b"}
+        running.add("a", "b")
+        await asyncio.sleep(OUTAGE / 2 + 30)
+        assert server.done.keys() == {"c"}
+
+
+async def test_failing_objects_merge_causes_by_type_when_there_are_too_many():
+    async def fail(request: Request) -> Result | None:
+        raise ServiceUnavailable(503, "", f"request {'x' * int(request.name)} failed")
+
+    async with Running(Reconciler(fail)) as running:
+        running.add(*(f"{number}" for number in range(80)))
+        await asyncio.sleep(1)
+        failing = running.controller._failing
+        assert len(failing) == 80
+        assert len(failing._groups) <= 65

@@ -1,0 +1,493 @@
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from manager.controller.queue import AGED_TURN, DelayedItems, KeyBackoff, QueueItem, ReadyItems, WorkQueue
+from manager.controller.reconciler import Priority
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.runs import MOST_TRIGGERS, Trigger
+from manager.util.loop import loop_factory
+from tests.unit.controller.doubles import MakeQueue, Numbers
+
+pytestmark = pytest.mark.virtual_time
+
+
+def now() -> float:
+    return round(asyncio.get_running_loop().time(), 3)
+
+
+async def test_done_raises_key_error_for_a_key_that_is_not_in_progress(make_queue: MakeQueue):
+    queue = make_queue()
+    queue.add("a")
+    with pytest.raises(KeyError):
+        queue.done("a")
+
+
+async def test_rate_limited_adds_wait_longer_each_time_until_forgotten(make_queue: MakeQueue):
+    queue = make_queue()
+    delays = []
+    for _ in range(4):
+        delays.append(queue.add_rate_limited("a"))
+        await asyncio.sleep(delays[-1])
+    assert delays == pytest.approx([0.005, 0.01, 0.02, 0.04])
+    assert queue.retries("a") == 4
+    queue.forget("a")
+    assert queue.retries("a") == 0
+    assert queue.add_rate_limited("a") == 0.005
+
+
+async def test_queue_item_has_its_priority_and_first_triggers(make_queue: MakeQueue):
+    queue = make_queue()
+    triggers = [Trigger("event", float(number)) for number in range(MOST_TRIGGERS + 5)]
+    queue.add("a")
+    for trigger in triggers:
+        queue.add("a", trigger=trigger, priority=Priority.HIGH)
+    item = await queue.get()
+    assert (item.key, item.priority, item.triggered) == ("a", Priority.HIGH, MOST_TRIGGERS + 6)
+    assert item.triggers == tuple(triggers[:MOST_TRIGGERS])
+
+
+async def test_queue_numbers_count_every_key_in_one_place(make_queue: MakeQueue):
+    queue = make_queue()
+    queue.add("in progress")
+    await queue.get()
+    queue.add("dirty", priority=Priority.HIGH)
+    await queue.get()
+    queue.add("dirty")
+    queue.add("ready", priority=Priority.LOW)
+    queue.add("delayed", after=60)
+    queue.add_rate_limited("failed")
+    await asyncio.sleep(2)
+    statistics = Numbers(queue)
+    assert statistics.ready == {Priority.LOW: 1, Priority.NORMAL: 1, Priority.HIGH: 0}
+    assert (statistics.delayed, statistics.processing, statistics.dirty) == (1, 2, 1)
+    assert (statistics.backing_off, statistics.idle_getters) == (1, 0)
+    assert queue.unfinished() == pytest.approx(4)
+    assert queue.longest_running() == pytest.approx(2)
+
+
+async def at_work(make_queue: MakeQueue) -> WorkQueue[str]:
+    """Return a queue whose only key is in progress."""
+    queue = make_queue()
+    queue.add("a")
+    await queue.get()
+    return queue
+
+
+async def test_disregard_drops_a_key_that_only_these_causes_added(make_queue: MakeQueue):
+    queue = await at_work(make_queue)
+    queue.add("a", cause="x")
+    queue.add("a", cause="y")
+    assert queue.discard_if_only("a", {"x", "y", "z"})
+    queue.done("a")
+    assert len(queue) == 0
+
+
+@pytest.mark.parametrize("also", [{"cause": "y"}, {}, {"priority": Priority.HIGH}])
+async def test_disregard_keeps_a_key_that_another_cause_added_too(
+    make_queue: MakeQueue, also: dict[str, Any]
+):
+    for order in (({"cause": "x"}, also), (also, {"cause": "x"})):
+        queue = await at_work(make_queue)
+        for how in order:
+            queue.add("a", **how)
+        assert not queue.discard_if_only("a", {"x"})
+        queue.done("a")
+        assert len(queue) == 1
+
+
+async def test_disregard_returns_false_when_nobody_added_the_key(make_queue: MakeQueue):
+    queue = await at_work(make_queue)
+    assert not queue.discard_if_only("a", {"x"})
+
+
+async def test_disregard_keeps_a_key_that_was_also_added_for_later(make_queue: MakeQueue):
+    queue = await at_work(make_queue)
+    queue.add("a", after=5)
+    queue.add("a", cause="x")  # which makes it due at once
+    assert not queue.discard_if_only("a", {"x"})
+    queue.done("a")
+    assert len(queue) == 1
+
+
+async def test_disregard_keeps_a_key_added_with_a_delay(make_queue: MakeQueue):
+    queue = await at_work(make_queue)
+    queue.add("a", after=5, cause="x")
+    assert not queue.discard_if_only("a", {"x"})
+    queue.done("a")
+    await asyncio.sleep(5.1)
+    assert len(queue) == 1
+
+
+async def test_disregard_keeps_a_key_that_is_not_in_progress(make_queue: MakeQueue):
+    queue = make_queue()
+    queue.add("a", cause="x")
+    assert not queue.discard_if_only("a", {"x"})
+    assert await queue.get()
+    queue.done("a")
+
+
+async def test_disregard_lets_the_key_be_added_again(make_queue: MakeQueue):
+    queue = await at_work(make_queue)
+    queue.add("a", cause="x")
+    assert queue.discard_if_only("a", {"x"})
+    queue.add("a", after=3)
+    queue.done("a")
+    await asyncio.sleep(3.1)
+    assert len(queue) == 1
+
+
+async def test_disregard_returns_false_after_shut_down(make_queue: MakeQueue):
+    queue = await at_work(make_queue)
+    queue.add("a", cause="x")
+    queue.shut_down()
+    assert not queue.discard_if_only("a", {"x"})
+    queue.done("a")
+    assert await queue.get() is None
+
+
+def sample(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(name, {"name": "test", "controller": "test", **labels})
+
+
+async def test_depth_is_shown_by_priority(make_queue: MakeQueue, metrics: Metrics):
+    queue = make_queue()
+    queue.add("a")
+    queue.add("b")
+    queue.add("c", priority=Priority.LOW)
+    queue.add("d", after=1)
+    depths = {label: sample(metrics, "workqueue_depth", priority=label) for label in ("-100", "0", "100")}
+    assert depths == {"-100": 1, "0": 2, "100": 0}
+
+
+async def test_adds_metric_counts_a_key_once_it_is_ready(make_queue: MakeQueue, metrics: Metrics):
+    queue = make_queue()
+    queue.add("a")
+    queue.add("a")
+    queue.add("b", after=1)
+    assert sample(metrics, "workqueue_adds_total") == 1
+    await asyncio.sleep(2)
+    assert sample(metrics, "workqueue_adds_total") == 2
+
+
+async def test_retries_metric_counts_rate_limited_adds_only(make_queue: MakeQueue, metrics: Metrics):
+    queue = make_queue()
+    queue.add("a", after=1)
+    assert sample(metrics, "workqueue_retries_total") == 0
+    queue.add_rate_limited("a")
+    assert sample(metrics, "workqueue_retries_total") == 1
+
+
+async def test_waiting_and_working_are_timed(make_queue: MakeQueue, metrics: Metrics):
+    queue = make_queue()
+    queue.add("a", after=1)
+    await asyncio.sleep(3)
+    await queue.get()
+    await asyncio.sleep(5)
+    queue.done("a")
+    assert sample(metrics, "workqueue_queue_duration_seconds_sum") == pytest.approx(2)
+    assert sample(metrics, "workqueue_work_duration_seconds_sum") == pytest.approx(5)
+
+
+async def test_work_in_progress_is_shown_with_its_age_at_the_time_of_asking(
+    make_queue: MakeQueue, metrics: Metrics
+):
+    queue = make_queue()
+    queue.add("a")
+    await queue.get()
+    await asyncio.sleep(4)
+    queue.add("b")
+    await queue.get()
+    await asyncio.sleep(1)
+    assert sample(metrics, "workqueue_unfinished_work_seconds") == pytest.approx(6)
+    assert sample(metrics, "workqueue_longest_running_processor_seconds") == pytest.approx(5)
+    queue.done("a")
+    queue.done("b")
+    assert sample(metrics, "workqueue_unfinished_work_seconds") == 0
+    assert sample(metrics, "workqueue_longest_running_processor_seconds") == 0
+
+
+async def test_queue_duration_metric_starts_when_a_key_in_progress_is_added(
+    make_queue: MakeQueue, metrics: Metrics
+):
+    queue = make_queue()
+    queue.add("a")
+    await queue.get()
+    queue.add("a")
+    await asyncio.sleep(3)
+    queue.done("a")
+    await queue.get()
+    assert sample(metrics, "workqueue_queue_duration_seconds_sum") == pytest.approx(3)
+
+
+async def test_queue_metrics_show_the_oldest_key_and_the_next_retry(make_queue: MakeQueue, metrics: Metrics):
+    queue = make_queue()
+
+    def shown() -> list[float]:
+        names = "oldest_key", "next_retry"
+        return [round(sample(metrics, f"operator_manager_queue_{each}_seconds"), 3) for each in names]
+
+    assert shown() == [0, 0]
+    queue.add("soon", after=30)
+    queue.add("later", after=60)
+    queue.add("now")
+    await asyncio.sleep(10)
+    assert shown() == [10, 20]
+    queue.add("soon")
+    assert shown() == [10, 50]
+    assert await queue.get() is not None
+    await asyncio.sleep(1)
+    assert shown() == [1, 49]
+
+
+def test_key_backoff_grows_separately_for_each_key(rng: random.Random):
+    backoff = KeyBackoff[str](base=1, cap=100, jitter=0, rng=rng)
+    delays = [
+        backoff.next_delay("a", now=0),
+        backoff.next_delay("a", now=1),
+        backoff.next_delay("b", now=1),
+    ]
+    assert delays == [1, 2, 1]
+    assert (backoff.retries("a"), backoff.retries("b"), backoff.retries("c")) == (2, 1, 0)
+
+
+def test_key_backoff_returns_the_rest_of_a_wait_that_was_cut_short(rng: random.Random):
+    backoff = KeyBackoff[str](base=8, cap=100, jitter=0, rng=rng)
+    assert backoff.next_delay("a", now=10) == 8
+    assert [backoff.next_delay("a", now=now) for now in (11, 12, 17)] == [7, 6, 1]
+    assert backoff.retries("a") == 1
+    assert backoff.next_delay("a", now=18) == 16
+
+
+def test_key_backoff_starts_over_for_a_forgotten_key(rng: random.Random):
+    backoff = KeyBackoff[str](base=1, cap=100, jitter=0, rng=rng)
+    backoff.next_delay("a", now=0)
+    backoff.forget("a")
+    backoff.forget("never seen")
+    assert len(backoff) == 0
+    assert backoff.next_delay("a", now=0) == 1
+
+
+def test_key_backoff_defaults_to_5_milliseconds_up_to_1000_seconds(rng: random.Random):
+    backoff = KeyBackoff[str](rng=rng)
+    now, delays = 0.0, []
+    for _ in range(40):
+        delays.append(backoff.next_delay("a", now=now))
+        now += delays[-1]
+    assert 0.005 <= delays[0] <= 0.0055
+    assert 900 <= delays[-1] <= 1000
+
+
+class Released:
+    """Remembers what was released, and when."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.items: list[tuple[str, float]] = []
+
+    def __call__(self, item: QueueItem[str]) -> None:
+        self.items.append((item.key, round(self.loop.time(), 6)))
+
+
+def pending_timers() -> int:
+    """Timers of the loop that were not cancelled."""
+    return len(asyncio.get_running_loop().timers)  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+async def released() -> Released:
+    return Released()
+
+
+@pytest.fixture
+async def delayed(released: Released) -> DelayedItems[str]:
+    return DelayedItems(asyncio.get_running_loop(), released)
+
+
+def item(key: str) -> QueueItem[str]:
+    return QueueItem(key, Priority.NORMAL)
+
+
+async def test_delayed_items_release_each_item_when_due(delayed: DelayedItems[str], released: Released):
+    for key, due in [("c", 3.0), ("a", 1.0), ("b", 2.000001)]:
+        delayed.push(item(key), due)
+    await asyncio.sleep(10)
+    assert released.items == [("a", 1.0), ("b", 2.000001), ("c", 3.0)]
+
+
+async def test_delayed_items_share_one_timer(delayed: DelayedItems[str]):
+    before = pending_timers()
+    for number in range(1000):
+        delayed.push(item(f"{number}"), 1000.0 - number)
+    assert pending_timers() == before + 1
+
+
+async def test_delayed_items_leave_no_timer_when_all_are_released_or_cleared(
+    delayed: DelayedItems[str], released: Released
+):
+    before = pending_timers()
+    delayed.push(item("a"), 1.0)
+    await asyncio.sleep(2)
+    assert pending_timers() == before
+    delayed.push(item("b"), 5.0)
+    assert [each.key for each in delayed.clear()] == ["b"]
+    assert pending_timers() == before
+    assert len(delayed) == 0
+    delayed.push(item("c"), 8.0)
+    await asyncio.sleep(10)
+    assert released.items == [("a", 1.0), ("c", 8.0)]
+
+
+async def test_delayed_items_drop_a_cancelled_item(delayed: DelayedItems[str], released: Released):
+    early, late = item("early"), item("late")
+    delayed.push(early, 1.0)
+    delayed.push(late, 2.0)
+    delayed.cancel(early)
+    assert len(delayed) == 1
+    assert [each.key for each in delayed.clear()] == ["late"]
+
+
+async def test_delayed_items_release_an_item_moved_to_an_earlier_time_once(
+    delayed: DelayedItems[str], released: Released
+):
+    moved = item("a")
+    delayed.push(moved, 5.0)
+    delayed.push(moved, 1.0)
+    assert len(delayed) == 1
+    await asyncio.sleep(10)
+    assert released.items == [("a", 1.0)]
+    assert len(delayed) == 0
+
+
+async def test_cancelled_items_take_no_lasting_space(delayed: DelayedItems[str]):
+    for number in range(10_000):
+        again = item("busy")
+        delayed.push(again, 3600.0 + number)
+        delayed.cancel(again)
+    assert len(delayed) == 0
+    assert len(delayed._heap) < 200
+
+
+async def test_delayed_items_accept_an_item_again_while_they_release_it():
+    rounds: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    def again(each: QueueItem[str]) -> None:
+        rounds.append(loop.time())
+        if len(rounds) < 3:
+            delayed.push(each, loop.time() + 1)
+
+    delayed = DelayedItems(loop, again)
+    delayed.push(item("a"), 1.0)
+    await asyncio.sleep(10)
+    assert rounds == [1.0, 2.0, 3.0]
+
+
+def test_delayed_items_release_overdue_items_in_order_on_the_real_loop():
+    # For what is due within the millisecond, uvloop hands out no timer.
+    async def released_keys() -> list[str]:
+        loop = asyncio.get_running_loop()
+        released: asyncio.Queue[str] = asyncio.Queue()
+        delayed: DelayedItems[str] = DelayedItems(loop, lambda each: released.put_nowait(each.key))
+        now = loop.time()
+        for number, key in enumerate("cba"):
+            delayed.push(item(key), now - number)
+        async with asyncio.timeout(10):
+            return [await released.get() for _ in range(3)]
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        assert runner.run(released_keys()) == ["a", "b", "c"]
+
+
+AGEING = 10.0
+
+
+@pytest.fixture
+def ready() -> ReadyItems[str]:
+    return ReadyItems(ageing=AGEING)
+
+
+def push(ready: ReadyItems[str], key: str, priority: Priority, *, since: float) -> None:
+    item = QueueItem(key, priority)
+    item.since = since
+    ready.push(item)
+
+
+def test_ready_items_give_aged_items_one_turn_in_aged_turn(ready: ReadyItems[str]):
+    for number in range(1000):
+        push(ready, f"low {number}", Priority.LOW, since=0)
+    taken = []
+    for number in range(10 * AGED_TURN):
+        push(ready, f"normal {number}", Priority.NORMAL, since=AGEING)
+        taken.append(ready.pop(now=AGEING).key)
+    low = [key for key in taken if key.startswith("low")]
+    assert low == [f"low {number}" for number in range(10)]
+
+
+def test_ready_items_pop_the_longest_waiting_aged_item_first(ready: ReadyItems[str]):
+    push(ready, "low", Priority.LOW, since=1)
+    push(ready, "normal", Priority.NORMAL, since=0)
+    for number in range(2 * AGED_TURN):
+        push(ready, f"high {number}", Priority.HIGH, since=50)
+    taken = [ready.pop(now=50).key for _ in range(2 * AGED_TURN)]
+    assert [key for key in taken if not key.startswith("high")] == ["normal", "low"]
+
+
+def test_ready_items_pop_raises_key_error_when_empty(ready: ReadyItems[str]):
+    push(ready, "a", Priority.LOW, since=0)
+    ready.pop(now=0)
+    with pytest.raises(KeyError):
+        ready.pop(now=0)
+
+
+async def test_shut_down_makes_every_get_return_none(make_queue: MakeQueue):
+    queue = make_queue()
+    getting = [asyncio.create_task(queue.get()) for _ in range(3)]
+    await asyncio.sleep(1)
+    queue.shut_down()
+    assert await asyncio.gather(*getting) == [None, None, None]
+    assert await queue.get() is None
+
+
+async def test_shut_down_drops_waiting_keys(make_queue: MakeQueue):
+    queue = make_queue()
+    queue.add("a")
+    queue.add("b", after=1)
+    queue.shut_down()
+    assert queue.is_shut_down
+    assert await queue.get() is None
+    assert len(queue) == 0
+
+
+async def test_queue_ignores_adds_after_shut_down(make_queue: MakeQueue):
+    queue = make_queue()
+    queue.add("in progress")
+    await queue.get()
+    queue.shut_down()
+    queue.add("a")
+    queue.add("b", after=1)
+    queue.add_rate_limited("c")
+    queue.add("in progress")
+    queue.done("in progress")
+    assert await queue.get() is None
+
+
+async def test_shut_down_leaves_no_timer_item_or_getter(make_queue: MakeQueue):
+    loop = asyncio.get_running_loop()
+    queue = make_queue()
+    for number in range(100):
+        queue.add(f"{number}", after=1 + number)
+        queue.add_rate_limited(f"failed {number}")
+    waiting = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.shut_down()
+    assert not loop.timers
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert not queue._items
+    assert not queue._getters
+    assert not queue._in_progress

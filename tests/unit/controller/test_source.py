@@ -1,0 +1,591 @@
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+
+from manager.cache import CacheEvent, Meta, Record
+from manager.controller.queue import WorkQueue
+from manager.controller.reconciler import Priority, Request
+from manager.controller.source import (
+    ChannelSource,
+    Handler,
+    KindSource,
+    Predicate,
+    Source,
+    TickerSource,
+    all_of,
+    annotation_changed,
+    any_of,
+    created,
+    created_or_deleted,
+    deleted,
+    desired_state_changed,
+    enqueue_mapped,
+    enqueue_object,
+    enqueue_owner,
+    finalizer_changed,
+    generation_changed,
+    label_changed,
+    not_,
+    presence_changed,
+    resource_version_changed,
+    status_changed,
+    termination_started,
+)
+from manager.telemetry.metrics import Metrics
+from tests.support.effort import turns_of_others
+from tests.unit.cache.objects import Pod
+from tests.unit.controller.doubles import (
+    Change,
+    Cluster,
+    Foo,
+    MakeQueue,
+    Numbers,
+    Watched,
+    added,
+    changed,
+    offline_cache,
+    owner,
+    removed,
+    turns,
+)
+
+pytestmark = pytest.mark.virtual_time
+
+
+NOW = "2026-11-21T10:00:00Z"
+STATUS = changed()
+SPEC = changed(generation=2)
+LABELS = changed(labels={"a": "b"})
+ANNOTATIONS = changed(annotations={"a": "b"})
+FINALIZERS = changed(finalizers=["x"])
+TERMINATING = changed(deletionTimestamp=NOW)
+STILL_TERMINATING = Change(deletionTimestamp=NOW).to(finalizers=[])
+REPLACED = changed(uid="another")
+ADDED = added()
+REMOVED = removed()
+EVENTS = {
+    "status": STATUS,
+    "spec": SPEC,
+    "labels": LABELS,
+    "annotations": ANNOTATIONS,
+    "finalizers": FINALIZERS,
+    "terminating": TERMINATING,
+    "still terminating": STILL_TERMINATING,
+    "replaced": REPLACED,
+    "added": ADDED,
+    "removed": REMOVED,
+}
+
+
+@pytest.mark.parametrize(
+    ("predicate", "passing"),
+    [
+        (created, {"added", "replaced"}),
+        (deleted, {"removed", "replaced"}),
+        (created_or_deleted, {"added", "removed", "replaced", "terminating"}),
+        (termination_started, {"terminating"}),
+        (presence_changed, {"added", "removed", "replaced", "terminating"}),
+        (generation_changed, {"spec", "added", "removed", "replaced"}),
+        (label_changed, {"labels", "added", "removed"}),
+        (annotation_changed, {"annotations", "added", "removed"}),
+        (finalizer_changed, {"finalizers", "added", "removed"}),
+        (resource_version_changed, set(EVENTS)),
+        (desired_state_changed, set(EVENTS) - {"status", "still terminating"}),
+        (not_(label_changed), set(EVENTS) - {"labels", "added", "removed"}),
+        (any_of(label_changed, generation_changed), {"labels", "spec", "added", "removed", "replaced"}),
+        (all_of(label_changed, generation_changed), {"added", "removed"}),
+        (any_of(), set()),
+        (all_of(), set(EVENTS)),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_predicate_passes_exactly_its_events(predicate: Predicate, passing: set[str]):
+    assert {name for name, event in EVENTS.items() if predicate(event)} == passing
+
+
+def test_status_changed_compares_the_status_alone():
+    def with_status(record: Record, status: bytes) -> Record:
+        return msgspec.structs.replace(record, raw=record.raw[:-1] + b',"status":%b}' % status)
+
+    assert STATUS.old is not None
+    assert STATUS.new is not None
+    events = [(b'{"a":1}', b'{"a":1}'), (b'{"a":1}', b'{"a":2}'), (b'{"a":1}', b"{}")]
+    passing = [
+        status_changed(CacheEvent(with_status(STATUS.old, a), with_status(STATUS.new, b))) for a, b in events
+    ]
+    assert passing == [False, True, True]
+    assert status_changed(CacheEvent(with_status(STATUS.old, b"{}"), STATUS.new))
+    assert not any(map(status_changed, EVENTS.values()))
+
+
+def test_presence_changed_rejects_events_of_a_deleting_object():
+    assert not presence_changed(removed(deletionTimestamp=NOW))
+    assert not presence_changed(added(deletionTimestamp=NOW))
+
+
+def test_generation_changed_passes_events_of_a_kind_without_generations():
+    assert generation_changed(Change(generation=0).to())
+
+
+def test_resource_version_changed_rejects_an_unchanged_version():
+    event = changed()
+    assert not resource_version_changed(CacheEvent(event.new, event.new))
+
+
+def test_desired_state_changed_passes_a_removed_finalizer_during_termination():
+    event = Change(deletionTimestamp=NOW, finalizers=["a", "b"]).to(finalizers=["b"])
+    assert desired_state_changed(event)
+    assert not created_or_deleted(event)
+
+
+def names(handler: Handler, event: CacheEvent) -> list[str]:
+    return [str(request) for request in handler(event)]
+
+
+def by_label(pod: Meta) -> Iterable[Request]:
+    name = pod.labels.get("foo")
+    return [Request(pod.namespace, name)] if name else []
+
+
+def test_enqueue_object_enqueues_the_object_itself():
+    assert names(enqueue_object, added(name="a")) == ["ns/a"]
+    assert names(enqueue_object, changed()) == ["ns/a"]
+    assert names(enqueue_object, removed(name="b", namespace="")) == ["b"]
+
+
+def test_enqueue_owner_enqueues_the_controlling_owner():
+    handler = enqueue_owner(Foo)
+    assert names(handler, added(ownerReferences=[owner("foo-1")])) == ["ns/foo-1"]
+    assert names(handler, removed(ownerReferences=[owner("foo-1")])) == ["ns/foo-1"]
+
+
+def test_enqueue_owner_ignores_owners_of_another_kind_or_without_control():
+    handler = enqueue_owner(Foo)
+    references = [
+        owner(controller=False),
+        owner(kind="Bar"),
+        owner(group="other.domain/"),
+        owner(group=""),
+    ]
+    for reference in references:
+        assert names(handler, added(ownerReferences=[reference])) == []
+    assert names(handler, added()) == []
+
+
+def test_enqueue_owner_ignores_the_version_of_the_owner_reference():
+    reference = {**owner("foo-1"), "apiVersion": "tutorial.my.domain/v1alpha1"}
+    assert names(enqueue_owner(Foo), added(ownerReferences=[reference])) == ["ns/foo-1"]
+
+
+def test_enqueue_owner_enqueues_a_cluster_scoped_owner_without_namespace():
+    reference = owner("prod", kind="Cluster", group="example.com/")
+    assert names(enqueue_owner(Cluster), added(ownerReferences=[reference])) == ["prod"]
+
+
+def test_enqueue_owner_enqueues_old_and_new_owner_when_the_owner_changes():
+    handler = enqueue_owner(Foo)
+    event = Change(ownerReferences=[owner("old")]).to(ownerReferences=[owner("new")])
+    assert names(handler, event) == ["ns/new", "ns/old"]
+    assert names(handler, Change(ownerReferences=[owner("old")]).to(ownerReferences=[])) == ["ns/old"]
+
+
+def test_enqueue_owner_enqueues_an_unchanged_owner_once():
+    event = Change(ownerReferences=[owner("foo-1")]).to(labels={"a": "b"})
+    assert names(enqueue_owner(Foo), event) == ["ns/foo-1"]
+
+
+def test_enqueue_mapped_maps_the_metadata_before_and_after_a_change():
+    handler = enqueue_mapped(by_label)
+    assert names(handler, added(labels={"foo": "x"})) == ["ns/x"]
+    assert names(handler, removed(labels={"foo": "x"})) == ["ns/x"]
+    assert names(handler, Change(labels={"foo": "x"}).to(labels={"foo": "y"})) == ["ns/y", "ns/x"]
+    assert names(handler, Change(labels={"foo": "x"}).to(generation=2)) == ["ns/x"]
+    assert names(handler, Change(labels={"foo": "x"}).to(labels={})) == ["ns/x"]
+    assert names(handler, added()) == []
+
+
+def test_enqueue_mapped_accepts_a_generator_with_repeated_keys():
+    def twice(meta: Meta) -> Iterable[Request]:
+        yield Request("ns", "x")
+        yield Request("ns", "x")
+
+    assert names(enqueue_mapped(twice), changed(labels={"a": "b"})) == ["ns/x"]
+
+
+@pytest.fixture
+def pods(metrics: Metrics) -> Watched:
+    return Watched(offline_cache(metrics), Pod)
+
+
+@asynccontextmanager
+async def running(source: Source, queue: WorkQueue[Request]) -> AsyncIterator[None]:
+    task = asyncio.create_task(source.run(queue))
+    await turns()
+    yield
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def drain(queue: WorkQueue[Request]) -> list[tuple[str, int, float | None]]:
+    items = []
+    while len(queue):
+        item = await queue.get()
+        assert item is not None
+        queue.done(item.key)
+        arrived = next((trigger.at for trigger in item.triggers if trigger.why == "event"), None)
+        items.append((item.key.name, item.priority, arrived))
+    return items
+
+
+async def test_kind_source_enqueues_present_objects_at_low_and_events_at_normal_priority(
+    pods: Watched, make_queue: MakeQueue
+):
+    queue = make_queue()
+    pods.listed("a", "b")
+    pods.synced()
+    await asyncio.sleep(3)
+    async with running(KindSource(pods.informer, enqueue_object), queue):
+        await asyncio.sleep(4)
+        pods.put("c")
+        assert await drain(queue) == [
+            ("c", Priority.NORMAL, 7),
+            ("a", Priority.LOW, None),
+            ("b", Priority.LOW, None),
+        ]
+
+
+@pytest.mark.parametrize(("count", "size"), [(20, 70_000), (1000, 1_400)])
+async def test_kind_source_yields_to_the_loop_while_it_enqueues_present_objects(
+    pods: Watched, make_queue: MakeQueue, count: int, size: int
+):
+    queue = make_queue()
+    pods.listed(*(f"p{number}" for number in range(count)), annotations={"filler": "x" * size})
+    pods.synced()
+
+    async def asked() -> None:
+        async with running(KindSource(pods.informer, enqueue_object), queue):
+            for _ in range(count):
+                await queue.get()
+
+    assert await turns_of_others(asked()) >= 20
+
+
+async def test_kind_source_enqueues_a_late_first_list_at_low_priority(pods: Watched, make_queue: MakeQueue):
+    queue = make_queue()
+    source = KindSource(pods.informer, enqueue_object)
+    async with running(source, queue):
+        syncing = asyncio.create_task(source.wait_synced())
+        await turns()
+        pods.listed("a")
+        assert source.problem == "pods: waiting for the first list"
+        await turns()
+        assert not syncing.done()
+        pods.synced()
+        await syncing
+        assert source.problem is None
+        assert await drain(queue) == [("a", Priority.LOW, None)]
+
+
+async def test_kind_source_raises_the_priority_of_a_present_object_on_change(
+    pods: Watched, make_queue: MakeQueue
+):
+    queue = make_queue()
+    pods.listed("a", "b")
+    pods.synced()
+    async with running(KindSource(pods.informer, enqueue_object), queue):
+        pods.put("b", generation=2)
+        assert [name for name, _, _ in await drain(queue)] == ["b", "a"]
+
+
+async def test_kind_source_enqueues_deletions(pods: Watched, make_queue: MakeQueue):
+    queue = make_queue()
+    pods.listed("a")
+    pods.synced()
+    async with running(KindSource(pods.informer, enqueue_object), queue):
+        await drain(queue)
+        pods.delete("a")
+        assert [name for name, _, _ in await drain(queue)] == ["a"]
+
+
+async def test_kind_source_enqueues_only_events_that_every_predicate_passes(
+    pods: Watched, make_queue: MakeQueue
+):
+    queue = make_queue()
+    pods.listed("a")
+    pods.synced()
+    source = KindSource(pods.informer, enqueue_object, predicates=[desired_state_changed, label_changed])
+    async with running(source, queue):
+        await drain(queue)
+        pods.put("a")
+        pods.put("a", generation=2)
+        assert await drain(queue) == []
+        pods.put("a", generation=2, labels={"x": "y"})
+        assert [name for name, _, _ in await drain(queue)] == ["a"]
+
+
+async def test_kind_source_applies_its_predicates_to_initial_events(pods: Watched, make_queue: MakeQueue):
+    queue = make_queue()
+    pods.listed("a")
+    pods.synced()
+    nothing = KindSource(pods.informer, enqueue_object, predicates=[all_of(lambda event: not event.initial)])
+    async with running(nothing, queue):
+        assert await drain(queue) == []
+
+
+async def test_kind_source_without_a_handler_enqueues_nothing_and_is_waited_for(
+    pods: Watched, make_queue: MakeQueue
+):
+    queue = make_queue()
+    source = KindSource(pods.informer, None)
+    async with running(source, queue):
+        syncing = asyncio.create_task(source.wait_synced())
+        await turns()
+        assert not syncing.done()
+        pods.listed("a")
+        pods.synced()
+        await syncing
+        assert len(queue) == 0
+        assert pods.informer._handlers == []
+
+
+async def test_kind_source_unsubscribes_when_it_is_cancelled(pods: Watched, make_queue: MakeQueue):
+    queue = make_queue()
+    async with running(KindSource(pods.informer, enqueue_object), queue):
+        assert len(pods.informer._handlers) == 1
+    assert pods.informer._handlers == []
+    pods.put("a")
+    assert len(queue) == 0
+
+
+async def test_kind_source_enqueues_a_large_cache_in_portions_with_changes_between(
+    pods: Watched, make_queue: MakeQueue
+):
+    queue = make_queue()
+    pods.listed(*(f"pod-{number:04}" for number in range(2000)))
+    pods.synced()
+    task = asyncio.create_task(KindSource(pods.informer, enqueue_object).run(queue))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert 0 < len(queue) < 1000
+    pods.put("pod-1999", generation=2)
+    first = await queue.get()
+    assert (first.key.name, first.priority) == ("pod-1999", Priority.NORMAL)
+    pods.delete("pod-1998")
+    await turns(20)
+    assert len(queue) == 1999
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def failures(metrics: Metrics, part: str) -> float | None:
+    labels = {"kind": "pods", "part": part}
+    return metrics.registry.get_sample_value("operator_manager_cache_failures_total", labels)
+
+
+class Moody:
+    """Fails on the objects named, for as long as they are."""
+
+    def __init__(self, *bad: str) -> None:
+        self.bad = set(bad)
+        self.asked: list[CacheEvent] = []
+
+    def __call__(self, event: CacheEvent) -> Iterable[Request]:
+        self.asked.append(event)
+        if event.key.name in self.bad:
+            raise RuntimeError("moody")
+        return enqueue_object(event)
+
+
+async def test_kind_source_enqueues_an_event_when_a_predicate_raises(
+    pods: Watched, make_queue: MakeQueue, metrics: Metrics
+):
+    def broken(event: CacheEvent) -> bool:
+        raise RuntimeError("broken")
+
+    queue = make_queue()
+    pods.synced()
+    assert failures(metrics, "predicate") == 0  # there from the start, for the alert to see the first
+    async with running(KindSource(pods.informer, enqueue_object, predicates=[broken]), queue):
+        pods.put("a")
+        assert await drain(queue) == [("a", Priority.NORMAL, 0)]
+    assert failures(metrics, "predicate") == 1
+
+
+async def test_kind_source_retries_a_failed_handler_until_it_succeeds(
+    pods: Watched, make_queue: MakeQueue, metrics: Metrics
+):
+    queue, handler = make_queue(), Moody("a", "listed")
+    pods.listed("listed")
+    pods.synced()
+    async with running(KindSource(pods.informer, handler), queue):
+        pods.put("a")
+        pods.put("b")
+        assert await drain(queue) == [("b", Priority.NORMAL, 0)]
+        await asyncio.sleep(10)
+        handler.bad.clear()
+        await asyncio.sleep(10)
+        assert sorted(await drain(queue)) == [("a", Priority.NORMAL, 0), ("listed", Priority.LOW, None)]
+        asked = len(handler.asked)
+        await asyncio.sleep(5000)
+        assert len(handler.asked) == asked
+    assert failures(metrics, "handler") == 8  # at 0, 1, 3 and 7 s
+
+
+async def test_kind_source_merges_changes_while_its_handler_fails(pods: Watched, make_queue: MakeQueue):
+    queue, handler = make_queue(), Moody("a")
+    pods.put("a", labels={"step": "1"})
+    pods.synced()
+    async with running(KindSource(pods.informer, handler, predicates=[label_changed]), queue):
+        handler.asked.clear()
+        pods.put("a", labels={"step": "2"})
+        handler.bad.clear()
+        # No label differs, but the earlier change of a label has had no event yet.
+        pods.put("a", labels={"step": "2"}, annotations={"x": "y"})
+        assert await drain(queue) != []
+        event = handler.asked[-1]
+        assert (event.old, event.meta.labels) == (None, {"step": "2"})  # also the replay had failed
+        handler.bad.add("a")
+        pods.put("a", labels={"step": "3"})
+        pods.delete("a")
+        handler.bad.clear()
+        await asyncio.sleep(2)
+        event = handler.asked[-1]
+        assert event.new is None
+        assert event.old is not None
+        assert event.old.meta().labels == {"step": "2"}
+        assert [name for name, *_ in await drain(queue)] == ["a"]
+
+
+async def test_kind_source_gives_up_a_handler_that_never_succeeds(
+    pods: Watched, make_queue: MakeQueue, metrics: Metrics
+):
+    queue, handler = make_queue(), Moody("a")
+    pods.synced()
+    async with running(KindSource(pods.informer, handler), queue):
+        pods.put("a")
+        await asyncio.sleep(3600)
+        assert failures(metrics, "handler") == len(handler.asked) == 13
+        await asyncio.sleep(36_000)
+        assert len(handler.asked) == 13
+
+
+async def test_kind_source_retries_no_failed_handler_after_it_has_ended(pods: Watched, make_queue: MakeQueue):
+    queue, handler = make_queue(), Moody("a")
+    pods.synced()
+    async with running(KindSource(pods.informer, handler), queue):
+        pods.put("a")
+    await asyncio.sleep(3600)
+    assert len(handler.asked) == 1
+
+
+async def test_ticker_enqueues_periodically_at_low_priority(make_queue: MakeQueue, rng: random.Random):
+    queue = make_queue()
+    source = TickerSource(60, lambda: [Request("ns", "a")], jitter=0, rng=rng)
+    await source.wait_synced()
+    task = asyncio.create_task(source.run(queue))
+    times = []
+    for _ in range(3):
+        item = await queue.get()
+        assert item is not None
+        assert item.priority == Priority.LOW
+        queue.done(item.key)
+        times.append(asyncio.get_running_loop().time())
+    task.cancel()
+    await asyncio.wait([task])
+    assert times == [60, 120, 180]
+
+
+async def test_ticker_spreads_its_requests_over_a_tenth_of_the_interval(
+    make_queue: MakeQueue, rng: random.Random
+):
+    queue = make_queue()
+    many = [Request("ns", f"{number}") for number in range(1000)]
+    task = asyncio.create_task(TickerSource(600, lambda: many, jitter=0, rng=rng).run(queue))
+    for tick in (600, 1200):
+        times = []
+        for request in many:
+            item = await queue.get()
+            assert item is not None
+            assert item.key == request
+            queue.done(item.key)
+            times.append(asyncio.get_running_loop().time())
+        assert times[0] == tick
+        assert 55 <= times[-1] - times[0] < 60
+        assert max(later - earlier for earlier, later in itertools.pairwise(times)) < 0.1
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_ticker_enqueues_many_requests_in_small_portions(make_queue: MakeQueue, rng: random.Random):
+    queue = make_queue()
+    many = [Request("ns", f"{number}") for number in range(20_000)]
+    task = asyncio.create_task(TickerSource(10, lambda: iter(many), jitter=0, rng=rng).run(queue))
+    depths = []
+    for _ in range(12):
+        await asyncio.sleep(1)
+        depths.append(sum(Numbers(queue).ready.values()))
+    assert depths[8] == 0
+    assert 0 < depths[9] < 1500
+    assert depths[10] == 20_000
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_ticker_varies_its_interval_by_the_jitter(rng: random.Random, make_queue: MakeQueue):
+    ticks: list[float] = []
+
+    def note() -> list[Request]:
+        ticks.append(asyncio.get_running_loop().time())
+        return []
+
+    task = asyncio.create_task(TickerSource(100, note, jitter=0.2, rng=rng).run(make_queue()))
+    await asyncio.sleep(5000)
+    task.cancel()
+    await asyncio.wait([task])
+    intervals = [later - earlier for earlier, later in zip([0.0, *ticks], ticks, strict=False)]
+    assert min(intervals) >= 79.9
+    assert max(intervals) <= 120.1
+    assert max(intervals) - min(intervals) > 20
+
+
+@pytest.mark.parametrize(("interval", "jitter"), [(0, 0.1), (-1, 0.1), (1, 2), (1, -0.1)])
+def test_ticker_refuses_an_invalid_interval_or_jitter(interval: float, jitter: float, rng: random.Random):
+    with pytest.raises(ValueError, match="ticker"):
+        TickerSource(interval, list, jitter=jitter, rng=rng)
+
+
+async def test_channel_source_enqueues_a_sent_request(make_queue: MakeQueue):
+    queue = make_queue()
+    source = ChannelSource()
+    await source.wait_synced()
+    task = asyncio.create_task(source.run(queue))
+    await turns()
+    source.send(Request("ns", "a"), priority=Priority.HIGH)
+    assert queue.depth(Priority.HIGH) == 1
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_channel_source_merges_requests_sent_early_at_their_highest_priority(make_queue: MakeQueue):
+    queue = make_queue()
+    source = ChannelSource()
+    source.send(Request("ns", "a"), priority=Priority.LOW)
+    source.send(Request("ns", "b"))
+    source.send(Request("ns", "a"), priority=Priority.HIGH)
+    source.send(Request("ns", "b"), priority=Priority.LOW)
+    task = asyncio.create_task(source.run(queue))
+    await turns()
+    assert queue.depth(Priority.HIGH) == 1
+    assert queue.depth(Priority.NORMAL) == 1
+    assert queue.depth(Priority.LOW) == 0
+    task.cancel()
+    await asyncio.wait([task])
+    source.send(Request("ns", "c"))
+    assert len(queue) == 2

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import datetime
+from contextlib import suppress
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from devcluster.builtin.cron_schedule import InvalidSchedule, parse_schedule
+
+UTC = datetime.UTC
+
+
+def at(text: str) -> datetime.datetime:
+    return datetime.datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "after", "expected"),
+    [
+        ("* * * * *", "2026-01-31T23:59:30", "2026-02-01T00:00:00"),
+        ("*/15 3 * * *", "2026-01-31T03:30:00", "2026-01-31T03:45:00"),
+        ("5/20 * * * *", "2026-01-31T03:06:00", "2026-01-31T03:25:00"),
+        ("0 0 1 jan-mar ?", "2026-01-31T00:00:00", "2026-02-01T00:00:00"),
+        ("0 12 29 2 *", "2026-03-01T00:00:00", "2028-02-29T12:00:00"),
+        ("0 0 13 * fri", "2026-02-01T00:00:00", "2026-02-06T00:00:00"),  # a day of either field
+        ("0 0 */2 * mon", "2026-02-01T00:00:00", "2026-02-02T00:00:00"),  # a step is no star
+        ("@weekly", "2026-01-31T00:00:00", "2026-02-01T00:00:00"),
+        ("@every 90s", "2026-01-31T00:00:30.5", "2026-01-31T00:02:00"),
+    ],
+)
+def test_schedule_has_the_next_time(schedule: str, after: str, expected: str):
+    parsed = parse_schedule(schedule)
+    assert parsed.next_after(at(after), UTC) == at(expected)
+    if parsed.every is None:
+        assert parsed.last_between(at(after), at(expected), UTC) == at(expected)
+        before = at(expected) - datetime.timedelta(seconds=1)
+        assert parsed.last_between(at(after), before, UTC) is None
+
+
+def test_schedule_without_a_time_ends():
+    assert parse_schedule("0 0 30 2 *").next_after(at("2026-01-01T00:00:00"), UTC) is None
+
+
+def test_schedule_is_of_its_time_zone_and_leaves_out_what_its_clocks_do():
+    zone = ZoneInfo("Europe/Berlin")
+    daily = parse_schedule("30 2 * * *")
+    assert daily.next_after(at("2026-03-28T02:00:00"), zone) == at("2026-03-30T00:30:00")
+    assert daily.next_after(at("2026-01-01T00:00:00"), zone) == at("2026-01-01T01:30:00")
+
+
+def test_schedule_finds_the_last_of_many_times_at_once():
+    start, end = at("2020-01-01T00:00:00"), at("2026-01-31T12:34:56")
+    assert parse_schedule("* * * * *").last_between(start, end, UTC) == at("2026-01-31T12:34:00")
+    assert parse_schedule("@every 7s").last_between(start, end, UTC) is not None
+
+
+@pytest.mark.parametrize(
+    "text", ["1" * 400 + " * * * *", "*/" + "9" * 30 + " * * * *", ",,,, * * * *", "@every"]
+)
+def test_parse_schedule_raises_only_its_error_for_odd_texts(text: str):
+    with suppress(InvalidSchedule):
+        parse_schedule(text)

@@ -1,0 +1,178 @@
+"""Types of built-in kinds, of models and of parts, as mypy reads them in a scaffolded project."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from mypy import api as mypy
+
+from tests.support import ROOT
+
+SETTINGS = ROOT / "manager_tools/scaffold/project/pyproject.in.toml"
+
+PROGRAM = '''\
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from manager.api import ApiModel, Condition, ObjectMeta, Resource, Status, crd, preserve_unknown
+from manager_kinds.apps_v1 import Deployment, DeploymentSpec, StatefulSet
+from manager_kinds.autoscaling_v2 import HorizontalPodAutoscaler
+from manager_kinds.batch_v1 import CronJob, JobSpec
+from manager_kinds.core_v1 import (
+    ConfigMap, Container, ContainerDict, EnvVar, Pod, PodSpec, PodSpecDict, PodTemplateSpec, Secret, Service,
+)
+from manager_kinds.meta_v1 import LabelSelector
+from manager_kinds.networking_v1 import NetworkPolicy
+from manager_kinds.policy_v1 import PodDisruptionBudget
+from manager_kinds.rbac_v1 import PolicyRule, Role, RoleBinding
+
+LABELS = {"app": "web"}
+NAMED = ObjectMeta(name="web", namespace="default")
+
+
+class SiteSpec(ApiModel):
+    """What to serve."""
+
+    replicas: int = 1
+    template: PodTemplateSpec
+    env: list[EnvVar] = Field(default_factory=list)
+    raw: Annotated[PodSpecDict, preserve_unknown()] = Field(default_factory=lambda: PodSpecDict())
+
+
+class SiteStatus(Status, conditions={"Ready": "all pods are ready"}):
+    """What is served."""
+
+    ready: int = 0
+
+
+@crd()
+class Site(Resource, group="example.com", version="v1", plural="sites"):
+    """A site."""
+
+    spec: SiteSpec
+    status: SiteStatus = Field(default_factory=SiteStatus)
+
+
+'''
+
+RIGHT = """\
+TEMPLATE = PodTemplateSpec(spec=PodSpec(containers=[Container(name="web", image_pull_policy="Always")]))
+SITE = Site(metadata=NAMED, spec=SiteSpec(replicas=2, template=TEMPLATE, env=[EnvVar(name="A", value="b")]))
+CONTAINER: ContainerDict = {
+    "name": "web",
+    "image": "nginx",
+    "ports": [{"containerPort": 80}],
+    "env": [each.to_wire() for each in SITE.spec.env],
+    "readinessProbe": {"httpGet": {"port": "http"}, "periodSeconds": 5},
+    "resources": {"limits": {"cpu": 1, "memory": "64Mi"}},
+}
+DEPLOYMENTS = [
+    Deployment(spec={"replicas": 3, "selector": {"matchLabels": LABELS}}),
+    Deployment(metadata=NAMED, spec={"replicas": 3, "template": SITE.spec.template.to_wire()}),
+    Deployment(spec=DeploymentSpec(selector=LabelSelector(match_labels=LABELS), template=TEMPLATE).to_wire()),
+    Deployment(spec={"template": {"metadata": {"labels": LABELS}, "spec": {"containers": [CONTAINER]}}}),
+]
+CHILDREN = [
+    ConfigMap(metadata=NAMED, data={"a": "b"}),
+    Secret(string_data={"a": "b"}),
+    Pod(spec={"containers": [CONTAINER], "restartPolicy": "Never"}),
+    Service(spec={"selector": LABELS, "ports": [{"port": 80, "targetPort": "http"}]}),
+    NetworkPolicy(spec={"ingress": [{"from": [{"podSelector": {"matchLabels": LABELS}}]}]}),
+    PodDisruptionBudget(spec={"minAvailable": "50%", "selector": {"matchLabels": LABELS}}),
+    HorizontalPodAutoscaler(
+        spec={"maxReplicas": 5, "scaleTargetRef": {"kind": "Deployment", "name": "web"}}
+    ),
+    CronJob(spec={"schedule": "@daily", "jobTemplate": {"spec": {"template": {"spec": {}}}}}),
+    Role(rules=[{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]),
+    RoleBinding(
+        role_ref={"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "web"},
+        subjects=[{"kind": "ServiceAccount", "name": "web"}],
+    ),
+    StatefulSet(spec={"volumeClaimTemplates": [{"spec": {"accessModes": ["ReadWriteOnce"]}}]}),
+]
+SITE.spec.raw["restartPolicy"] = "Always"
+READY: int = DEPLOYMENTS[0].status.get("readyReplicas", 0)
+SIZE: int = DEPLOYMENTS[0].spec["replicas"]
+SPEC: DeploymentSpec = DeploymentSpec.of(DEPLOYMENTS[0].spec)
+MANY: int | None = SPEC.replicas
+DEPLOYMENTS[0].spec["replicas"] += 1
+JOB = JobSpec(template=TEMPLATE, backoff_limit=0)
+RULE = PolicyRule(verbs=["get"], api_groups=[""])
+"""
+
+WRONG = {
+    "spec of a child": ('Deployment(spec={"replica": 3})', 'Extra key "replica"'),
+    "spec of a child that is complete otherwise": (
+        'Deployment(spec={"replicas": 3, "selectr": {"matchLabels": LABELS}})',
+        'Extra key "selectr"',
+    ),
+    "part of a child": (
+        'Pod(spec={"containers": [{"name": "web", "imagee": "nginx"}]})',
+        'Extra key "imagee"',
+    ),
+    "part deep in a child": (
+        'Deployment(spec={"template": {"spec": {"containers": [{"name": "a", "env": [{"nme": ""}]}]}}})',
+        'Missing key "name"',
+    ),
+    "key that is a word of Python": (
+        'NetworkPolicy(spec={"ingress": [{"form": []}]})',
+        'Extra key "form"',
+    ),
+    "field of a child": ('ConfigMap(dta={"a": "b"})', 'Unexpected keyword argument "dta"'),
+    "missing key": ('Service(spec={"ports": [{"targetPort": 80}]})', 'Missing key "port"'),
+    "number as text": ('Deployment(spec={"replicas": "3"})', 'has type "int"'),
+    "model of a part": ('Container(name="web", imagee="nginx")', 'Unexpected keyword argument "imagee"'),
+    "model in a model": (
+        'PodSpec(containers=[Container(name="a", env=[EnvVar(name="A", vale="b")])])',
+        'Unexpected keyword argument "vale"',
+    ),
+    "model without a required field": ('EnvVar(value="b")', 'Missing named argument "name"'),
+    "spec of one's own kind": (
+        "SiteSpec(replcas=3, template=PodTemplateSpec())",
+        'Unexpected keyword argument "replcas"',
+    ),
+    "status of one's own kind": ("SiteStatus(redy=3)", 'Unexpected keyword argument "redy"'),
+    "condition": (
+        'Condition(type="Ready", status="True", reason="AsWanted", mesage="fine")',
+        'Unexpected keyword argument "mesage"',
+    ),
+    "status of a condition": (
+        'Condition(type="Ready", status="true", reason="AsWanted")',
+        "has incompatible type \"Literal['true']\"",
+    ),
+    "metadata": ('ObjectMeta(nme="web")', 'Unexpected keyword argument "nme"'),
+    "read of a status": ('Deployment().status["readyReplica"]', 'has no key "readyReplica"'),
+    "change of a spec": ('Deployment().spec["replica"] = 3', 'has no key "replica"'),
+    "JSON of another type": (
+        "Pod(spec=DeploymentSpec.of({}).to_wire())",
+        'incompatible type "DeploymentSpecDict"',
+    ),
+}
+
+
+@pytest.mark.timeout(240)
+def test_mypy_finds_each_typo_and_takes_what_is_right(tmp_path: Path):
+    lines = {PROGRAM.count("\n") + number: name for number, name in enumerate(WRONG, start=1)}
+    (tmp_path / "pyproject.toml").write_text(SETTINGS.read_text())
+    wrong, right = tmp_path / "wrong.py", tmp_path / "right.py"
+    wrong.write_text(PROGRAM + "".join(f"{line}\n" for line, _ in WRONG.values()))
+    right.write_text(PROGRAM + RIGHT)
+    options = [f"--config-file={tmp_path / 'pyproject.toml'}", f"--cache-dir={tmp_path / 'cache'}"]
+    said, problem, _ = mypy.run([*options, "--no-error-summary", str(wrong), str(right)])
+    assert problem == ""
+    assert [line for line in said.splitlines() if "right.py" in line] == []
+    found = {lines[int(at)]: text for at, text in re.findall(r"wrong\.py:(\d+): error: (.*)", said)[::-1]}
+    assert found.keys() == WRONG.keys()
+    assert {name: text for name, text in found.items() if WRONG[name][1] not in text} == {}
+
+
+def test_repository_and_scaffold_forbid_fields_that_models_do_not_have():
+    settings = [tomllib.loads(path.read_text())["tool"] for path in (SETTINGS, ROOT / "pyproject.toml")]
+    assert all(each["pydantic-mypy"]["init_forbid_extra"] for each in settings)
+    assert all("pydantic.mypy" in each["mypy"]["plugins"] for each in settings)

@@ -1,0 +1,330 @@
+"""Statuses of pods as a kubelet 1.33 with containerd writes them, and what is said of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from manager.cache.record import Parts
+from manager_kinds.pod_health import (
+    PARTS_OF_HEALTH,
+    PodHealth,
+    Problem,
+    one_line,
+    problem_of_pods,
+    warning_of,
+)
+from tests.unit.manager_kinds.pods import cached, container, pod, terminated
+
+NOW = datetime(2026, 5, 1, 12, 0, 0, tzinfo=UTC)
+MEMORY = "Cannot set item size limit higher than 1/2 of memory max."
+BACK_OFF = {
+    "waiting": {
+        "reason": "CrashLoopBackOff",
+        "message": "back-off 20s restarting failed container=memcached pod=web-1_default(1b2f)",
+    }
+}
+
+
+def at(seconds: float) -> str:
+    """Return a time relative to now, in the API's format."""
+    return (NOW + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def judged(found: dict[str, Any], now: datetime = NOW) -> PodHealth:
+    """Judge a pod, all of it and only the parts that a cache keeps: with the same result."""
+    health = PodHealth.of(found, now)
+    assert PodHealth.of(cached(Parts(PARTS_OF_HEALTH), found), now) == health
+    return health
+
+
+def problem(found: dict[str, Any], now: datetime = NOW) -> tuple[str, str] | None:
+    return judged(found, now).problem
+
+
+ENDED = terminated(71, "Error", f"slab class 1\n{MEMORY}\n", since=at(-31), until=at(-30))
+PULL = 'failed to pull and unpack image "docker.io/library/memcached:nope": not found'
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        BACK_OFF,
+        {"running": {"startedAt": at(-1)}},
+        ENDED,
+        {"waiting": {"reason": "ContainerCreating"}},
+        {"waiting": {"reason": "RunContainerError", "message": "failed to start containerd task"}},
+    ],
+    ids=lambda state: (
+        next(iter(next(iter(state.values())).values())) if "waiting" in state else next(iter(state))
+    ),
+)
+def test_crash_loop_reads_the_same_at_each_of_its_steps(state: dict[str, Any]):
+    found = pod(container(state, lastState=ENDED, restartCount=4))
+    assert problem(found) == ("CrashLoopBackOff", f"container memcached ended with exit code 71: {MEMORY}")
+
+
+def test_first_crash_of_a_container_is_a_problem_until_it_is_ready():
+    crashed = pod(container(ENDED, restartCount=0))
+    assert problem(crashed) == ("CrashLoopBackOff", f"container memcached ended with exit code 71: {MEMORY}")
+    again = {"lastState": ENDED, "restartCount": 1}
+    assert problem(pod(container({"running": {"startedAt": at(-5)}}, ready=False, **again))) is not None
+    assert problem(pod(container({"running": {"startedAt": at(-5)}}, ready=True, **again))) is None
+
+
+def test_container_ready_between_crashes_is_a_problem_for_a_minute():
+    found = pod(container({"running": {"startedAt": at(-5)}}, ready=True, lastState=ENDED, restartCount=7))
+    health = judged(found)
+    assert health.is_ready
+    assert health.problem is not None
+    assert health.look_again_at == NOW + timedelta(seconds=55)
+    assert problem(found, NOW + timedelta(seconds=55)) is None
+
+
+def test_crash_of_last_week_is_no_problem_when_a_probe_fails_today():
+    found = pod(
+        container({"running": {"startedAt": at(-604800)}}, ready=False, lastState=ENDED, restartCount=9)
+    )
+    assert problem(found) is None
+
+
+def test_crash_is_a_problem_when_the_nodes_clock_is_ahead():
+    found = pod(container({"running": {"startedAt": at(3600)}}, ready=False, lastState=ENDED, restartCount=9))
+    assert judged(found).look_again_at == NOW + timedelta(seconds=60)
+
+
+@pytest.mark.parametrize("state", [BACK_OFF, terminated(137, "OOMKilled")], ids=["waiting", "terminated"])
+def test_container_without_memory_is_named_so(state: dict[str, Any]):
+    found = pod(container(state, lastState=terminated(137, "OOMKilled"), restartCount=1))
+    assert problem(found) == (
+        "OOMKilled",
+        "container memcached ended for lack of memory with exit code 137",
+    )
+
+
+def test_container_that_ends_without_an_error_again_and_again_is_a_crash_loop():
+    found = pod(container(BACK_OFF, lastState=terminated(0, "Completed"), restartCount=3))
+    assert problem(found) == ("CrashLoopBackOff", "container memcached ended with exit code 0")
+    assert problem(pod(container(terminated(0, "Completed"), restartCount=0))) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("ErrImagePull", PULL),
+        ("ImagePullBackOff", f'Back-off pulling image "memcached:nope": ErrImagePull: {PULL}'),
+    ],
+)
+def test_image_that_cannot_be_pulled_reads_the_same_at_each_of_its_steps(reason: str, message: str):
+    found = pod(container({"waiting": {"reason": reason, "message": message}}), phase="Pending")
+    assert problem(found) == ("ImagePullBackOff", f"container memcached: {PULL}")
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("InvalidImageName", 'Failed to apply default image tag "a:b:c": invalid reference format'),
+        ("CreateContainerConfigError", 'secret "blog-mysql" not found'),
+        ("ErrImageNeverPull", 'Container image "x" is not present with pull policy of Never'),
+    ],
+)
+def test_container_that_cannot_be_created_says_why(reason: str, message: str):
+    found = pod(container({"waiting": {"reason": reason, "message": message}}), phase="Pending")
+    assert problem(found) == (reason, f"container memcached: {message}")
+
+
+def test_init_container_that_fails_is_named_and_one_that_is_done_is_not():
+    waits = container({"waiting": {"reason": "PodInitializing"}})
+    failing = container(BACK_OFF, name="copy", lastState=terminated(2, "Error", "no such file"))
+    found = pod(waits, phase="Pending", initContainerStatuses=[failing])
+    assert problem(found) == ("CrashLoopBackOff", "container copy ended with exit code 2: no such file")
+    done = container(
+        terminated(0, "Completed"), name="copy", lastState=terminated(2, "Error"), restartCount=1
+    )
+    assert problem(pod(waits, phase="Pending", initContainerStatuses=[done])) is None
+
+
+NO_ROOM = "0/1 nodes are available: 1 Insufficient memory. preemption: 0/1 nodes are available."
+
+
+def unscheduled(since: float, reason: str = "Unschedulable") -> dict[str, Any]:
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": NO_ROOM}
+    return pod(phase="Pending", conditions=[{**condition, "lastTransitionTime": at(since)}])
+
+
+def test_pod_without_room_is_a_problem_after_ten_seconds():
+    assert judged(unscheduled(-9)).problem is None
+    assert judged(unscheduled(-9)).look_again_at == NOW + timedelta(seconds=1)
+    assert problem(unscheduled(-10)) == ("Unschedulable", NO_ROOM)
+    assert PodHealth.of(unscheduled(-1), NOW, grace=timedelta(0)).problem == ("Unschedulable", NO_ROOM)
+
+
+@pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
+def test_ordinary_start_is_no_problem(reason: str):
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(-9)}
+    found = pod(container({"waiting": {"reason": reason}}), phase="Pending", conditions=[scheduled])
+    health = judged(found)
+    assert (health.problem, health.is_stuck) == (None, False)
+    assert health.look_again_at == NOW + timedelta(seconds=1)
+    assert judged(found, NOW + timedelta(seconds=1)).is_stuck
+
+
+def test_pod_that_no_scheduler_has_seen_is_looked_at_again():
+    health = judged(pod(phase="Pending", conditions=[]))
+    assert (health.problem, health.is_stuck) == (None, False)
+    assert health.look_again_at == NOW + timedelta(seconds=10)
+
+
+EVICTED = (
+    "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 900Mi. "
+    "Container memcached was using 12Ki, request is 0, has larger consumption of ephemeral-storage. "
+)
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("Evicted", EVICTED),
+        ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline"),
+        ("Terminated", "Pod was terminated in response to imminent node shutdown."),
+        ("OutOfcpu", "Pod was rejected: Node didn't have enough resource: cpu"),
+    ],
+)
+def test_failed_pod_says_what_its_own_status_says_and_not_its_containers_exit_code(reason: str, message: str):
+    ended = container(terminated(137, "ContainerStatusUnknown", "The container could not be located"))
+    health = judged(pod(ended, phase="Failed", reason=reason, message=message))
+    assert health.problem == (reason, message.strip())
+    assert not health.is_active
+
+
+def test_reason_becomes_one_that_a_condition_may_have():
+    found = pod(phase="Failed", reason="OutOfnvidia.com/gpu", message="Pod was rejected")
+    assert problem(found) == ("OutOfnvidiacomgpu", "Pod was rejected")
+    assert problem(pod(phase="Failed", reason="../..", message="x")) == ("Failed", "x")
+
+
+def test_pod_that_terminates_or_has_ended_is_no_replica_and_no_problem():
+    going = pod(container(terminated(137, "Error")), metadata={"deletionTimestamp": at(0)})
+    done = pod(container(terminated(0, "Completed")), phase="Succeeded")
+    for found in (going, done):
+        health = judged(found)
+        assert (health.is_active, health.problem) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("first\nlast\n\n", "last"),
+        ("\x1b[31mred\x1b[0m \x1b]0;title\x07text", "red text"),
+        ("a\x00b\x07\u202ec\u2028", "a b c"),
+        ("x" * 300, "x" * 250 + "…"),
+        (" \r\n\t", ""),
+        ("", ""),
+    ],
+    ids=["last line", "escapes", "control characters", "long", "blank", "empty"],
+)
+def test_line_of_a_log_is_one_short_printable_line(said: str, line: str):
+    assert one_line(said) == line
+
+
+# Several pods
+
+
+def crashing(name: str) -> PodHealth:
+    return judged(pod(container(BACK_OFF, lastState=ENDED, restartCount=4), name=name))
+
+
+def ready(name: str, since: float = -600) -> PodHealth:
+    condition = {"type": "Ready", "status": "True", "lastTransitionTime": at(since)}
+    running = container({"running": {"startedAt": at(since)}}, ready=True)
+    return judged(pod(running, name=name, conditions=[condition]))
+
+
+def evicted(name: str, since: float) -> PodHealth:
+    condition = {"type": "Ready", "status": "False", "lastTransitionTime": at(since)}
+    return judged(pod(name=name, phase="Failed", reason="Evicted", message="so", conditions=[condition]))
+
+
+def test_problem_counts_pods_and_names_always_the_same_one():
+    pods = [crashing("web-c"), ready("web-a"), crashing("web-b")]
+    wanted = (
+        "CrashLoopBackOff",
+        f"2 of 3 pods: web-b: container memcached ended with exit code 71: {MEMORY}",
+    )
+    assert problem_of_pods(pods, missing=True) == wanted
+    assert problem_of_pods(pods[::-1], missing=True) == wanted
+    assert problem_of_pods([ready("web-a")], missing=True) is None
+    assert problem_of_pods([], missing=True) is None
+
+
+def test_problem_names_further_reasons_after_the_worst():
+    waiting = judged(unscheduled(-60))
+    _, message = problem_of_pods([waiting, waiting, crashing("web-b")], missing=True) or ("", "")
+    assert message.startswith("1 of 3 pods: web-b: ")
+    assert message.endswith("; 2 pods: Unschedulable")
+
+
+def test_problem_is_bounded_whatever_pods_say():
+    pods = [judged(pod(phase="Failed", reason=f"R{n}" + "r" * 500, message="x" * 9000)) for n in range(50)]
+    found = problem_of_pods(pods, missing=True)
+    assert found is not None
+    assert len(found.message) < 1000
+    assert found.message.endswith("; 46 pods: other reasons")
+
+
+@pytest.mark.parametrize(
+    ("pods", "missing", "told"),
+    [
+        ([ready("a"), evicted("b", -5)], True, True),
+        ([ready("a"), evicted("b", -5)], False, False),
+        ([ready("a"), evicted("b", -300), ready("c", -200)], True, False),
+        ([evicted("b", -300)], True, True),
+    ],
+    ids=["missing", "enough", "replaced", "alone"],
+)
+def test_evicted_pod_counts_until_another_one_is_ready(pods: list[PodHealth], missing: bool, told: bool):
+    found = problem_of_pods(pods, missing=missing)
+    assert (found is not None and found.reason == "Evicted") is told
+
+
+# Events
+
+
+def event(reason: str, message: str, *, at: str, kind: str = "Warning") -> dict[str, Any]:
+    return {"type": kind, "reason": reason, "message": message, "lastTimestamp": at}
+
+
+def test_last_warning_of_a_pod_is_what_its_start_waits_for():
+    mount = 'MountVolume.SetUp failed for volume "data" : configmap "x" not found'
+    events = [
+        event("FailedMount", "an earlier one", at=at(-20)),
+        event("FailedMount", mount, at=at(-10)),
+        event("FailedScheduling", "0/1 nodes are available", at=at(-5)),
+        event("Scheduled", "Successfully assigned", at=at(-1), kind="Normal"),
+    ]
+    assert warning_of(events) == Problem("FailedMount", mount)
+    assert warning_of(events[2:]) is None
+    assert warning_of(["odd", {}, None]) is None
+
+
+ODD = [None, True, 7, 1.5, "x", [], [7], {}, {"": []}, [{"type": [], "status": {}, "reason": 7}]]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_status_of_another_shape_counts_as_absent(odd: Any):
+    states = [
+        {"state": odd},
+        {"state": {"waiting": odd}},
+        {"lastState": {"terminated": odd}, "state": BACK_OFF},
+    ]
+    statuses = [{"containerStatuses": [{"name": odd, **each}]} for each in states]
+    statuses += [
+        {"conditions": [{"type": "PodScheduled", "status": "False", name: odd}]}
+        for name in ("reason", "lastTransitionTime")
+    ]
+    statuses += [{"phase": "Failed", name: odd} for name in ("reason", "message", "startTime")]
+    for found in ({"status": odd}, {"metadata": odd}, odd, *({"status": each} for each in statuses)):
+        health = PodHealth.of(found, NOW)
+        assert health.problem is None or all(isinstance(each, str) for each in health.problem)

@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+
+from manager import Context, Watch, rbac
+from manager.api import (
+    ObjectKey,
+    ObjectMeta,
+    OwnerReference,
+)
+from manager.controller import (
+    ControllerOptions,
+)
+from manager.operator.children import changed_fields, is_rolled_out
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import ConfigMap, Secret
+from manager_tools.testing import World, operated
+from tests.unit.conftest import LogLines
+from tests.unit.operator.greetings import (
+    LAST,
+    Greeting,
+    GreetingOperator,
+    deployment,
+    doing,
+    greeting,
+    said,
+    secret,
+)
+
+pytestmark = pytest.mark.virtual_time
+
+
+class TestAChildThatIsChangedTooOften:
+    """A child that is changed once a minute at last, as object, Event, metric and log say."""
+
+    def gauge(self, world: World, reason: str) -> float:
+        [family] = world.manager.metrics.unstable_children.collect()
+        return sum(each.value for each in family.samples if each.labels["reason"] == reason)
+
+    async def changes(self, world: World, seconds: float) -> int:
+        """Return the number of changes of the child within `seconds`."""
+        before = await world.get(Secret, "child")
+        await asyncio.sleep(seconds)
+        after = await world.get(Secret, "child")
+        return int(after.metadata.annotations["n"]) - int(before.metadata.annotations["n"])
+
+    async def test_child_changes_slow_down_when_each_reconcile_wants_it_differently(
+        self, log_lines: LogLines
+    ):
+        count = itertools.count(1)
+        calm = False
+
+        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+            child = secret("child")
+            child.metadata.annotations = {"n": "0" if calm else str(next(count))}
+            await ctx.apply(child)
+            ctx.condition("Available", True, "Greeted")
+
+        async with operated(doing(act), objects=[greeting()]) as world:
+            obj = greeting(namespace="default")
+            await world.until(
+                obj, lambda it: said(it).get("ChildrenStable") == ("False", "WantedDifferently")
+            )
+            assert 10 <= next(count) < 20
+            await asyncio.sleep(300)
+            # The event of each change has it reconciled once more, and then nothing is changed.
+            assert await self.changes(world, 600) in range(2 * 9, 2 * 13)
+            assert self.gauge(world, "WantedDifferently") == 1
+            obj = await world.get(Greeting, "hello")
+            [condition] = [each for each in obj.status.conditions if each.type == "ChildrenStable"]
+            assert "wants Secret child differently, at .metadata.annotations.n" in condition.message
+            events = await world.events(obj)
+            assert events.count("WantedDifferently") == 1, "the others are counted"
+            assert "Restored" not in events
+            warned = [line for line in log_lines if line["event"] == "child is changed too often"]
+            assert warned[0]["fields"] == [".metadata.annotations.n"]
+            calm = True
+            await world.until(obj, lambda it: said(it)["ChildrenStable"] == ("True", "AsWanted"), timeout=300)
+            assert self.gauge(world, "WantedDifferently") == 0
+
+    async def test_children_stable_names_the_other_manager_that_changes_a_child_in_turn(self):
+        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+            child = secret("child")
+            child.metadata.labels = {"for": obj.spec.name}
+            await ctx.apply(child)
+            ctx.condition("Available", True, "Greeted")
+
+        async def fight(world: World) -> None:
+            other = world.client.named("rival")
+            while True:
+                child = await other.uncached.get(Secret, ObjectKey("default", "child"))
+                if child.metadata.labels["for"] != "me":
+                    child.metadata.labels["for"] = "me"
+                    child.metadata.annotations["n"] = str(int(child.metadata.annotations.get("n", "0")) + 1)
+                    await other.patch(child)
+                await asyncio.sleep(0.05)
+
+        async with operated(doing(act), objects=[greeting()]) as world:
+            obj = await world.until(greeting(namespace="default"), said)
+            async with asyncio.TaskGroup() as group:
+                rival = group.create_task(fight(world))
+                obj = await world.until(obj, lambda it: "ChildrenStable" in said(it))
+                assert said(obj)["ChildrenStable"] == ("False", "ChangedInTurn")
+                [told] = [each.message for each in obj.status.conditions if each.type == "ChildrenStable"]
+                assert "test-rival had set .metadata.labels.for" in told
+                await asyncio.sleep(300)
+                assert await self.changes(world, 600) in range(9, 13)
+                assert self.gauge(world, "ChangedInTurn") == 1
+                assert "ChangedInTurn" in await world.events(obj)
+                rival.cancel()
+            await world.until(obj, lambda it: said(it)["ChildrenStable"][0] == "True", timeout=300)
+            assert (await world.get(Secret, "child")).metadata.labels["for"] == "you"
+
+    async def test_child_slowed_down_is_changed_at_once_when_the_spec_changes(self):
+        count = itertools.count(1)
+
+        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+            child = secret("child")
+            child.metadata.annotations = {"n": str(next(count)) if obj.spec.name == "you" else "calm"}
+            await ctx.apply(child)
+            ctx.condition("Available", True, "Greeted")
+
+        async with operated(doing(act), objects=[greeting()]) as world:
+            obj = greeting(namespace="default")
+            obj = await world.until(obj, lambda it: "ChildrenStable" in said(it))
+            await asyncio.sleep(300)
+            await world.update(obj, lambda it: setattr(it.spec, "name", "me"))
+            obj = await world.until(obj, lambda it: said(it)["ChildrenStable"][0] == "True", timeout=5)
+            assert (await world.get(Secret, "child")).metadata.annotations["n"] == "calm"
+
+    async def test_children_stable_reports_a_child_whose_kind_is_only_watched(self):
+        count = itertools.count(1)
+
+        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+            child = ConfigMap(metadata=ObjectMeta(name="child", namespace="default"))
+            child.metadata.labels = {"greeting": "hello"}
+            child.metadata.annotations = {"n": str(next(count))}
+            await ctx.apply(child)
+
+        watches = (Watch(ConfigMap, label="greeting"),)
+        rights = (rbac(groups="", resources="configmaps", verbs="*"),)
+        async with operated(doing(act, watches=watches, rights=rights), objects=[greeting()]) as world:
+            await world.until(greeting(namespace="default"), lambda it: "ChildrenStable" in said(it))
+            assert next(count) < 20
+
+    async def test_children_created_without_end_block_the_object(self):
+        count = itertools.count(1)
+
+        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+            await ctx.apply(ConfigMap(metadata=ObjectMeta(name=f"child-{next(count)}", namespace="default")))
+
+        async with operated(doing(act, owns=(ConfigMap,)), objects=[greeting()]) as world:
+            obj = await world.until(
+                greeting(namespace="default"),
+                lambda it: said(it).get("Available", ("", ""))[1] == "CreatedWithoutEnd",
+                timeout=40,
+            )
+            message = obj.status.conditions[0].message
+            assert message.startswith("300 reconciles in a minute have created a ConfigMap each")
+            assert self.gauge(world, "CreatedWithoutEnd") == 1
+            assert next(count) < 310
+
+    async def test_context_patch_is_slowed_down_where_each_reconcile_changes_the_metadata(self):
+        count = itertools.count(1)
+
+        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+            obj.metadata.annotations["n"] = str(next(count))
+            await ctx.patch()
+
+        async with operated(doing(act), objects=[greeting()]) as world:
+            await world.until(
+                greeting(namespace="default"),
+                lambda it: said(it).get("Available", ("", ""))[1] == "PatchedWithoutEnd",
+                timeout=40,
+            )
+            assert next(count) < 310
+
+    async def test_child_is_not_slowed_down_when_a_watched_object_changes_it(self):
+        async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+            child = secret("child")
+            source = await ctx.find(ConfigMap, "source")
+            child.metadata.annotations = {"n": "0" if source is None else source.metadata.annotations["n"]}
+            await ctx.apply(child)
+
+        watches = (Watch(ConfigMap, label="greeting"),)
+        async with operated(doing(act, watches=watches), objects=[greeting()]) as world:
+            named = ObjectMeta(name="source", labels={"greeting": "hello"}, annotations={"n": "0"})
+            source = await world.create(ConfigMap(metadata=named))
+            child = await world.until(secret("child"), lambda it: it.metadata.annotations)
+            for number in range(1, 50):
+                source = await world.update(
+                    source, lambda it, n=str(number): it.metadata.annotations.update(n=n)
+                )
+                await world.until(
+                    child, lambda it, n=str(number): it.metadata.annotations["n"] == n, timeout=1
+                )
+            assert self.gauge(world, "WantedDifferently") == 0
+
+
+async def test_rollouts_wait_for_each_other_when_another_version_changes_the_children():
+    image = "image:1"
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        child = deployment(image=obj.spec.name if obj.spec.name != "you" else image)
+        child.metadata.name, child.spec["replicas"] = obj.metadata.name, 1
+        await ctx.apply(child)
+        obj.status.text = image
+
+    async def rolling(world: World) -> list[str]:
+        """Return the names of children with the new image whose rollout is incomplete."""
+        children = await world.client.uncached.list(Deployment, namespace="default")
+        new = [each for each in children if image == each.spec["template"]["spec"]["containers"][0]["image"]]
+        return [each.metadata.name for each in new if not is_rolled_out(each)]
+
+    names = [f"hello-{number}" for number in range(6)]
+    options = ControllerOptions(max_concurrent_rollouts=2)
+    operator = doing(act, owns=(Deployment,), options=options)
+    async with operated(operator, objects=[greeting(name) for name in names]) as world:
+        for name in names:
+            child = Deployment(metadata=ObjectMeta(name=name, namespace="default"), spec={})
+            await world.until(child, is_rolled_out)
+        image = "image:2"
+        for name in names:
+            LAST[-1].enqueue(ObjectKey("default", name))
+        most = waited = 0
+        for _ in range(200):
+            most = max(most, len(await rolling(world)))
+            [family] = world.manager.metrics.rollouts_waiting.collect()
+            waited = max(waited, *(int(each.value) for each in family.samples))
+            await asyncio.sleep(0.02)
+        assert most == 2
+        assert waited > 1
+        for child in await world.client.uncached.list(Deployment, namespace="default"):
+            assert child.spec["template"]["spec"]["containers"][0]["image"] == image
+            assert is_rolled_out(child)
+
+
+async def test_rollouts_of_others_do_not_delay_a_change_of_the_spec():
+    image = "image:1"
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        # Nothing of the first one is ever available.
+        child = deployment(image=obj.spec.name if obj.spec.name != "you" else image)
+        child.metadata.name, child.spec["replicas"] = obj.metadata.name, 1
+        if obj.metadata.name == "first" and image == "image:2":
+            child.spec["template"]["spec"]["nodeSelector"] = {"no": "node"}
+        await ctx.apply(child)
+
+    operator = doing(act, owns=(Deployment,), options=ControllerOptions(max_concurrent_rollouts=1))
+    async with operated(operator, objects=[greeting("first"), greeting("second")]) as world:
+        children = {
+            name: Deployment(metadata=ObjectMeta(name=name, namespace="default"), spec={})
+            for name in ("first", "second")
+        }
+        for child in children.values():
+            await world.until(child, is_rolled_out)
+        image = "image:2"
+        for name in children:
+            LAST[-1].enqueue(ObjectKey("default", name))
+            await asyncio.sleep(5)
+        stays = await world.get(Deployment, "second")
+        assert stays.spec["template"]["spec"]["containers"][0]["image"] == "image:1"
+        await world.update(
+            greeting("second", namespace="default"), lambda it: setattr(it.spec, "name", "image:3")
+        )
+        await world.until(
+            stays, lambda it: it.spec["template"]["spec"]["containers"][0]["image"] == "image:3", timeout=5
+        )
+
+
+def test_changed_fields_names_wanted_and_removed_fields_only():
+    before, after, wanted = secret("child"), secret("child"), secret("child")
+    before.metadata.labels = {"for": "all", "old": "a", "theirs": "1"}
+    after.metadata.labels = wanted.metadata.labels = {"for": "you"}
+    after.metadata.labels = {"for": "you", "theirs": "2", "new": "b"}
+    after.metadata.annotations = {"revision": "2"}
+    assert changed_fields(before, after, wanted) == [".metadata.labels.for", ".metadata.labels.old"]
+
+
+def test_changed_fields_names_owner_references_that_were_set_again():
+    before, after = secret("child"), secret("child")
+    after.metadata.owner_references = [OwnerReference(api_version="v1", kind="Pod", name="one", uid="1")]
+    assert changed_fields(before, after, secret("child")) == [".metadata.ownerReferences"]

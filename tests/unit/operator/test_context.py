@@ -1,0 +1,333 @@
+"""The context of a reconcile: status, conditions, Events, finalizer and deletions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from pydantic import Field
+
+from manager import Blocked, Context, Operator, Owns
+from manager.api import (
+    ObjectKey,
+    ObjectMeta,
+    Resource,
+)
+from manager.controller import (
+    Predicate,
+    any_of,
+    generation_changed,
+    status_changed,
+)
+from manager.kube.errors import ServerError
+from manager_kinds.core_v1 import Secret
+from manager_tools.testing import operated
+from tests.unit.operator.greetings import (
+    LAST,
+    NOW,
+    WORLD,
+    Greeting,
+    GreetingOperator,
+    cleanup,
+    doing,
+    greeting,
+    recorded,
+    said,
+    secret,
+    settled,
+    writes,
+)
+
+pytestmark = pytest.mark.virtual_time
+
+
+async def test_status_is_written_once_with_the_generation_of_its_reconcile():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        assert ctx.object is obj
+        obj.status.text = "Hello, "
+        obj.status.text += obj.spec.name
+        ctx.condition("Available", True, "Greeted", "it is greeted")
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        found = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        assert (found.status.text, found.status.observed_generation) == ("Hello, you", 1)
+        [condition] = found.status.conditions
+        assert condition.observed_generation == 1
+        assert condition.last_transition_time is not None
+        before = await settled(world)
+        LAST[-1].enqueue(found.key)
+        await asyncio.sleep(0.05)
+        assert len(LAST[-1].seen) == 2
+        assert writes(world) == before  # an unchanged status causes no write
+
+
+async def test_condition_of_another_writer_stays_when_it_comes_during_a_reconcile():
+    theirs = {"type": "Theirs", "status": "True", "reason": "Set", "message": "", "lastTransitionTime": NOW}
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if not obj.status.conditions:
+            status = {"status": {"conditions": [theirs]}}
+            api = WORLD[-1].cluster.client
+            await api.patch("greetings.test.example.com", "default", "hello", status, subresource="status")
+        ctx.condition("Available", True, "Greeted")
+
+    async with operated(doing(act)) as world:
+        WORLD.append(world)
+        obj = await world.create(greeting())
+        found = await world.until(obj, lambda it: "Available" in said(it))
+        assert said(found) == {"Theirs": ("True", "Set"), "Available": ("True", "Greeted")}
+
+
+async def test_write_status_keeps_the_status_that_the_operator_has_in_hand():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        status, conditions, metadata = obj.status, obj.status.conditions, obj.metadata
+        status.text = "first"
+        ctx.condition("Available", True, "Greeted")
+        metadata.annotations["kept"] = "as it is sent later"
+        await ctx.write_status()
+        assert (obj.status is status, status.conditions is conditions) == (True, True)
+        assert obj.metadata is metadata
+        status.text = "last"
+        conditions[0].message = "changed later"
+        await ctx.patch()
+        metadata.annotations["more"] = "yes"
+        await ctx.patch()
+
+    async with operated(doing(act)) as world:
+        obj = await world.create(greeting())
+        found = await world.until(obj, lambda it: it.status.text == "last")
+        assert [each.message for each in found.status.conditions] == ["changed later"]
+        assert found.metadata.annotations == {"kept": "as it is sent later", "more": "yes"}
+
+
+@pytest.mark.parametrize("write", ["write_status", "patch"])
+async def test_write_in_a_reconcile_takes_what_others_have_written_meanwhile(write: str):
+    theirs = {"type": "Theirs", "status": "True", "reason": "Set", "message": "", "lastTransitionTime": NOW}
+    path = "greetings.test.example.com", "default", "hello"
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if "Theirs" not in said(obj):
+            api = WORLD[-1].cluster.client
+            await api.patch(*path, {"status": {"conditions": [theirs]}}, subresource="status")
+            await api.patch(*path, {"spec": {"name": "Jack"}, "metadata": {"labels": {"a": "b"}}})
+        obj.metadata.annotations["ours"] = obj.status.text = "set"
+        await getattr(ctx, write)()
+        await ctx.patch()
+        await ctx.write_status()
+        assert (obj.spec.name, obj.metadata.labels) == ("Jack", {"a": "b"})
+        ctx.condition("Available", True, "Greeted")
+
+    async with operated(doing(act)) as world:
+        WORLD.append(world)
+        obj = await world.create(greeting())
+        found = await world.until(obj, lambda it: "Available" in said(it))
+        assert said(found) == {"Theirs": ("True", "Set"), "Available": ("True", "Greeted")}
+        assert (found.spec.name, found.metadata.labels, found.metadata.annotations) == (
+            "Jack",
+            {"a": "b"},
+            {"ours": "set"},
+        )
+
+
+@pytest.mark.parametrize(
+    "other", [None, {}, {"text": None, "observedGeneration": None}, {"text": "what an earlier process told"}]
+)
+@pytest.mark.parametrize("on", [Operator.on, any_of(generation_changed, status_changed)])
+async def test_status_is_written_again_when_another_writer_has_changed_it(on: Predicate, other: Any):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        obj.status.text = "Hello"
+
+    async with operated(doing(act, on=staticmethod(on)), objects=[greeting()]) as world:
+        found = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        await settled(world)
+        api = world.cluster.client
+        path = "greetings.test.example.com", "default", "hello"
+        change = {"status": other if other is None else dict(other)}  # the server keeps what it is given
+        if other == {}:
+            bare = {**await api.get(*path), **change}
+            await api.update(path[0], path[1], bare, subresource="status")
+        else:
+            await api.patch(*path, change, subresource="status")
+        found = await world.until(found, lambda it: it.status.text == "Hello")
+        assert found.status.observed_generation == 1
+        await settled(world)
+        assert len(LAST[-1].seen) == 2
+
+
+async def test_status_is_written_again_when_it_changes_during_the_reconcile():
+    entered, going_on = asyncio.Event(), asyncio.Event()
+    going_on.set()
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        obj.status.text = "Hello"
+        entered.set()
+        await going_on.wait()
+
+    async with operated(doing(act)) as world:
+        obj = await world.create(greeting())
+        await settled(world)
+        entered.clear()
+        going_on.clear()
+        LAST[-1].enqueue(obj.key)
+        await entered.wait()
+        path = "greetings.test.example.com", "default", "hello"
+        await world.cluster.client.patch(*path, {"status": {"text": "Goodbye"}}, subresource="status")
+        await asyncio.sleep(1)
+        going_on.set()
+        await world.until(obj, lambda it: it.status.text == "Hello", timeout=5.0)
+        await settled(world)
+        assert len(LAST[-1].seen) == 3
+
+
+async def test_condition_event_is_sent_once_for_each_change():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        ctx.condition("Available", True, "Greeted", f"{obj.spec.name} is greeted", event="Normal")
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        found = await world.until(greeting(namespace="default"), said)
+        LAST[-1].enqueue(found.key)
+        await asyncio.sleep(0.05)
+        assert await world.events(found) == ["Greeted"]
+        found = await world.update(found, lambda it: setattr(it.spec, "name", "me"))
+        await world.until(found, lambda it: it.status.observed_generation == 2)
+        assert await world.events(found) == ["Greeted", "Greeted"]
+
+
+async def test_condition_message_is_truncated_when_it_is_too_long():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        raise Blocked("Refused", "it is refused: " + "x" * 40_000)
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        found = await world.until(greeting(namespace="default"), said)
+        [message] = {each.message for each in found.status.conditions if each.message}
+        assert message.startswith("it is refused: xxx")
+        assert len(message) < 1_100
+
+
+async def test_context_event_once_written_is_not_sent_when_the_reconcile_fails():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        ctx.condition("Available", True, "Greeted", "it is greeted", event="Normal")
+        ctx.event("Later", "in its time", once_written=True)
+        if len(operator.seen) == 1:
+            raise ServerError(500, "InternalError", "not now")
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        found = await world.until(greeting(namespace="default"), said)
+        assert await world.events(found) == ["Greeted", "Later"]
+
+
+async def test_children_that_are_not_applied_any_more_are_pruned_when_asked_for():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        await ctx.apply(secret(obj.spec.name))
+        obj.status.text = obj.spec.name
+
+    async with operated(doing(act, owns=(Owns(Secret, prune=True),)), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        await world.update(obj, lambda it: setattr(it.spec, "name", "me"))
+        await world.until_gone(secret("you"))
+        assert await world.find(Secret, "me") is not None
+        assert await world.events(obj) == ["Created", "Created", "Deleted"]
+
+
+class Job(Resource, group="batch", version="v1", plural="jobs"):
+    """A kind whose dependents stay by default."""
+
+    spec: dict[str, Any] = Field(default_factory=dict)
+
+
+def job(name: str) -> Job:
+    pod = {"containers": [{"name": "main", "image": "image:1"}], "restartPolicy": "Never"}
+    annotations = {"devcluster.local/run-time": "3600"}
+    template = {"metadata": {"annotations": annotations}, "spec": pod}
+    return Job(metadata=ObjectMeta(name=name, namespace="default"), spec={"template": template})
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Foreground", "Orphan", None])
+async def test_context_delete_takes_the_pods_of_a_job_along_unless_told_otherwise(propagation: Any):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if obj.spec.name == "you":
+            await ctx.apply(job("work"))
+        for each in await ctx.children(Job) if obj.spec.name == "nobody" else ():
+            await (ctx.delete(each, propagation=propagation) if propagation else ctx.delete(each))
+        obj.status.text = obj.spec.name
+
+    async with operated(doing(act, owns=(Job,)), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        await asyncio.sleep(10)
+        assert world.cluster.client.list("pods", "default")
+        await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
+        await world.until_gone(job("work"))
+        await asyncio.sleep(60)
+        assert bool(world.cluster.client.list("pods", "default")) is (propagation == "Orphan")
+
+
+async def test_prune_takes_the_pods_of_a_job_along():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if obj.spec.name == "you":
+            await ctx.apply(job("work"))
+        obj.status.text = obj.spec.name
+
+    async with operated(doing(act, owns=(Owns(Job, prune=True),)), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        await asyncio.sleep(10)
+        assert world.cluster.client.list("pods", "default")
+        await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
+        await world.until_gone(job("work"))
+        await asyncio.sleep(60)
+        assert not world.cluster.client.list("pods", "default")
+
+
+async def test_context_delete_sends_nothing_for_a_child_that_is_being_deleted():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if obj.spec.name == "you":
+            child = secret("child")
+            child.metadata.finalizers = ["example.com/theirs"]
+            await ctx.apply(child)
+        for each in await ctx.children(Secret) if obj.spec.name == "nobody" else ():
+            await ctx.delete(each)
+        obj.status.text = obj.spec.name
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
+        await world.until(obj, lambda it: it.status.text == "nobody")
+        runs = await recorded(world, lambda runs: any("Secret modified" in run.why for run in runs))
+        await settled(world)
+        runs = world.manager.history.of("greeting").of(ObjectKey("default", "hello"))
+        sent = [each.verb for run in runs for each in run.requests]
+        assert sent.count("delete") == 1
+
+
+async def test_ensure_finalizer_adds_finalizer_and_annotations_once():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        assert obj.metadata.finalizers == []
+        version = writes(WORLD[-1])
+        await ctx.ensure_finalizer(annotations={"example.com/note": "begun"})
+        await ctx.ensure_finalizer(annotations={"example.com/note": "not again"})
+        await ctx.confirm()
+        assert writes(WORLD[-1]) == version + 1
+        assert obj.metadata.resource_version == str(version + 1)
+        obj.status.text = "done"
+
+    async with operated(doing(act, cleanup=cleanup, finalizer_first=False)) as world:
+        WORLD.append(world)
+        obj = await world.create(greeting())
+        obj = await world.until(obj, lambda it: it.status.text)
+        assert obj.metadata.annotations == {"example.com/note": "begun"}
+
+
+async def test_confirm_ends_the_reconcile_of_an_object_deleted_on_the_server():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        WORLD[-1].cluster.client.peek("greetings.test.example.com", "default", "hello")
+        if operator.seen == ["hello"]:
+            await WORLD[-1].client.delete(obj)
+            await ctx.confirm()
+            pytest.fail("it was confirmed")
+
+    async with operated(doing(act)) as world:
+        WORLD.append(world)
+        await world.create(greeting())
+        await settled(world)
+        assert LAST[-1].seen == ["hello"]
+        assert LAST[-1].forgotten

@@ -1,0 +1,170 @@
+"""Reconciles that reach into pods, or use models of kubernetes-asyncio."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import Field
+
+from devcluster.api.pod_channels import Session
+from devcluster.api.pod_sessions import Process
+from manager import Context, Operator, Owns, Watch, rbac
+from manager.api import ObjectMeta, Resource, Status, crd
+from manager.kube.errors import Forbidden
+from manager_kinds.core_v1 import ConfigMap, Pod, Secret
+from manager_tools.testing import operated
+from tests.support.running_pods import create_running_pod
+
+pytestmark = [pytest.mark.virtual_time, pytest.mark.filterwarnings("default::DeprecationWarning")]
+
+STREAMS = rbac(groups="", resources="pods/exec;pods/attach;pods/portforward", verbs="get;create")
+LOGS = rbac(groups="", resources="pods/log", verbs="get")
+
+
+@pytest.fixture(scope="module")
+def models() -> Any:
+    # Here, and not by every worker that collects this: it takes half a second to import.
+    return pytest.importorskip("kubernetes_asyncio").client
+
+
+class CheckStatus(Status):
+    """The finding."""
+
+    found: str = ""
+
+
+@crd()
+class Check(Resource, group="test.example.com", version="v1", plural="checks"):
+    """A look into a pod."""
+
+    status: CheckStatus = Field(default_factory=CheckStatus)
+
+
+def checking(look: Any, **attributes: Any) -> type[Operator[Check]]:
+    """Return an operator that writes the result of `look` into the status."""
+
+    async def reconcile(self: Any, check: Check, ctx: Context) -> None:
+        check.status.found = await look(check, ctx)
+
+    named = {"kind": Check, "name": "check", "reconcile": reconcile, "rights": (STREAMS, LOGS)}
+    return type("Checking", (Operator,), named | attributes)
+
+
+async def found(operator: type[Operator[Check]], script: Any = None, attribute: str = "exec") -> str:
+    """Return the operator's finding in a pod that runs this script."""
+    async with operated(operator) as world:
+        await create_running_pod(world.cluster)
+        setattr(world.cluster.sessions, attribute, script)
+        check = await world.create(Check(metadata=ObjectMeta(name="a")))
+        return (await world.until(check, lambda it: it.status.found)).status.found
+
+
+async def test_reconcile_runs_a_command_in_a_pod():
+    async def look(_: Check, ctx: Context) -> str:
+        result = await ctx.exec("web", ["cat", "-"], stdin=b"hello")
+        return f"{result.exit_code} {result.stdout.decode()}"
+
+    async def cat(process: Process) -> int:
+        await process.write(await process.read())
+        return 4
+
+    assert await found(checking(look), cat) == "4 hello"
+
+
+async def test_reconcile_needs_the_right_to_run_a_command():
+    refused: list[str] = []
+
+    async def look(_: Check, ctx: Context) -> str:
+        with pytest.raises(Forbidden) as forbidden:
+            await ctx.exec("web", ["ls"])
+        refused.append(str(forbidden.value))
+        return "refused"
+
+    assert await found(checking(look, rights=())) == "refused"
+    assert 'resources="pods/exec"' in refused[0]
+
+
+async def test_reconcile_attaches_to_a_pod():
+    async def look(_: Check, ctx: Context) -> str:
+        async with ctx.attach("web") as attached:
+            return "".join([data.decode() async for _, data in attached])
+
+    async def run(process: Process) -> int:
+        await process.write(b"attached")
+        return 0
+
+    assert await found(checking(look), run, "attach") == "attached"
+
+
+async def test_reconcile_talks_to_a_port_of_a_pod():
+    async def look(check: Check, ctx: Context) -> str:
+        pod = Pod(metadata=ObjectMeta(name="web", namespace=check.metadata.namespace))
+        async with ctx.port_forward(pod, 80) as connection:
+            await connection.write(b"hello")
+            return (await connection.read()).decode()
+
+    async def shout(_: dict[str, Any], port: int, session: Session) -> None:
+        await session.write(b"%d %s" % (port, (await session.read()).upper()))
+
+    assert await found(checking(look), shout, "port") == "80 HELLO"
+
+
+async def test_reconcile_reads_the_log_of_a_pod():
+    async def look(_: Check, ctx: Context) -> str:
+        return next(iter([line async for line in ctx.logs("web", container="main", tail_lines=1)]))
+
+    async with operated(checking(look)) as world:
+        pod = {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "main", "image": "any"}]}}
+        await world.cluster.client.create("pods", "default", pod)
+        check = await world.create(Check(metadata=ObjectMeta(name="a")))
+        seen = await world.until(check, lambda it: it.status.found)
+    assert seen.status.found.startswith("main: ")
+
+
+async def test_reconcile_applies_models_as_its_children(models: Any):
+    async def look(check: Check, ctx: Context) -> str:
+        metadata = models.V1ObjectMeta(name="child", namespace=check.metadata.namespace)
+        stored = await ctx.apply(models.V1ConfigMap(metadata=metadata, data={"a": "b"}))
+        assert isinstance(stored, ConfigMap)
+        await ctx.delete(models.V1Secret(metadata=models.V1ObjectMeta(name="old", namespace="default")))
+        children = await ctx.children(ConfigMap)
+        return f"{stored.data} {len(children)}"
+
+    operator = checking(look, owns=(Owns(ConfigMap, prune=True), Secret), rights=())
+    async with operated(operator) as world:
+        await world.create(Secret(metadata=ObjectMeta(name="old")))
+        check = await world.create(Check(metadata=ObjectMeta(name="a")))
+        check = await world.until(check, lambda it: it.status.found)
+        assert check.status.found == "{'a': 'b'} 1"
+        child = await world.get(ConfigMap, "child")
+        assert child.metadata.owner_references[0].uid == check.metadata.uid
+        assert await world.find(Secret, "old") is None
+        # The reconcile applied the child, so it is not pruned but restored.
+        child.data = {"a": "c"}
+        await world.update(child, lambda it: setattr(it, "data", {"a": "c"}))
+        await world.until(child, lambda it: it.data == {"a": "b"})
+
+
+async def test_reconcile_uses_the_api_of_kubernetes_asyncio(models: Any):
+    async def look(check: Check, ctx: Context) -> str:
+        core = models.CoreV1Api(ctx.kubernetes_client())
+        metadata = models.V1ObjectMeta(name="made")
+        await core.create_namespaced_config_map(
+            check.metadata.namespace, models.V1ConfigMap(metadata=metadata, data={"x": "y"})
+        )
+        cached = await ctx.find(ConfigMap, "made")
+        return str(cached and cached.data)
+
+    watches = (Watch(ConfigMap, label="nothing"),)
+    rights = (rbac(groups="", resources="configmaps", verbs="create"),)
+    assert await found(checking(look, watches=watches, rights=rights)) == "{'x': 'y'}"
+
+
+async def test_manager_gives_a_client_with_its_own_rights(models: Any):
+    async with operated(kinds=(Check,)) as world:
+        core = models.CoreV1Api(world.manager.kubernetes_client())
+        with pytest.raises(
+            Forbidden, match=r'controller-manager" .* \(tests/unit/operator/test_context_pods\.py:[0-9]+ asks'
+        ):
+            await core.list_namespace(limit=1)

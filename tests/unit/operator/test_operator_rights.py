@@ -1,0 +1,350 @@
+"""The rights that an operator's role has, and what becomes of a call without one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, ClassVar
+
+import pytest
+from pydantic import Field
+
+from manager import Context, Operator, Owns, TerminalError, rbac
+from manager.api import ApiModel, ObjectKey, ObjectMeta, Resource, Status, crd, is_crd
+from manager.api.rights import RbacRule
+from manager.controller.failure import describe
+from manager.kube.errors import Forbidden
+from manager.operator import rights_of
+from manager.operator.context import Blocked
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import ConfigMap, Secret
+from manager_tools.simulation import assert_holds
+from manager_tools.testing import World, operated
+
+pytestmark = pytest.mark.virtual_time
+
+
+class SwitchSpec(ApiModel):
+    on: bool = True
+
+
+class SwitchStatus(Status, conditions={"Ready": "all is as wanted"}):
+    seen: int = 0
+
+
+@crd()
+class Switch(Resource, group="demo.example.com", version="v1", plural="switches"):
+    spec: SwitchSpec = Field(default_factory=SwitchSpec)
+    status: SwitchStatus = Field(default_factory=SwitchStatus)
+
+
+@crd()
+class Board(Resource, group="demo.example.com", version="v1", plural="boards", namespaced=False):
+    spec: SwitchSpec = Field(default_factory=SwitchSpec)
+    status: SwitchStatus = Field(default_factory=SwitchStatus)
+
+
+Act = Callable[[Any, Any, Context], Awaitable[None]]
+
+
+class Does(Operator[Any]):
+    act: ClassVar[Any] = None
+
+    async def reconcile(self, obj: Any, ctx: Context) -> None:
+        await type(self).act(self, obj, ctx)
+        if is_crd(self.kind):
+            ctx.condition("Ready", True, "Done")
+
+
+def doing(act: Act, kind: type[Resource] = Switch, **attributes: Any) -> type[Does]:
+    return type("Acts", (Does,), {"kind": kind, "name": "acts", "act": staticmethod(act), **attributes})
+
+
+def switch(name: str = "a", **spec: Any) -> Switch:
+    return Switch(metadata=ObjectMeta(name=name, namespace="default"), spec=SwitchSpec(**spec))
+
+
+def child(of: Resource, kind: type[Resource] = ConfigMap) -> Any:
+    return kind(metadata=ObjectMeta(name=of.metadata.name, namespace=of.metadata.namespace or "default"))
+
+
+def is_ready(obj: Any) -> bool:
+    return any((each.type, each.status) == ("Ready", "True") for each in obj.status.conditions)
+
+
+def verbs_of(operator: type[Operator[Any]], resource: str) -> set[str]:
+    return {verb for rule in rights_of(operator) if resource in rule.resources for verb in rule.verbs}
+
+
+async def delete_child(_: Any, obj: Any, ctx: Context) -> None:
+    if obj.spec.on:
+        await ctx.apply(child(obj))
+    else:
+        for each in await ctx.children(ConfigMap):
+            await ctx.delete(each)
+
+
+async def annotate(_: Any, obj: Any, ctx: Context) -> None:
+    obj.metadata.annotations["seen"] = "yes"
+    await ctx.patch()
+
+
+async def confirm(_: Any, obj: Any, ctx: Context) -> None:
+    await ctx.confirm()
+
+
+@pytest.mark.parametrize(
+    "declared", [ConfigMap, Owns(ConfigMap, prune=True), Owns(ConfigMap, metadata_only=True)]
+)
+async def test_context_deletes_what_the_operator_owns(declared: Any):
+    async def delete(_: Any, obj: Any, ctx: Context) -> None:
+        if obj.spec.on:
+            await ctx.apply(child(obj))
+        elif (found := await ctx.client.uncached.find(ConfigMap, obj.key)) is not None:
+            await ctx.delete(found)
+
+    async with operated(doing(delete, owns=(declared,)), objects=[switch()]) as world:
+        made = await world.until(switch(), is_ready)
+        await world.get(ConfigMap, "a")
+        await world.update(made, lambda it: setattr(it.spec, "on", False))
+        await world.until_gone(child(made))
+
+
+@pytest.mark.parametrize("act", [annotate, confirm])
+async def test_context_patches_and_confirms_an_object_of_its_own_kind(act: Act):
+    async with operated(doing(act), objects=[switch()]) as world:
+        await world.until(switch(), is_ready)
+
+
+async def test_context_patches_an_object_of_its_own_cluster_scoped_kind():
+    async with operated(doing(annotate, Board), objects=[Board(metadata=ObjectMeta(name="a"))]) as world:
+        found = await world.until(Board(metadata=ObjectMeta(name="a")), is_ready)
+        assert found.metadata.annotations == {"seen": "yes"}
+
+
+async def read_uncached(_: Any, obj: Any, ctx: Context) -> None:
+    await ctx.client.uncached.find(Secret, obj.key)
+
+
+async def list_uncached(_: Any, obj: Any, ctx: Context) -> None:
+    await ctx.client.uncached.list(Secret, namespace="default")
+
+
+async def create(_: Any, obj: Any, ctx: Context) -> None:
+    await ctx.client.create(child(obj, Secret))
+
+
+async def apply(_: Any, obj: Any, ctx: Context) -> None:
+    await ctx.apply(child(obj, Secret))
+
+
+async def delete_collection(_: Any, obj: Any, ctx: Context) -> None:
+    await ctx.client.delete_collection(ConfigMap, namespace="default")
+
+
+async def scale(_: Any, obj: Any, ctx: Context) -> None:
+    await ctx.client.subresource("scale").patch(child(obj, Deployment), {"spec": {"replicas": 1}})
+
+
+async def watch(_: Any, obj: Any, ctx: Context) -> None:
+    async with ctx.client.watch(Secret, namespace="default"):
+        pass
+
+
+async def in_another_task(_: Any, obj: Any, ctx: Context) -> None:
+    await asyncio.gather(ctx.client.uncached.find(Secret, obj.key))
+
+
+async def in_a_group(_: Any, obj: Any, ctx: Context) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(ctx.client.uncached.find(Secret, obj.key))
+
+
+CALLS: list[tuple[Act, str, str, str]] = [
+    (read_uncached, "", "secrets", "get"),
+    (list_uncached, "", "secrets", "list"),
+    (create, "", "secrets", "create"),
+    (apply, "", "secrets", "get"),
+    (delete_collection, "", "configmaps", "deletecollection"),
+    (scale, "apps", "deployments/scale", "patch"),
+    (watch, "", "secrets", "list"),
+    (in_another_task, "", "secrets", "get"),
+    (in_a_group, "", "secrets", "get"),
+]
+
+
+@pytest.mark.parametrize(
+    ("act", "group", "resource", "verb"), CALLS, ids=[each[0].__name__ for each in CALLS]
+)
+async def test_call_without_a_right_fails_and_names_the_line_and_the_rule(
+    act: Act, group: str, resource: str, verb: str
+):
+    code: Any = act
+    line = code.__code__.co_firstlineno
+    async with operated(doing(act, owns=(ConfigMap, Deployment)), objects=[switch()]) as world:
+        failed = await world.until(switch(), lambda it: it.status.conditions)
+        [condition] = [each for each in failed.status.conditions if each.type == "Ready"]
+        assert (condition.status, condition.reason) == ("False", "Forbidden")
+        found = (
+            f"/test_operator_rights.py:{line + 1}" in condition.message
+            or f"/test_operator_rights.py:{line + 2}" in condition.message
+        )
+        assert found, condition.message
+        assert f'rbac(groups="{group}", resources="{resource}", verbs="{verb}")' in condition.message
+        [run, *_] = [each for each in world.manager.history.of("acts").of(switch().key) if each.error]
+        assert "test_operator_rights.py" in run.error
+
+
+async def test_right_that_is_declared_is_granted():
+    rights = (rbac(groups="", resources="secrets", verbs="get"),)
+    async with operated(doing(read_uncached, rights=rights), objects=[switch()]) as world:
+        await world.until(switch(), is_ready)
+
+
+async def test_forbidden_says_nothing_of_rights_where_admission_refuses():
+    error = Forbidden(403, "Forbidden", 'admission webhook "a.b.c" denied the request: cannot have it')
+    assert error.missing_right is None
+    assert str(error) == error.message
+
+
+def test_forbidden_names_the_declaration_of_a_status():
+    message = (
+        'deployments.apps "a" is forbidden: User "me" cannot patch resource "deployments/status" '
+        'in API group "apps" in the namespace "default"'
+    )
+    error = Forbidden(403, "Forbidden", message)
+    assert error.missing_right == RbacRule(("apps",), ("deployments/status",), ("patch",))
+    assert "extends_status" in describe(error, {})[1]
+
+
+def test_simulation_tells_of_a_call_without_a_right():
+    with pytest.raises(AssertionError, match=r"has no right.*test_operator_rights.py:\d+ asks for it"):
+        assert_holds(doing(read_uncached), seeds=range(1))
+
+
+def test_simulation_runs_with_the_generated_roles():
+    assert_holds(doing(delete_child, owns=(ConfigMap,)), seeds=range(2))
+
+
+# Kinds of others
+
+
+def deployment(**metadata: Any) -> Deployment:
+    labels = {"app": "web"}
+    container = {"name": "c", "image": "nginx"}
+    spec = {
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+    }
+    return Deployment(metadata=ObjectMeta(name="web", namespace="default", **metadata), spec=spec)
+
+
+async def nothing(_: Any, obj: Any, ctx: Context) -> None:
+    pass
+
+
+async def fail(_: Any, obj: Any, ctx: Context) -> None:
+    raise TerminalError("it is wrong")
+
+
+async def block(_: Any, obj: Any, ctx: Context) -> None:
+    raise Blocked("Waits", "it waits")
+
+
+async def reconciled(world: World, runs: int = 1) -> None:
+    await asyncio.sleep(10)
+    assert len(world.manager.history.of("acts").of(ObjectKey("default", "web"))) >= runs
+
+
+def written_by(world: World) -> set[str]:
+    stored = world.cluster.client.peek("deployments.apps", "default", "web")
+    assert stored is not None
+    return {each["manager"] for each in stored["metadata"]["managedFields"]}
+
+
+@pytest.mark.parametrize("act", [nothing, fail, block])
+@pytest.mark.parametrize("extends", [False, True])
+async def test_operator_of_others_kind_writes_nothing_to_its_objects(act: Act, extends: bool):
+    operator = doing(act, Deployment, owns=(ConfigMap,), extends_status=extends)
+    async with operated(operator, objects=[deployment()]) as world:
+        await reconciled(world)
+        assert not any("acts" in each for each in written_by(world))
+        told = {"ScalingReplicaSet"} ^ {*await world.events(await world.get(Deployment, "web"))}
+        assert told == {fail: {"TerminalError"}, block: {"Waits"}}.get(act, set())
+
+
+def test_operator_of_a_foreign_kind_has_no_right_to_write_it():
+    operator = doing(nothing, Deployment, owns=(ConfigMap,))
+    assert verbs_of(operator, "deployments") == {"get", "list", "watch"}
+    assert verbs_of(operator, "deployments/status") == set()
+    assert verbs_of(doing(nothing, Deployment, extends_status=True), "deployments/status") == {"patch"}
+
+
+async def test_extends_status_writes_the_condition_and_no_observed_generation():
+    async def report(_: Any, obj: Any, ctx: Context) -> None:
+        ctx.condition("Scanned", True, "Scanned")
+
+    operator = doing(report, Deployment, extends_status=True)
+    async with operated(operator, objects=[deployment()]) as world:
+        await world.until(
+            deployment(),
+            lambda it: any(each["type"] == "Scanned" for each in it.status.get("conditions", ())),
+        )
+        stored = world.cluster.client.peek("deployments.apps", "default", "web")
+        assert stored is not None
+        [ours] = [each for each in stored["metadata"]["managedFields"] if "acts" in each["manager"]]
+        assert ours["fieldsV1"]["f:status"].keys() == {"f:conditions"}
+
+
+async def set_status(_: Any, obj: Any, ctx: Context) -> None:
+    obj.status["readyReplicas"] = 7
+
+
+async def write_status(_: Any, obj: Any, ctx: Context) -> None:
+    obj.status["readyReplicas"] = 7
+    await ctx.write_status()
+
+
+async def set_condition(_: Any, obj: Any, ctx: Context) -> None:
+    ctx.condition("Scanned", True, "Scanned")
+
+
+@pytest.mark.parametrize("act", [set_status, write_status, set_condition])
+async def test_change_of_others_status_is_refused_and_the_error_names_the_declaration(act: Act):
+    async with operated(doing(act, Deployment), objects=[deployment()]) as world:
+        await reconciled(world)
+        [run, *_] = [
+            each for each in world.manager.history.of("acts").of(ObjectKey("default", "web")) if each.error
+        ]
+        assert "extends_status" in run.error
+        assert not any("acts" in each for each in written_by(world))
+
+
+async def test_patch_of_others_object_is_refused_without_a_request_unless_it_is_declared():
+    async with operated(doing(annotate, Deployment), objects=[deployment()]) as world:
+        await reconciled(world)
+        [run, *_] = [
+            each for each in world.manager.history.of("acts").of(ObjectKey("default", "web")) if each.error
+        ]
+        assert 'rbac(groups="apps", resources="deployments", verbs="patch")' in run.error
+    rights = (rbac(groups="apps", resources="deployments", verbs="patch"),)
+    async with operated(doing(annotate, Deployment, rights=rights), objects=[deployment()]) as world:
+        await world.until(deployment(), lambda it: it.metadata.annotations.get("seen") == "yes")
+
+
+def test_extends_status_is_refused_for_its_own_kind():
+    with pytest.raises(TypeError, match="extends_status: Switch is its own kind"):
+        doing(nothing, extends_status=True)
+    with pytest.raises(TypeError, match="extends_status: ConfigMap has no field `status`"):
+        doing(nothing, ConfigMap, extends_status=True)
+
+
+async def test_ensure_finalizer_is_refused_without_cleanup():
+    async def ensure(_: Any, obj: Any, ctx: Context) -> None:
+        await ctx.ensure_finalizer()
+
+    async with operated(doing(ensure), objects=[switch()]) as world:
+        failed = await world.until(switch(), lambda it: it.status.conditions)
+        assert failed.metadata.finalizers == []
+        [run, *_] = [each for each in world.manager.history.of("acts").of(switch().key) if each.error]
+        assert "has no cleanup" in run.error

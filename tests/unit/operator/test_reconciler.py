@@ -1,0 +1,397 @@
+"""Reconciles as a whole: records, errors, cleanup and finalizers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from manager import Blocked, Context, Operator, Result, TerminalError, rbac
+from manager.api import (
+    ObjectKey,
+    ObjectMeta,
+)
+from manager.controller import (
+    generation_changed,
+)
+from manager.kube.errors import ServerError
+from manager.operator import rights_of
+from manager.operator.context import Changed
+from manager.telemetry.runs import SPARED
+from manager_tools.testing import operated
+from tests.unit.conftest import LogLines
+from tests.unit.operator.greetings import (
+    LAST,
+    Greeting,
+    GreetingOperator,
+    GreetingSpec,
+    WideGreeting,
+    cleanup,
+    doing,
+    greeting,
+    recorded,
+    said,
+    secret,
+    settled,
+)
+
+pytestmark = pytest.mark.virtual_time
+
+
+@pytest.mark.parametrize("cluster_scoped", [False, True])
+async def test_on_predicate_ignores_foreign_status_writes_unless_it_names_them(cluster_scoped: bool):
+    entered, going_on = asyncio.Event(), asyncio.Event()
+    going_on.set()
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        entered.set()
+        await going_on.wait()
+
+    kind = WideGreeting if cluster_scoped else Greeting
+    attributes = {"on": staticmethod(generation_changed), "kind": kind, "owns": ()}
+    async with operated(doing(act, **attributes)) as world:
+        namespace = "" if cluster_scoped else "default"
+        path = f"{kind.plural}.test.example.com", namespace, "hello"
+        obj = await world.create(kind(metadata=ObjectMeta(name="hello")))
+        await settled(world)
+        api = world.cluster.client
+        await api.patch(*path, {"status": {"text": "Hello"}}, subresource="status")
+        await settled(world)
+        assert len(LAST[-1].seen) == 1
+        entered.clear()
+        going_on.clear()
+        await world.update(obj, lambda it: setattr(it.spec, "name", "Jack"))
+        await entered.wait()
+        await api.patch(*path, {"status": {"text": "Goodbye"}}, subresource="status")
+        await asyncio.sleep(1)
+        going_on.set()
+        await settled(world)
+        assert len(LAST[-1].seen) == 2
+
+
+async def test_on_predicate_never_hides_a_deletion_from_cleanup():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        pass
+
+    wanted = {"on": staticmethod(lambda event: "a" in event.meta.labels), "cleanup": cleanup}
+    async with operated(doing(act, **wanted)) as world:
+        obj = await world.create(greeting(labels={"a": "b"}))
+        await world.until(obj, lambda it: it.metadata.finalizers)
+        await world.update(obj, lambda it: it.metadata.labels.clear())
+        await world.delete(obj)
+        await world.until_gone(obj, timeout=10)
+
+
+async def test_reconcile_is_not_called_for_a_deleted_or_deleting_object():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        assert obj.metadata.deletion_timestamp is None
+
+    held = greeting("held", finalizers=["example.com/hold"])
+    async with operated(doing(act), objects=[greeting(), held]) as world:
+        await settled(world)
+        operator = LAST[-1]
+        assert sorted(operator.seen) == ["held", "hello"]
+        await world.delete(greeting(namespace="default"))
+        await world.delete(greeting("held", namespace="default"))
+        await settled(world)
+        assert sorted(operator.seen) == ["held", "hello"]
+        assert set(operator.forgotten) == {"held", "hello"}
+
+
+async def test_debug_log_has_a_line_with_cause_and_result_of_each_reconcile(log_lines: LogLines):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> Result | None:
+        await ctx.apply(secret("child"))
+        obj.status.text = obj.spec.name
+        return Result(requeue_after=10) if obj.spec.name == "later" else None
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        await world.update(obj, lambda it: setattr(it.spec, "name", "later"))
+        await world.until(obj, lambda it: it.status.text == "later")
+        await asyncio.sleep(11)
+    told = [
+        (line["why"], line["result"], line["writes"]) for line in log_lines if line["event"] == "reconciled"
+    ]
+    assert told[0] == ("Greeting found", "success", 2)
+    assert ("Greeting modified", "requeue_after", 1) in told
+    assert told[-1] == ("again, as it said itself", "requeue_after", 0)
+
+
+async def test_run_record_contains_its_requests_and_outcome():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        await ctx.apply(secret("child"))
+        obj.status.text = obj.spec.name
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        before = obj.metadata.resource_version
+        await world.update(obj, lambda it: setattr(it.spec, "name", "later"))
+        obj = await world.until(obj, lambda it: it.status.text == "later")
+        await settled(world)
+        first, *_, last = world.manager.history.of("greeting").of(obj.key)
+    group = "/apis/test.example.com/v1/namespaces/default/greetings"
+    secrets = "/api/v1/namespaces/default/secrets"
+    assert first.why == "Greeting found"
+    assert (first.outcome, first.writes, first.spared, first.recorded) == ("success", 2, 0, 1)
+    assert [(each.verb, each.path, each.name, each.code, each.attempts) for each in first.requests] == [
+        ("post", secrets, "child", 201, 1),
+        ("patch", f"{group}/hello/status", "", 200, 1),
+    ]
+    assert [(each.type, each.reason, each.message) for each in first.events] == [
+        ("Normal", "Created", "Created Secret child")
+    ]
+    [trigger] = last.triggers
+    assert (trigger.change, trigger.source, trigger.kind, trigger.name) == (
+        "MODIFIED",
+        "for",
+        "Greeting",
+        "hello",
+    )
+    assert trigger.old == int(before) < trigger.new
+    assert [(each.verb, each.path, each.code) for each in last.requests] == [
+        ("apply", f"{secrets}/child", SPARED),
+        ("patch", f"{group}/hello/status", 200),
+    ]
+    assert (last.writes, last.spared, last.next_in, last.gone) == (1, 1, None, False)
+
+
+async def test_run_record_of_a_failure_has_its_error_and_attempt():
+    raised: list[Exception] = [ServerError(500, "InternalError", "not today"), KeyError("the password")]
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if raised:
+            raise raised.pop(0)
+        raise TerminalError("never")
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        runs = await recorded(world, lambda runs: len(runs) == 3)
+    assert [(run.outcome, run.failure, run.error_type, run.attempt) for run in runs] == [
+        ("error", "fault", "ServerError", 0),
+        ("error", "panic", "KeyError", 1),
+        ("error", "terminal", "TerminalError", 2),
+    ]
+    assert [run.error for run in runs] == [
+        str(ServerError(500, "InternalError", "not today")),
+        "KeyError; the log of the manager says more",
+        "never",
+    ]
+    assert [run.next_in is not None for run in runs] == [True, True, False]
+    assert runs[0].why == "Greeting found"
+    assert all(run.why.startswith("again, after its back-off") for run in runs[1:])
+
+
+async def test_run_record_is_marked_gone_when_its_object_is_deleted():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        obj.status.text = obj.spec.name
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
+        await world.delete(obj)
+        *before, last = await recorded(world, lambda runs: runs[-1].gone)
+    assert last.why == "Greeting deleted"
+    assert not any(run.gone for run in before)
+
+
+async def test_blocked_object_is_reconciled_again_after_retry_after():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if len(operator.seen) < 3:
+            raise Blocked("NotYet", "wait for it", passing=True, retry_after=0.01)
+        ctx.condition("Available", True, "Greeted")
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        obj = await world.until(
+            greeting(namespace="default"), lambda it: said(it).get("Available") == ("True", "Greeted")
+        )
+        assert "Progressing" not in said(obj)
+        assert said(obj)["Degraded"] == ("False", "AsExpected")
+        assert await world.events(obj) == []
+
+
+async def test_on_error_writes_a_handled_error_into_the_status():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        obj.status.text = "half"
+        raise LookupError("no such word")
+
+    async def on_error(self: GreetingOperator, obj: Greeting, error: Exception, ctx: Context) -> None:
+        assert isinstance(error, LookupError)
+        ctx.condition("Available", False, "NoWord", str(error))
+
+    async with operated(doing(act, on_error=on_error), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), said)
+        assert (obj.status.text, said(obj)) == ("half", {"Available": ("False", "NoWord")})
+        assert len(LAST[-1].seen) == 1
+
+
+async def test_unhandled_error_writes_no_status():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        obj.status.text = "half"
+        raise TerminalError("never")
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        await settled(world)
+        found = await world.get(Greeting, "hello")
+        assert (LAST[-1].seen, found.status.text) == (["hello"], "")
+
+
+async def test_cleanup_adds_a_finalizer_and_removes_it_when_done():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        assert obj.metadata.finalizers == ["example.com/theirs", "greeting.test.example.com/finalizer"]
+
+    theirs = greeting(finalizers=["example.com/theirs", "old"])
+    with_cleanup = doing(act, cleanup=cleanup, former_finalizers=("old",))
+    async with operated(with_cleanup, objects=[theirs]) as world:
+        await settled(world)
+        await world.delete(theirs)
+        obj = await world.until(theirs, lambda it: it.metadata.finalizers == ["example.com/theirs"])
+        operator = LAST[-1]
+        assert operator.seen[-3:] == ["cleanup hello"] * 3
+        assert set(operator.forgotten) == {"hello"}
+        assert (await world.events(obj))[-1] == "Removed"
+        obj = await world.until(obj, said)
+        assert said(obj)["Available"] == ("Unknown", "CleanedUp")
+        message = "is being deleted; waits for the finalizers of others: example.com/theirs"
+        assert obj.status.conditions[0].message == message
+
+
+async def nothing_to_clean_up(self: GreetingOperator, obj: Greeting, ctx: Context) -> None: ...
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["", "while the reconcile fails"])
+@pytest.mark.parametrize("attributes", [{}, {"finalizer_first": False}, {"cleanup": nothing_to_clean_up}])
+async def test_former_finalizers_are_removed_with_cleanup_and_without(
+    attributes: dict[str, Any], fails: bool
+):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        assert "old" not in obj.metadata.finalizers
+        if fails:
+            raise RuntimeError
+        obj.status.text = "done"
+
+    theirs = greeting(finalizers=["old", "example.com/theirs", "older"])
+    operator = doing(act, former_finalizers=("old", "older"), **attributes)
+    own = [operator.finalizer] if "cleanup" in attributes else []
+    async with operated(operator, objects=[theirs]) as world:
+        obj = await world.until(theirs, lambda it: "old" not in it.metadata.finalizers)
+        assert obj.metadata.finalizers == ["example.com/theirs", *own]
+        await world.update(obj, lambda it: it.metadata.finalizers.remove("example.com/theirs"))
+        await world.delete(obj)
+        await world.until_gone(obj, timeout=3)
+    assert any(rule.verbs[-1] == "patch" for rule in rights_of(operator) if "greetings" in rule.resources)
+
+
+@pytest.mark.parametrize("held", [(), ("example.com/theirs",)])
+async def test_former_finalizers_are_removed_from_what_was_deleted_before(held: tuple[str, ...]):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        if obj.metadata.name == "first":
+            theirs = await operator.client.create(greeting(namespace="default", finalizers=["old", *held]))
+            await operator.client.delete(theirs)
+
+    rights = (rbac(groups=Greeting.gvk.group, resources="greetings", verbs="create;delete"),)
+    operator = doing(act, former_finalizers=("old",), rights=rights)
+    async with operated(operator, objects=[greeting("first")]) as world:
+        await settled(world)
+        found = await world.find(Greeting, "hello")
+        assert (found.metadata.finalizers if found else []) == [*held]
+        assert "hello" in LAST[-1].forgotten
+
+
+def test_former_finalizers_and_cleanup_need_a_reconcile():
+    async def reconcile_key(self: Any, key: ObjectKey) -> None: ...
+
+    for attributes, what in (
+        ({"former_finalizers": ("old",)}, "former_finalizers"),
+        ({"cleanup": cleanup}, "cleanup"),
+    ):
+        with pytest.raises(TypeError, match=f"Doing has {what}, for which it needs `reconcile`"):
+            type("Doing", (Operator,), {"kind": Greeting, "reconcile_key": reconcile_key, **attributes})
+
+
+async def test_finalizer_stays_when_cleanup_raises_an_error():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None: ...
+
+    async def fails(self: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        raise LookupError("the other side does not answer")
+
+    async def on_error(self: GreetingOperator, obj: Greeting, error: Exception, ctx: Context) -> None:
+        obj.status.text = str(error)
+
+    async with operated(doing(act, cleanup=fails, on_error=on_error), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.metadata.finalizers)
+        await world.delete(obj)
+        obj = await world.until(obj, lambda it: it.status.text)
+        assert obj.metadata.finalizers
+
+
+HELD = "is being deleted; waits for its cleanup: "
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "message"),
+    [
+        (LookupError("secret"), "CleanupFailed", "it fails: LookupError; the log of the manager says more"),
+        (TerminalError("no such room"), "CleanupFailed", "it fails: no such room"),
+        (ConnectionRefusedError("no door"), "CleanupFailed", "it fails: no door"),
+        (Blocked("Locked", "the door is locked", retry_after=1), "Locked", "the door is locked"),
+    ],
+)
+async def test_waiting_cleanup_sets_conditions_with_its_reason(error: Exception, reason: str, message: str):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None: ...
+
+    async def fails(self: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        self.seen.append("cleanup")
+        if self.seen.count("cleanup") < 4:
+            obj.status.text = "half"
+            ctx.event("Removed", "it is gone", once_written=True)
+            raise error
+
+    async with operated(doing(act, cleanup=fails), objects=[greeting()]) as world:
+        obj = await world.until(greeting(namespace="default"), lambda it: it.metadata.finalizers)
+        await world.delete(obj)
+        obj = await world.until(obj, said)
+        assert said(obj) == {
+            "Available": ("Unknown", reason),
+            "Progressing": ("Unknown", reason),
+            "Degraded": ("True", reason),
+        }
+        assert {each.message for each in obj.status.conditions} == {HELD + message}
+        told = await world.events(obj)
+        if reason == "CleanupFailed":
+            assert (obj.status.text, told) == ("", [reason])
+        if not isinstance(error, TerminalError):
+            await world.until_gone(obj)
+
+
+async def test_unfinished_cleanup_sets_a_condition_unless_it_sets_one_itself():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None: ...
+
+    async def takes_long(self: GreetingOperator, obj: Greeting, ctx: Context) -> Result:
+        if obj.spec.name == "me":
+            ctx.condition("Available", False, "Packing", "its things are packed")
+        return Result(requeue_after=1)
+
+    for name, condition, message in (
+        ("you", ("Progressing", ("True", "CleaningUp")), f"{HELD}it is not done yet"),
+        ("me", ("Available", ("False", "Packing")), "its things are packed"),
+    ):
+        obj = greeting()
+        obj.spec.name = name
+        async with operated(doing(act, cleanup=takes_long), objects=[obj]) as world:
+            obj = await world.until(greeting(namespace="default"), lambda it: it.metadata.finalizers)
+            await world.delete(obj)
+            obj = await world.until(obj, said)
+            assert (list(said(obj).items()), obj.status.conditions[0].message) == ([condition], message)
+            assert await world.events(obj) == []
+
+
+async def test_changed_error_reconciles_its_newer_object_at_once():
+    names: list[str] = []
+
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        names.append(obj.spec.name)
+        if names == ["you"]:
+            raise Changed(obj.model_copy(update={"spec": GreetingSpec(name="me")}))
+
+    async with operated(doing(act), objects=[greeting()]) as world:
+        await settled(world)
+        assert names == ["you", "me"]

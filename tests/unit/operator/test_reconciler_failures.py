@@ -1,0 +1,664 @@
+"""Failed reconciles on their objects: the condition that says so, its Event, and how it goes again."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, ClassVar
+
+import pytest
+
+from manager import Blocked, Context, Operator, Result, TerminalError
+from manager.api import ApiModel, ObjectKey, ObjectMeta, Resource, Status, crd
+from manager.controller import ControllerOptions
+from manager.kube.errors import (
+    Conflict,
+    Fenced,
+    Forbidden,
+    Invalid,
+    NoMatch,
+    NotFound,
+    ServerError,
+    ServiceUnavailable,
+    TooManyRequests,
+    Unreachable,
+)
+from manager.operator.reconciler import ObjectReconciler
+from manager_kinds.core_v1 import Secret
+from manager_tools.testing import World, operated
+from tests.unit.conftest import LogLines
+
+pytestmark = pytest.mark.virtual_time
+
+RESOURCE = "widgets.test.example.com"
+FAILED = "the reconcile failed: "
+CLEANUP_FAILED = "is being deleted; waits for its cleanup: it fails: "
+
+
+class WidgetSpec(ApiModel):
+    size: int = 1
+
+
+class WidgetStatus(
+    Status,
+    conditions={"Available": "it works", "Progressing": "it changes", "Degraded": "something is wrong"},
+):
+    ready: int | None = None
+
+
+@crd()
+class Widget(Resource, group="test.example.com", version="v1", plural="widgets"):
+    spec: WidgetSpec = WidgetSpec()
+    status: WidgetStatus = WidgetStatus()
+
+
+class BareStatus(ApiModel):
+    ready: int | None = None
+
+
+@crd()
+class Bare(Resource, group="test.example.com", version="v1", plural="widgets", kind="Widget"):
+    spec: WidgetSpec = WidgetSpec()
+    status: BareStatus | None = None
+
+
+Act = Callable[["Doing", Any, Context], Awaitable[Result | None]]
+
+
+class Doing(Operator[Any]):
+    """Operator whose reconcile calls the test's function."""
+
+    owns = (Secret,)
+    act: ClassVar[Any] = None
+
+    def setup(self) -> None:
+        self.runs = 0
+
+    async def reconcile(self, obj: Any, ctx: Context) -> Result | None:
+        self.runs += 1
+        return await type(self).act(self, obj, ctx)  # type: ignore[no-any-return]
+
+
+def doing(act: Act, kind: type[Resource] = Widget, **attributes: Any) -> type[Doing]:
+    kept = {"act": staticmethod(act), "kind": kind, "name": "widget", **attributes}
+    return type("Does", (Doing,), kept)
+
+
+def raising(*errors: BaseException | None) -> Act:
+    """Raise these in turn, and the last of them from then on; None succeeds, and is Available."""
+    left = list(errors)
+
+    async def act(operator: Doing, obj: Any, ctx: Context) -> None:
+        error = left.pop(0) if len(left) > 1 else left[0]
+        if type(obj) is Widget:
+            obj.status.ready = obj.spec.size
+        if error is not None:
+            raise error
+        if type(obj) is not Bare:
+            ctx.condition("Available", True, "Works")
+
+    return act
+
+
+def widget(kind: type[Resource] = Widget, **metadata: Any) -> Any:
+    return kind(metadata=ObjectMeta(name="a", namespace="default", **metadata))
+
+
+def stored(world: World) -> dict[str, Any]:
+    obj = world.cluster.client.peek(RESOURCE, "default", "a")
+    assert obj is not None
+    return dict(obj)
+
+
+def conditions(world: World) -> dict[str, tuple[str, str, str]]:
+    found = (stored(world).get("status") or {}).get("conditions") or []
+    return {each["type"]: (each["status"], each.get("reason", ""), each.get("message", "")) for each in found}
+
+
+def reasons(world: World) -> dict[str, tuple[str, str]]:
+    return {kind: each[:2] for kind, each in conditions(world).items()}
+
+
+def events(world: World) -> list[tuple[str, str, int]]:
+    """Reason, message and how often, in the order of their names."""
+    found = world.cluster.client.list("events", "default")
+    return [(each["reason"], each["note" if "note" in each else "message"], _count(each)) for each in found]
+
+
+def _count(event: Mapping[str, Any]) -> int:
+    return int((event.get("series") or {}).get("count") or event.get("count") or 1)
+
+
+async def settled(world: World, seconds: float = 1.0) -> int:
+    """Return the store's version once nothing is written for `seconds`."""
+    version = -1
+    while version != world.cluster.store.version:
+        version = world.cluster.store.version
+        await asyncio.sleep(seconds)
+    return version
+
+
+class Mute(TerminalError):
+    def __str__(self) -> str:
+        return self.args[0]  # type: ignore[no-any-return]
+
+
+AT_ONCE = {
+    "invalid": (Invalid(422, "Invalid", "Secret b is invalid"), "Invalid", "Secret b is invalid"),
+    "quota": (Forbidden(403, "Forbidden", "exceeded quota: q"), "Forbidden", "exceeded quota: q"),
+    "no kind": (NoMatch("the API server does not serve x"), "NoMatch", "the API server does not serve x"),
+    "webhook away": (
+        ServerError(500, "InternalError", 'Internal error occurred: failed calling webhook "w": no'),
+        "ServerError",
+        'Internal error occurred: failed calling webhook "w": no',
+    ),
+    "webhook answers 503": (
+        ServiceUnavailable(503, "", 'admission webhook "w" denied the request: not now'),
+        "ServiceUnavailable",
+        'admission webhook "w" denied the request: not now',
+    ),
+    "terminal": (TerminalError("no such flavour"), "TerminalError", "no such flavour"),
+    "refused connection": (ConnectionRefusedError("no door"), "ConnectionRefusedError", "no door"),
+    "time-out of its own": (TimeoutError("the store is slow"), "Timeout", "the store is slow"),
+    "a fault": (KeyError("hunter2"), "KeyError", "KeyError; the log of the manager says more"),
+    "a group": (
+        ExceptionGroup("both", [Conflict(409, "Conflict", "changed"), ValueError("hunter2")]),
+        "ValueError",
+        "changed; ValueError; the log of the manager says more",
+    ),
+    "a file name that is no UTF-8": (TerminalError("no \udcff here"), "TerminalError", "no \\udcff here"),
+    "no text": (Mute(), "Mute", "Mute"),
+    "a long name": (type("E" * 1025, (TerminalError,), {})("no"), "E" * 128, "no"),
+    "an odd name": (
+        type("_Ünfit", (Exception,), {})("hunter2"),
+        "nfit",
+        "_Ünfit; the log of the manager says more",
+    ),
+}
+
+
+@pytest.mark.parametrize(("error", "reason", "text"), AT_ONCE.values(), ids=AT_ONCE)
+async def test_failed_reconcile_sets_degraded_at_once(error: Exception, reason: str, text: str):
+    async with operated(doing(raising(error)), objects=[widget()]) as world:
+        await asyncio.sleep(0.001)
+        before = await settled(world)
+        assert conditions(world) == {
+            "Available": ("Unknown", reason, FAILED + text),
+            "Progressing": ("Unknown", reason, FAILED + text),
+            "Degraded": ("True", reason, FAILED + text),
+        }
+        # No field of the status that the reconcile has made up is written with them.
+        assert stored(world)["status"].keys() == {"conditions"}
+        assert {each["observedGeneration"] for each in stored(world)["status"]["conditions"]} == {1}
+        await asyncio.sleep(3600)
+        assert world.cluster.store.version == before
+        assert [(each[0], each[2]) for each in events(world)] == [(reason, 1)]
+
+
+async def test_failed_reconcile_leaves_other_conditions_and_the_observed_generation():
+    async with operated(doing(raising(None, TerminalError("too big"))), objects=[widget()]) as world:
+        obj = await world.until(widget(), lambda it: it.status.observed_generation == 1)
+        await world.update(obj, lambda it: setattr(it.spec, "size", 2))
+        await settled(world)
+        status = stored(world)["status"]
+        assert (status["observedGeneration"], status["ready"]) == (1, 1)
+        generations = {each["type"]: each["observedGeneration"] for each in status["conditions"]}
+        assert generations == {"Available": 1, "Progressing": 2, "Degraded": 2}
+        assert reasons(world)["Available"] == ("True", "Works")
+        assert reasons(world)["Degraded"] == ("True", "TerminalError")
+
+
+@pytest.mark.parametrize(
+    ("declared", "told"),
+    [
+        (("Available", "Ready"), {"Ready": ("False", "Invalid"), "Available": ("True", "Works")}),
+        (("Available", "Synced"), {"Available": ("Unknown", "Invalid"), "Synced": ("Unknown", "Invalid")}),
+        (("Degraded", "Ready"), {"Degraded": ("True", "Invalid"), "Available": ("True", "Works")}),
+    ],
+    ids=["ready", "neither", "degraded"],
+)
+async def test_failed_reconcile_sets_the_condition_that_speaks_of_failure(
+    declared: tuple[str, ...], told: dict[str, tuple[str, str]]
+):
+    error = Invalid(422, "Invalid", "no")
+    failing = doing(raising(None, error, error, None), conditions=declared)
+    async with operated(failing, objects=[widget()]) as world:
+        obj = await world.until(widget(), lambda it: it.status.observed_generation == 1)
+        told_of = recorded_events(world)
+        await world.update(obj, lambda it: setattr(it.spec, "size", 2))
+        await world.until(obj, lambda _: told_of, timeout=1.0)
+        assert told.items() <= reasons(world).items()
+        await settled(world)
+        after = {"Available": ("True", "Works")}
+        assert reasons(world) == after | ({"Degraded": ("False", "AsExpected")} if "Degraded" in told else {})
+        assert told_of == ["Invalid"]
+
+
+def recorded_events(world: World) -> list[str]:
+    """Record the reasons of all future Events, also of those that the recorder merges."""
+    recorded: list[str] = []
+
+    def record(obj: Resource, sort: str, reason: str, message: str) -> None:
+        recorded.append(reason)
+
+    world.manager.events.event = record  # type: ignore[method-assign,assignment]
+    return recorded
+
+
+TRANSIENT = [
+    Conflict(409, "Conflict", "the object has been modified"),
+    NotFound(404, "NotFound", 'namespaces "x" not found'),
+    Fenced("not the leader"),
+    Unreachable("no route"),
+    TooManyRequests(429, "TooManyRequests", "busy"),
+    ServerError(500, "InternalError", "etcdserver: leader changed"),
+    ServiceUnavailable(503, "", "starting"),
+    ExceptionGroup("both", [Unreachable("no route"), Conflict(409, "Conflict", "modified")]),
+]
+
+
+@pytest.mark.parametrize("error", TRANSIENT, ids=lambda error: type(error).__name__)
+async def test_transient_failure_is_reported_after_ten_in_a_row(error: Exception):
+    for times, reported in ((9, False), (10, True)):
+        async with operated(doing(raising(*[error] * times, None)), objects=[widget()]) as world:
+            seen = recorded_events(world)
+            await world.until(widget(), lambda it: it.status.observed_generation == 1, timeout=3600)
+            assert bool(seen) is reported
+            assert reasons(world) == {"Available": ("True", "Works")} | (
+                {"Degraded": ("False", "AsExpected")} if reported else {}
+            )
+
+
+async def test_transient_failures_are_counted_anew_after_a_success_or_another_failure():
+    lost, no = Conflict(409, "Conflict", "modified"), Invalid(422, "Invalid", "no")
+    failures = [*[lost] * 9, no, *[lost] * 9, no]
+    async with operated(doing(raising(*failures)), objects=[widget()]) as world:
+        seen = recorded_events(world)
+        await asyncio.sleep(6 * 3600)
+        assert seen == ["Invalid"]
+
+
+async def test_reconcile_timeout_sets_degraded():
+    async def act(operator: Doing, obj: Any, ctx: Context) -> None:
+        await asyncio.sleep(60)
+
+    slow = doing(act, options=ControllerOptions(reconcile_timeout=20))
+    async with operated(slow, objects=[widget()]) as world:
+        await asyncio.sleep(21)
+        assert conditions(world)["Degraded"] == ("True", "Timeout", f"{FAILED}it took longer than 20 s")
+
+
+async def test_failure_event_repeats_for_another_reason_and_not_for_another_message():
+    errors = [
+        Invalid(422, "Invalid", "field a"),
+        Invalid(422, "Invalid", "field b"),
+        Forbidden(403, "Forbidden", "failed quota: q"),
+    ]
+    async with operated(doing(raising(*errors)), objects=[widget()]) as world:
+        seen = recorded_events(world)
+        messages = set()
+        for _ in range(200):
+            await asyncio.sleep(0.0005)
+            messages.add(conditions(world).get("Degraded"))
+        assert seen == ["Invalid", "Forbidden"]
+        assert {each[2] for each in messages if each} == {FAILED + str(each) for each in errors}
+        assert set(reasons(world).values()) == {("True", "Forbidden"), ("Unknown", "Forbidden")}
+
+
+async def test_message_that_differs_only_in_numbers_is_written_once_a_minute():
+    ports = itertools.count(40_000)
+
+    async def act(operator: Doing, obj: Any, ctx: Context) -> None:
+        raise ConnectionResetError(f"127.0.0.1:{next(ports)} was reset")
+
+    async with operated(doing(act), objects=[widget()]) as world:
+        await asyncio.sleep(50)
+        assert conditions(world)["Degraded"][2] == f"{FAILED}127.0.0.1:40000 was reset"
+        await asyncio.sleep(600)
+        assert conditions(world)["Degraded"][2] > f"{FAILED}127.0.0.1:40010 was reset"
+        assert [each[2] for each in events(world)] == [1]
+
+
+@pytest.mark.parametrize("long", [2000, 100_000])
+async def test_message_is_bounded(long: int):
+    async with operated(doing(raising(TerminalError("x" * long))), objects=[widget()]) as world:
+        await settled(world)
+        assert 1000 < len(conditions(world)["Degraded"][2]) < 1100
+        [(_, message, _)] = events(world)
+        assert len(message) <= 1024
+
+
+async def test_kind_without_conditions_gets_one_event_for_each_reason():
+    errors = [*[Invalid(422, "Invalid", f"no {number}") for number in range(5)], TerminalError("never")]
+    async with operated(doing(raising(*errors), Bare), objects=[widget(Bare)]) as world:
+        await settled(world)
+        assert [(each[0], each[2]) for each in events(world)] == [("Invalid", 1), ("TerminalError", 1)]
+        assert "status" not in stored(world)
+
+
+async def test_failure_is_an_event_when_the_definition_has_no_status_subresource():
+    theirs = crd(status=False)(
+        type(Resource)(
+            "Theirs",
+            (Resource,),
+            {
+                "__module__": __name__,
+                "__annotations__": {"spec": WidgetSpec, "status": WidgetStatus},
+                "spec": WidgetSpec(),
+                "status": WidgetStatus(),
+            },
+            group="test.example.com",
+            version="v1",
+            plural="widgets",
+            kind="Widget",
+        )
+    )
+
+    class Ours(Resource, group="test.example.com", version="v1", plural="widgets", kind="Widget"):
+        spec: WidgetSpec = WidgetSpec()
+        status: WidgetStatus = WidgetStatus()
+
+    async with operated(
+        doing(raising(Invalid(422, "Invalid", "no")), Ours), objects=[widget(Ours)], kinds=[theirs]
+    ) as world:
+        await asyncio.sleep(60)
+        assert [(each[0], each[2]) for each in events(world)] == [("Invalid", 1)]
+
+
+async def test_failure_is_taken_back_by_the_first_success_of_the_next_process():
+    said = {
+        "type": "Degraded",
+        "status": "True",
+        "reason": "Invalid",
+        "message": f"{FAILED}no",
+        "lastTransitionTime": "2026-11-22T10:00:00Z",
+    }
+    theirs = {**said, "type": "Theirs", "message": "the reconcile was a success"}
+    async with operated(doing(raising(None)), objects=[]) as world:
+        api = world.cluster.client
+        body = {"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {}}
+        await api.create(RESOURCE, "default", body)
+        await settled(world)
+        others = {**said, "type": "Synced", "status": "Unknown"}
+        status = {"status": {"conditions": [said, theirs, others]}}
+        await api.patch(RESOURCE, "default", "a", status, subresource="status")
+        await settled(world)
+        assert reasons(world) == {
+            "Degraded": ("False", "AsExpected"),
+            "Theirs": ("True", "Invalid"),
+            "Available": ("True", "Works"),
+        }
+
+
+async def test_condition_that_the_operator_sets_itself_stays_after_a_failure():
+    left = [Invalid(422, "Invalid", "no")]
+
+    async def act(operator: Doing, obj: Any, ctx: Context) -> None:
+        if left:
+            raise left.pop()
+        ctx.condition("Degraded", True, "Slow", "it is slow")
+
+    async with operated(doing(act), objects=[widget()]) as world:
+        await settled(world)
+        assert reasons(world) == {"Degraded": ("True", "Slow")}
+
+
+async def test_handled_error_and_blocked_object_take_an_earlier_failure_back():
+    async def on_error(self: Doing, obj: Any, error: Exception, ctx: Context) -> Result | None:
+        if isinstance(error, LookupError):
+            ctx.condition("Available", False, "NoWord", str(error))
+            return None
+        return await Operator.on_error(self, obj, error, ctx)
+
+    handled = doing(raising(Invalid(422, "Invalid", "no"), LookupError("no word")), on_error=on_error)
+    async with operated(handled, objects=[widget()]) as world:
+        await settled(world)
+        assert reasons(world) == {"Available": ("False", "NoWord"), "Degraded": ("False", "AsExpected")}
+    async with operated(
+        doing(raising(Invalid(422, "Invalid", "no"), Blocked("NoImage", "none"))), objects=[widget()]
+    ) as world:
+        await settled(world)
+        assert set(reasons(world).values()) == {("False", "NoImage"), ("True", "NoImage")}
+
+
+@pytest.mark.parametrize(
+    ("refusal", "told"),
+    [
+        (Forbidden(403, "Forbidden", "no right"), ["Invalid"]),
+        (Invalid(422, "Invalid", "status.a: Required value", {"causes": [{}]}), ["Invalid"]),
+        (Unreachable("no route"), []),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+async def test_failure_is_an_event_when_the_status_is_refused(refusal: Exception, told: list[str]):
+    async def refuse(*_: Any, **__: Any) -> None:
+        raise refusal
+
+    def setup(self: Doing) -> None:
+        Doing.setup(self)
+        self.client.status.report = refuse  # type: ignore[assignment]
+
+    error = Invalid(422, "Invalid", "no")
+    async with operated(doing(raising(error), setup=setup), objects=[widget()]) as world:
+        await asyncio.sleep(600)
+        assert [each[0] for each in events(world)] == told
+
+
+class Unpaid(Exception):
+    """An exception whose text is made for people."""
+
+
+async def test_errors_of_the_class_give_reason_and_text():
+    failing = doing(raising(Unpaid("invoice 7 is open")), errors={Unpaid: "PaymentRefused"})
+    async with operated(failing, objects=[widget()]) as world:
+        await settled(world)
+        assert conditions(world)["Degraded"] == ("True", "PaymentRefused", f"{FAILED}invoice 7 is open")
+
+
+async def test_operator_that_overrides_reconcile_failed_says_what_it_likes():
+    def reconcile_failed(self: Doing, by: Blocked, ctx: Context) -> None:
+        assert isinstance(by.__cause__, Unpaid)
+        ctx.condition("Available", False, "Unpaid", str(by.__cause__), event="Warning")
+
+    async with operated(
+        doing(raising(Unpaid("7")), reconcile_failed=reconcile_failed), objects=[widget()]
+    ) as world:
+        await settled(world)
+        assert conditions(world) == {"Available": ("False", "Unpaid", "7")}
+        assert [(each[0], each[2]) for each in events(world)] == [("Unpaid", 1)]
+
+
+SEEN = {
+    "type": "Available",
+    "status": "True",
+    "reason": "Seen",
+    "message": "",
+    "lastTransitionTime": "2026-11-22T10:00:00Z",
+    "extra": 1,
+}
+UNFIT: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "without a status": ({"spec": {"size": "huge"}}, {"Available", "Progressing", "Degraded"}),
+    "with conditions": (
+        {
+            "spec": [],
+            "status": {"ready": 3, "conditions": [SEEN]},
+        },
+        {"Available", "Progressing", "Degraded"},
+    ),
+    "with an unfit status": ({"status": {"ready": "many"}}, {"Available", "Progressing", "Degraded"}),
+    "with unfit conditions": ({"status": {"conditions": ["broken"]}}, set()),
+    "with a text as its status": ({"status": "broken"}, set()),
+}
+
+
+@pytest.mark.parametrize(("fields", "types"), UNFIT.values(), ids=UNFIT)
+async def test_undecodable_object_says_so(fields: dict[str, Any], types: set[str]):
+    class Ours(Resource, group="test.example.com", version="v1", plural="widgets", kind="Widget"):
+        spec: WidgetSpec = WidgetSpec()
+        status: WidgetStatus = WidgetStatus()
+
+    definition = {
+        "metadata": {"name": RESOURCE},
+        "spec": {
+            "group": "test.example.com",
+            "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "schema": {
+                        "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                    },
+                }
+            ],
+        },
+    }
+    async with operated(doing(raising(None), Ours, extends_status=True)) as world:
+        api = world.cluster.client
+        await api.create("customresourcedefinitions.apiextensions.k8s.io", "", definition)
+        body = {"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, **fields}
+        await asyncio.sleep(60)
+        created = await api.create(RESOURCE, "default", {**body, "status": None})
+        if "status" in fields:
+            created = {**created, "status": fields["status"]}
+            await api.update(RESOURCE, "default", created, subresource="status")
+        await asyncio.sleep(120)
+        told = conditions(world) if types else {}
+        assert told.keys() == types
+        if types:
+            assert told["Degraded"][:2] == ("True", "Undecodable")
+            assert told["Degraded"][2].startswith(f"{FAILED}Widget default/a: ")
+        if "ready" in fields.get("status", ()):
+            assert stored(world)["status"]["ready"] == fields["status"]["ready"]
+        if "extra" in str(fields):
+            assert stored(world)["status"]["conditions"][0] == fields["status"]["conditions"][0]
+        assert [(each[0], each[2]) for each in events(world)] == [("Undecodable", 1)]
+        if types:
+            mended = {"spec": {"size": 3}, "status": {"conditions": stored(world)["status"]["conditions"]}}
+            await api.update(RESOURCE, "default", {**stored(world), **mended})
+            await api.update(RESOURCE, "default", {**stored(world), **mended}, subresource="status")
+            await asyncio.sleep(60)
+            assert reasons(world) == {"Available": ("True", "Works"), "Degraded": ("False", "AsExpected")}
+
+
+async def test_no_match_error_is_logged_once_and_set_as_condition_of_each_object(log_lines: LogLines):
+    away = True
+
+    async def act(operator: Doing, obj: Any, ctx: Context) -> None:
+        if away:
+            raise NoMatch("the API server does not serve example.com/v1 Child")
+        ctx.condition("Available", True, "Works")
+
+    objects = [Widget(metadata=ObjectMeta(name=f"w-{number}")) for number in range(40)]
+    async with operated(doing(act), objects=objects) as world:
+        await asyncio.sleep(12)
+        errors = [each for each in log_lines if each["log_level"] == "error"]
+        assert [each["error"] for each in errors] == ["the API server does not serve example.com/v1 Child"]
+        await asyncio.sleep(600)
+        found = world.cluster.client.list(RESOURCE, "default")
+        assert all(len(each["status"]["conditions"]) == 3 for each in found)
+        away = False
+        await asyncio.sleep(30)  # they are tried again soon, whatever their own back-off is
+        found = world.cluster.client.list(RESOURCE, "default")
+        assert all(each["status"]["observedGeneration"] == 1 for each in found)
+
+
+async def test_failing_cleanup_leaves_what_the_object_says_of_its_children():
+    fails = True
+
+    async def cleanup(self: Doing, obj: Any, ctx: Context) -> None:
+        if fails:
+            raise LookupError("hunter2")
+
+    async with operated(doing(raising(None), cleanup=cleanup), objects=[widget()]) as world:
+        obj = await world.until(widget(), lambda it: it.status.observed_generation == 1)
+        await world.delete(obj)
+        await settled(world)
+        assert conditions(world) == {
+            "Available": ("True", "Works", ""),
+            "Progressing": (
+                "Unknown",
+                "CleanupFailed",
+                f"{CLEANUP_FAILED}LookupError; the log of the manager says more",
+            ),
+            "Degraded": (
+                "True",
+                "CleanupFailed",
+                f"{CLEANUP_FAILED}LookupError; the log of the manager says more",
+            ),
+        }
+        assert [(each[0], each[2]) for each in events(world)] == [("CleanupFailed", 1)]
+        fails = False
+        await world.until_gone(obj, timeout=3600)
+
+
+async def test_cleanup_that_goes_on_takes_its_failure_back():
+    async def cleanup(self: Doing, obj: Any, ctx: Context) -> Result:
+        self.runs += 1
+        if self.runs < 4:
+            raise LookupError("not yet")
+        return Result(requeue_after=600)
+
+    async with operated(doing(raising(None), cleanup=cleanup), objects=[widget()]) as world:
+        obj = await world.until(widget(), lambda it: it.status.observed_generation == 1)
+        await world.delete(obj)
+        await settled(world)
+        assert reasons(world) == {
+            "Available": ("True", "Works"),
+            "Progressing": ("True", "CleaningUp"),
+            "Degraded": ("False", "AsExpected"),
+        }
+
+
+@pytest.mark.parametrize(
+    ("declared", "told"),
+    [
+        (("Available", "Degraded"), {"Degraded": ("False", "CleaningUp")}),
+        (("Available", "Ready"), {"Ready": ("False", "CleaningUp")}),
+        (("Available", "Synced"), {"Available": ("Unknown", "CleaningUp")}),
+    ],
+    ids=["degraded", "ready", "neither"],
+)
+async def test_cleanup_that_is_not_done_is_told_where_there_is_no_progressing(
+    declared: tuple[str, ...], told: dict[str, tuple[str, str]]
+):
+    async def cleanup(self: Doing, obj: Any, ctx: Context) -> Result:
+        return Result(requeue_after=600)
+
+    pending = doing(raising(None), cleanup=cleanup, conditions=declared)
+    async with operated(pending, objects=[widget()]) as world:
+        obj = await world.until(widget(), lambda it: it.status.observed_generation == 1)
+        await world.delete(obj)
+        await settled(world)
+        assert reasons(world) == {"Available": ("True", "Works")} | told
+
+
+async def test_object_that_is_replaced_during_a_status_write_is_no_error(log_lines: LogLines):
+    async def act(operator: Doing, obj: Any, ctx: Context) -> None:
+        obj.status.ready = 7
+        if operator.runs == 1:
+            await world.cluster.client.delete(RESOURCE, "default", "a")
+            body = {"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a"}}
+            await world.cluster.client.create(RESOURCE, "default", body)
+
+    async with operated(doing(act)) as world:
+        await world.create(widget())
+        await settled(world)
+        assert stored(world)["status"]["ready"] == 7
+        assert not [each for each in log_lines if each["log_level"] in {"error", "warning"}]
+        assert conditions(world) == {}
+
+
+async def test_failure_report_gives_the_worker_back_when_the_write_hangs(monkeypatch: pytest.MonkeyPatch):
+    async def hangs(*_: Any) -> None:
+        await asyncio.sleep(1000)
+
+    monkeypatch.setattr(ObjectReconciler, "failed", hangs)
+    async with operated(doing(raising(Invalid(422, "Invalid", "no"), None)), objects=[widget()]) as world:
+        await world.until(widget(), lambda it: it.status.observed_generation == 1)
+        [run, *_] = world.manager.history.of("widget").of(ObjectKey("default", "a"))
+        assert (run.error_type, round(run.seconds)) == ("Invalid", 5)

@@ -1,0 +1,685 @@
+"""Replicas that share the objects: what each works on, under what, and what becomes of it later."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, ClassVar
+
+import pytest
+
+from devcluster import DevCluster
+from devcluster.errors import StatusError
+from devcluster.exchange import ApiResponse
+from manager import Context, Operator, daemon, every
+from manager.api import ObjectKey, ObjectMeta
+from manager.client.errors import NotCached
+from manager.controller import ControllerOptions, Result
+from manager.election.config import ElectionConfig
+from manager.kube.errors import Fenced
+from manager.kube.transport import Transport
+from manager.kube.wire import Wire, WireRequest
+from manager.operator import Blocked, add_controller
+from manager.process.manager import Manager, Runnable
+from manager.shards.coordinator import ShardCoordinator
+from manager.shards.owned import KNOWN_WITHIN, OwnedShards
+from manager.shards.shard_set import label_of
+from manager.telemetry.metrics import Metrics
+from manager.util.program import Program
+from manager_kinds.core_v1 import ConfigMap, Secret
+from manager_tools.simulation.loop import ThreadHold
+from manager_tools.testing import LocalWire
+
+pytestmark = pytest.mark.virtual_time
+COUNT = 4
+GRACE = 5.0
+OBJECTS = [f"object-{number}" for number in range(12)]
+
+Act = Callable[["Copying", Secret, Context], Awaitable[None]]
+
+
+class Copying(Operator[Secret]):
+    """Keeps a ConfigMap for each Secret, or does what the test says."""
+
+    owns = (ConfigMap,)
+    conditions = ()
+    options = ControllerOptions(max_concurrent_reconciles=len(OBJECTS))
+    act: ClassVar[Act | None] = None
+
+    def setup(self) -> None:
+        self.runs: list[tuple[str, float, float]] = []
+        self.forgotten: list[str] = []
+        self.left: list[str] = []
+        self.ticks = 0
+        self.once = 0
+        self.manager.add(Runnable("once", self.run_once, leader_only=True))
+
+    async def reconcile(self, obj: Secret, ctx: Context) -> None:
+        began = asyncio.get_running_loop().time()
+        try:
+            if type(self).act is not None:
+                await type(self).act(self, obj, ctx)
+            named = ObjectMeta(name=obj.metadata.name, namespace=obj.metadata.namespace)
+            await ctx.apply(ConfigMap(metadata=named))
+        finally:
+            self.runs.append((obj.metadata.name, began, asyncio.get_running_loop().time()))
+
+    async def gone(self, key: ObjectKey) -> None:
+        self.forgotten.append(key.name)
+
+    def handed_over(self, key: ObjectKey) -> None:
+        self.left.append(key.name)
+
+    @every(10)
+    async def tick(self) -> None:
+        self.ticks += 1
+
+    async def run_once(self) -> None:
+        self.once += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.once -= 1
+
+
+class Peer:
+    """A replica."""
+
+    def __init__(self, wire: Wire, identity: str, operator: type[Copying]) -> None:
+        metrics, rng = Metrics(), random.Random(identity)
+        self.transports = [Transport(wire, metrics=metrics, rng=rng, user_agent="test")]
+        lane = Transport(wire, metrics=metrics, rng=rng, user_agent="test", beside=self.transports[0])
+        self.transports.append(lane)
+        election = ElectionConfig(
+            transport=lane, namespace="default", name="test", identity=identity, rng=rng, metrics=metrics
+        )
+        self.owned = OwnedShards(COUNT, metrics, grace=GRACE)
+        self.coordinator = ShardCoordinator(election, self.owned, count=COUNT)
+        self.manager = Manager(
+            self.transports[0],
+            program=Program("test", "0"),
+            metrics=metrics,
+            rng=rng,
+            identity=identity,
+            coordinator=self.coordinator,
+        )
+        self.operator = operator(self.manager)
+        add_controller(self.operator)
+        self.asked = asyncio.Event()
+        self.run = asyncio.create_task(self.manager.run(self.asked), name=identity)
+
+    @property
+    def held(self) -> set[str]:
+        """The Secrets that are in its cache of its own objects."""
+        informer = self.manager.cache.lookup(Secret, ours=True)
+        assert informer is not None
+        return {record.key.name for record in informer.list()}
+
+    @property
+    def seen(self) -> set[str]:
+        return {name for name, _, _ in self.operator.runs}
+
+    def moved(self, direction: str) -> float | None:
+        labels = {"controller": self.operator.name, "direction": direction}
+        registry = self.manager.metrics.registry
+        return registry.get_sample_value("operator_manager_moved_keys_total", labels)
+
+    async def stop(self) -> None:
+        self.asked.set()
+        await self.run
+        for transport in self.transports:
+            await transport.aclose()
+
+
+class Peers:
+    """Replicas on one cluster."""
+
+    def __init__(self, cluster: DevCluster, operator: type[Copying]) -> None:
+        self.cluster = cluster
+        self.operator = operator
+        self.all: list[Peer] = []
+
+    async def start(self, *identities: str, wire: type[LocalWire] = LocalWire) -> list[Peer]:
+        started = [Peer(wire(self.cluster), identity, self.operator) for identity in identities]
+        self.all += started
+        await asyncio.sleep(10)
+        return started
+
+    async def create(self, *names: str) -> None:
+        for name in names:
+            await self.cluster.client.create("secrets", "default", {"metadata": {"name": name}})
+        await asyncio.sleep(1)
+
+
+@asynccontextmanager
+async def peers(
+    act: Act | None = None, *, gates: Sequence[str] = (), **attributes: Any
+) -> AsyncIterator[Peers]:
+    kept = {
+        "act": None if act is None else staticmethod(act),
+        "kind": Secret,
+        "name": "copying",
+        **attributes,
+    }
+    # With random UIDs, some shard would have none of so few objects in one run of a hundred.
+    made = partial(DevCluster, port=None, feature_gates=gates, rng=random.Random(1))
+    async with await asyncio.to_thread(made) as cluster:
+        scene = Peers(cluster, type("Acting", (Copying,), kept))
+        yield scene
+        for each in scene.all:
+            await each.stop()
+
+
+async def test_object_is_reconciled_by_one_replica_and_by_another_when_that_stops():
+    async with peers() as scene:
+        a, b = await scene.start("a", "b")
+        await scene.create(*OBJECTS)
+        assert a.seen
+        assert b.seen
+        assert a.seen | b.seen == set(OBJECTS)
+        assert not a.seen & b.seen
+        theirs = b.seen
+        await b.stop()
+        scene.all.remove(b)
+        await asyncio.sleep(5)
+        assert a.seen == set(OBJECTS)
+        assert not set(a.operator.left) & theirs
+
+
+async def test_object_of_another_replica_is_reconciled_only_if_on_lets_it_pass():
+    wanted = staticmethod(lambda event: "a" in event.meta.labels)
+    async with peers(on=wanted) as scene:
+        a, b = await scene.start("a", "b")
+        for number, name in enumerate(OBJECTS):
+            labels = {"a": "b"} if number % 2 else {}
+            await scene.cluster.client.create(
+                "secrets", "default", {"metadata": {"name": name, "labels": labels}}
+            )
+        await asyncio.sleep(1)
+        await b.stop()
+        scene.all.remove(b)
+        await asyncio.sleep(5)
+        assert a.seen == set(OBJECTS[1::2])
+
+
+async def test_operator_is_told_of_handed_over_objects_and_of_its_deleted_ones():
+    async with peers() as scene:
+        (a,) = await scene.start("a")
+        await scene.create(*OBJECTS)
+        (b,) = await scene.start("b")
+        assert b.seen
+        assert set(a.operator.left) == b.seen
+        assert (a.moved("taken"), a.moved("given_back")) == (0, len(b.seen)), "none was there when it came"
+        assert (b.moved("taken"), b.moved("given_back")) == (len(b.seen), 0)
+        for name in OBJECTS:
+            await scene.cluster.client.delete("secrets", "default", name)
+        await asyncio.sleep(1)
+        assert set(b.operator.forgotten) == b.seen
+        assert set(a.operator.forgotten) == set(OBJECTS) - b.seen
+
+
+async def test_replicas_never_reconcile_one_object_at_once_while_shards_move():
+    async def slowly(_: Copying, __: Secret, ___: Context) -> None:
+        await asyncio.sleep(3)
+
+    async with peers(slowly) as scene:
+        await scene.start("a")
+        await scene.create(*OBJECTS)
+        (b,) = await scene.start("b")
+        await asyncio.sleep(15)
+        assert b.seen
+        runs = sorted((name, began, ended) for peer in scene.all for name, began, ended in peer.operator.runs)
+        for (name, _, ended), (following, began, _) in itertools.pairwise(runs):
+            assert name != following or ended <= began
+
+
+async def test_endless_reconcile_is_cancelled_after_the_grace_when_its_shard_moves():
+    async def never(operator: Copying, _: Secret, __: Context) -> None:
+        if operator.manager is first:
+            await asyncio.Event().wait()
+
+    first: Any = None
+    async with peers(never) as scene:
+        (a,) = await scene.start("a")
+        first = a.manager
+        await scene.create(*OBJECTS)
+        (b,) = await scene.start("b")
+        assert b.seen == {name for name, _, _ in a.operator.runs}
+        assert b.seen
+        assert all(ended - began >= GRACE for _, began, ended in a.operator.runs)
+
+
+async def test_daemons_end_at_once_when_their_shard_moves_and_run_in_one_replica_each():
+    @daemon
+    async def follow(operator: Copying, obj: Secret) -> None:
+        assert obj.metadata.name not in followers
+        followers[obj.metadata.name] = operator.manager
+        try:
+            await asyncio.Event().wait()
+        finally:
+            del followers[obj.metadata.name]
+
+    followers: dict[str, Manager] = {}
+    async with peers(follow=follow) as scene:
+        (a,) = await scene.start("a")
+        await scene.create(*OBJECTS)
+        assert followers == dict.fromkeys(OBJECTS, a.manager)
+        (b,) = await scene.start("b")
+        await asyncio.sleep(1)
+        assert followers.keys() == set(OBJECTS)
+        assert {name for name, manager in followers.items() if manager is b.manager} == b.seen
+        assert b.seen
+        await b.stop()
+        scene.all.remove(b)
+        await asyncio.sleep(5)
+        assert followers == dict.fromkeys(OBJECTS, a.manager)
+
+
+async def test_shard_is_kept_while_a_thread_of_its_reconcile_runs():
+    hold = ThreadHold()
+
+    async def in_a_thread(operator: Copying, _: Secret, __: Context) -> None:
+        if operator.manager is first:
+            await asyncio.to_thread(hold.wait)
+
+    first: Any = None
+    async with peers(in_a_thread) as scene:
+        (a,) = await scene.start("a")
+        first = a.manager
+        await scene.create(*OBJECTS)
+        (b,) = await scene.start("b")
+        await asyncio.sleep(GRACE)
+        assert (cut := a.seen), "some are cancelled"
+        assert a.coordinator.held.everything
+        assert not b.seen
+        hold.release()
+        await asyncio.sleep(5)
+        assert len(a.coordinator.held.numbers) == COUNT // 2
+        assert b.seen == cut
+
+
+async def test_late_write_of_a_reconcile_is_fenced_after_its_shard_has_moved():
+    tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def leave_something(operator: Copying, obj: Secret, _: Context) -> None:
+        async def write_late() -> None:
+            await asyncio.sleep(20)
+            obj.metadata.labels["late"] = "yes"
+            await operator.client.patch(obj)
+
+        if obj.metadata.name not in tasks:
+            tasks[obj.metadata.name] = asyncio.create_task(write_late())
+
+    async with peers(leave_something) as scene:
+        await scene.start("a")
+        await scene.create(*OBJECTS)
+        (b,) = await scene.start("b")
+        assert b.seen
+        await asyncio.wait(tasks.values())
+        fenced = {name for name, task in tasks.items() if isinstance(task.exception(), Fenced)}
+        assert fenced == b.seen
+
+
+async def test_operator_with_shared_out_false_runs_on_one_replica():
+    async with peers(shared_out=False) as scene:
+        await scene.start("a", "b")
+        await scene.create(*OBJECTS)
+        (works,) = [each for each in scene.all if each.seen]
+        (other,) = [each for each in scene.all if not each.seen]
+        assert works.seen == set(OBJECTS)
+        assert works.owned.find(0) is not None
+        await works.stop()
+        scene.all.remove(works)
+        await asyncio.sleep(5)
+        assert other.seen == set(OBJECTS)
+
+
+async def test_leader_only_work_runs_on_the_replica_of_the_first_shard():
+    async with peers() as scene:
+        await scene.start("a", "b", "c")
+        for _ in range(3):
+            await asyncio.sleep(11)
+            (works,) = [each for each in scene.all if each.operator.once]
+            assert works.operator.once == 1
+            assert works.operator.ticks
+            assert [each.operator.ticks for each in scene.all if each is not works] == [0] * (
+                len(scene.all) - 1
+            )
+            await works.stop()
+            scene.all.remove(works)
+            await asyncio.sleep(5)
+
+
+async def test_leader_only_work_moves_with_the_first_shard():
+    async with peers() as scene:
+        await scene.start("a", "b")
+        (works,) = [each for each in scene.all if each.operator.once]
+        (other,) = [each for each in scene.all if not each.operator.once]
+        works.coordinator.leave()
+        await asyncio.sleep(5)
+        assert other.operator.once == 1
+        assert works.operator.once == 0
+
+
+async def test_permit_depends_on_the_shard_of_the_object():
+    async def act(operator: Copying, _: Secret, ctx: Context) -> None:
+        async with ctx.permit():
+            await asyncio.sleep(0.1)
+        await asyncio.to_thread(operator.manager.leadership.permit, seconds=1.0)
+
+    async with peers(act) as scene:
+        await scene.start("a", "b")
+        await scene.create(*OBJECTS)
+        (other,) = [each for each in scene.all if each.owned.find(0) is None]
+        assert other.seen
+        with pytest.raises(Fenced):
+            other.manager.leadership.permit()
+        made = {each["metadata"]["name"] for each in scene.cluster.client.list("configmaps", "default")}
+        assert made >= set(OBJECTS)
+
+
+@pytest.mark.parametrize("gates", [(), ("ShardedListAndWatch",)], ids=["old", "sharding"])
+async def test_replica_holds_only_objects_of_its_shards_with_any_feature_gates(gates: tuple[str, ...]):
+    async with peers(gates=gates) as scene:
+        (a,) = await scene.start("a")
+        await scene.create(*OBJECTS)
+        assert a.held == set(OBJECTS)
+        b, c = await scene.start("b", "c")
+        for peer in scene.all:
+            others = set[str]().union(*(each.held for each in scene.all if each is not peer))
+            assert peer.held
+            assert not peer.held & others
+        assert a.held | b.held | c.held == set(OBJECTS)
+        assert (b.held, c.held) == (b.seen, c.seen)
+        await b.stop()
+        scene.all.remove(b)
+        await asyncio.sleep(10)
+        await scene.create("late")
+        assert a.held | c.held == {*OBJECTS, "late"}
+        assert not a.held & c.held
+        for each in scene.cluster.client.list("secrets", "default"):
+            await scene.cluster.client.delete("secrets", "default", each["metadata"]["name"])
+        await asyncio.sleep(1)
+        assert a.held | c.held == set()
+
+
+async def test_replica_holds_objects_of_other_shards_only_when_it_declares_reads():
+    read: list[object] = []
+
+    async def read_all(operator: Copying, obj: Secret, _: Context) -> None:
+        first = ObjectKey("default", OBJECTS[0])
+        for reading in (operator.client.list(Secret), operator.client.get(Secret, first)):
+            try:
+                read.append(await reading)
+            except NotCached as error:
+                read.append(str(error))
+        assert (await operator.client.get(Secret, obj.key)).metadata.uid == obj.metadata.uid
+
+    async with peers(read_all) as scene:
+        (a, b) = await scene.start("a", "b")
+        await scene.create(*OBJECTS)
+        (hint,) = {each for each in read if isinstance(each, str)}
+        assert hint == (
+            "Secret of other replicas (--shards) is not cached: declare reads = (Secret,) in the operator, "
+            "or read it with client.uncached"
+        )
+        assert a.held != b.held
+    read.clear()
+    async with peers(read_all, reads=(Secret,)) as scene:
+        (a, b) = await scene.start("a", "b")
+        await scene.create(*OBJECTS)
+        assert not any(isinstance(each, str) for each in read)
+        assert a.held == b.held == set(OBJECTS)
+        assert not a.seen & b.seen
+
+
+async def test_replica_reconciles_no_object_of_a_shard_before_the_shard_is_listed():
+    refused = True
+
+    class Refusing(LocalWire):
+        async def answer(self, request: WireRequest) -> ApiResponse:
+            if refused and request.path.startswith("/api/v1/secrets"):
+                raise StatusError(403, "Forbidden", "no")
+            return await super().answer(request)
+
+    async with peers() as scene:
+        (a,) = await scene.start("a")
+        await scene.create(*OBJECTS)
+        (b,) = await scene.start("b", wire=Refusing)
+        await asyncio.sleep(10)
+        assert a.seen == set(OBJECTS)
+        assert b.owned.find(0) is b.owned.find(1) is None, "a kind that is not there is waited for"
+        await asyncio.sleep(KNOWN_WITHIN)
+        assert any(map(b.owned.find, range(COUNT))), "but not for ever"
+        assert not b.seen
+        refused = False
+        await asyncio.sleep(40)
+        assert b.seen == b.held != set()
+
+
+LABEL = "test/shard"
+
+
+def children_held(peer: Peer) -> set[str]:
+    """Return the names of the ConfigMaps in the peer's cache."""
+    informer = peer.manager.cache.lookup(ConfigMap)
+    assert informer is not None
+    return {record.key.name for record in informer.list()}
+
+
+def child(scene: Peers, name: str) -> dict[str, Any]:
+    found = scene.cluster.client.peek("configmaps", "default", name)
+    assert found is not None
+    return found
+
+
+def label_on(scene: Peers, name: str) -> str | None:
+    return child(scene, name)["metadata"].get("labels", {}).get(LABEL)
+
+
+async def relabel(scene: Peers, name: str, value: str | None) -> None:
+    await scene.cluster.client.patch("configmaps", "default", name, {"metadata": {"labels": {LABEL: value}}})
+
+
+def label_wanted(scene: Peers, name: str) -> str:
+    owner = scene.cluster.client.peek("secrets", "default", name)
+    assert owner is not None
+    return label_of(owner["metadata"]["uid"])
+
+
+async def test_replica_holds_the_children_of_its_own_objects_only():
+    async with peers() as scene:
+        for name in ("strangers", "another-ones"):
+            await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": name}})
+        (a,) = await scene.start("a")
+        await scene.create(*OBJECTS)
+        assert children_held(a) == set(OBJECTS)
+        assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
+        b, c = await scene.start("b", "c")
+        assert [children_held(peer) for peer in scene.all] == [peer.held for peer in scene.all]
+        await b.stop()
+        scene.all.remove(b)
+        await asyncio.sleep(10)
+        assert children_held(a) == a.held
+        assert children_held(c) == c.held
+        assert a.held | c.held == set(OBJECTS)
+
+
+@pytest.mark.parametrize("value", [None, "", "xyz", "another's"])
+async def test_child_gets_a_lost_shard_label_back_and_is_not_created_again(value: str | None):
+    async with peers() as scene:
+        await scene.start("a", "b", "c")
+        await scene.create(*OBJECTS)
+        before = [child(scene, name)["metadata"]["uid"] for name in OBJECTS]
+        for name in OBJECTS:
+            others = f"{int(label_wanted(scene, name), 16) ^ 0xFF:02x}"
+            await relabel(scene, name, others if value == "another's" else value)
+        await asyncio.sleep(5)
+        assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
+        assert [child(scene, name)["metadata"]["uid"] for name in OBJECTS] == before
+        assert [children_held(peer) for peer in scene.all] == [peer.held for peer in scene.all]
+
+
+async def test_children_without_shard_label_are_found_and_labelled():
+    seen: dict[str, list[str]] = {}
+
+    async def look(_: Copying, obj: Secret, ctx: Context) -> None:
+        seen.setdefault(obj.metadata.name, [each.metadata.name for each in await ctx.children(ConfigMap)])
+
+    async with peers() as scene:
+        (alone,) = await scene.start("alone")
+        await scene.create(*OBJECTS)
+        await alone.stop()
+        scene.all.remove(alone)
+        for name in OBJECTS:
+            await relabel(scene, name, None)
+        scene.operator.act = staticmethod(look)  # type: ignore[assignment]
+        a, b = await scene.start("a", "b")
+        assert seen == {name: [name] for name in OBJECTS}
+        assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
+        assert children_held(a) == a.held
+        assert children_held(b) == b.held
+        events = scene.cluster.client.list("events", "default")
+        assert {each["reason"] for each in events} <= {"Created", "LeaderElection"}
+
+
+async def test_children_keep_their_shard_label_and_get_none_without_shards():
+    async with peers() as scene:
+        (alone,) = await scene.start("alone")
+        await scene.create(*OBJECTS)
+        await alone.stop()
+        scene.all.remove(alone)
+        labelled = [child(scene, name) for name in OBJECTS]
+        transport = Transport(
+            LocalWire(scene.cluster), metrics=Metrics(), rng=random.Random(0), user_agent="x"
+        )
+        manager = Manager(
+            transport, program=Program("test", "0"), metrics=Metrics(), rng=random.Random(0), identity="x"
+        )
+        add_controller(scene.operator(manager))
+        stop = asyncio.Event()
+        run = asyncio.create_task(manager.run(stop))
+        await scene.create("late")
+        await asyncio.sleep(5)
+        assert [child(scene, name) for name in OBJECTS] == labelled
+        assert label_on(scene, "late") is None
+        stop.set()
+        await run
+        await transport.aclose()
+
+
+async def test_context_finds_an_unowned_child_with_shards_and_does_not_list_it():
+    found: dict[str, object] = {}
+
+    async def read(_: Copying, obj: Secret, ctx: Context) -> None:
+        for name in ("strangers", "nowhere", obj.metadata.name):
+            one = await ctx.find(ConfigMap, name)
+            found[name] = None if one is None else one.metadata.name
+        try:
+            await ctx.list(ConfigMap)
+        except NotCached as error:
+            found["listed"] = str(error)
+
+    async with peers(read) as scene:
+        await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": "strangers"}})
+        await scene.start("a", "b")
+        await scene.create("one")
+        await asyncio.sleep(1)
+        assert found == {
+            "strangers": "strangers",
+            "nowhere": None,
+            "one": "one",
+            "listed": "ConfigMap of other replicas (--shards) is not cached: list the children of one object,"
+            " declare reads = (ConfigMap,) in the operator, or read it with client.uncached",
+        }
+
+
+async def test_replica_holds_all_objects_of_a_child_kind_when_it_declares_reads():
+    async def read(_: Copying, __: Secret, ctx: Context) -> None:
+        await ctx.list(ConfigMap)
+
+    async with peers(read, reads=(ConfigMap,)) as scene:
+        await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": "strangers"}})
+        a, b = await scene.start("a", "b")
+        await scene.create(*OBJECTS)
+        assert children_held(a) == children_held(b) >= {*OBJECTS, "strangers"}
+        assert a.seen
+        assert b.seen
+        assert not a.seen & b.seen
+        assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
+
+
+async def test_replica_reconciles_no_object_of_a_shard_before_its_children_are_listed():
+    refused = True
+
+    class Refusing(LocalWire):
+        async def answer(self, request: WireRequest) -> ApiResponse:
+            if refused and request.path.startswith("/api/v1/configmaps"):
+                raise StatusError(403, "Forbidden", "no")
+            return await super().answer(request)
+
+    async with peers() as scene:
+        (a,) = await scene.start("a", wire=Refusing)
+        await scene.create(*OBJECTS)
+        await asyncio.sleep(KNOWN_WITHIN)
+        assert any(map(a.owned.find, range(COUNT)))
+        assert not a.seen
+        refused = False
+        await asyncio.sleep(40)
+        assert a.seen == set(OBJECTS)
+
+
+async def again_when_told(_: Copying, __: Secret, error: Exception, ___: Context) -> Result:
+    assert isinstance(error, Blocked)
+    return Result(requeue_after=error.retry_after)
+
+
+async def test_taken_name_is_found_free_without_an_event():
+    async with peers(on_error=again_when_told) as scene:
+        for name in OBJECTS:
+            await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": name}})
+        await scene.start("a", "b")
+        await scene.create(*OBJECTS)
+        assert [label_on(scene, name) for name in OBJECTS] == [None] * len(OBJECTS)
+        for name in OBJECTS:
+            await scene.cluster.client.delete("configmaps", "default", name)
+        await asyncio.sleep(31)
+        assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
+
+
+async def test_refuse_taken_finds_a_name_taken_without_an_event():
+    taken: set[str] = set()
+
+    async def look(_: Copying, obj: Secret, ctx: Context) -> None:
+        try:
+            await ctx.refuse_taken(ConfigMap, obj.metadata.name)
+        except Blocked:
+            taken.add(obj.metadata.name)
+        raise Blocked("Waiting", "for something else, before there is a child")
+
+    async with peers(look, on_error=again_when_told) as scene:
+        await scene.start("a", "b")
+        await scene.create(*OBJECTS)
+        await asyncio.sleep(1)
+        for name in OBJECTS:
+            await scene.cluster.client.create("configmaps", "default", {"metadata": {"name": name}})
+        await asyncio.sleep(31)
+        assert taken == set(OBJECTS)
+
+
+async def test_recreated_objects_get_new_children_labelled_for_their_shards():
+    async with peers(on_error=again_when_told) as scene:
+        await scene.start("a", "b", "c")
+        await scene.create(*OBJECTS)
+        before = [label_wanted(scene, name) for name in OBJECTS]
+        for name in OBJECTS:
+            await scene.cluster.client.delete("secrets", "default", name)
+        await scene.create(*OBJECTS)
+        await asyncio.sleep(5)
+        assert [label_wanted(scene, name) for name in OBJECTS] != before
+        assert [label_on(scene, name) for name in OBJECTS] == [label_wanted(scene, name) for name in OBJECTS]
+        assert [children_held(peer) for peer in scene.all] == [peer.held for peer in scene.all]

@@ -1,0 +1,439 @@
+"""Reconcile requests by watch events, as an operator declares them, on a cache that the test fills."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+
+from manager import (
+    Operator,
+    Owns,
+    Reads,
+    Result,
+    Watch,
+    all_of,
+    any_of,
+    created,
+    created_or_deleted,
+    generation_changed,
+    not_,
+    status_changed,
+    webhook,
+)
+from manager.api import ObjectKey, Resource, Unstructured
+from manager.cache import Cache, CacheEvent, Informer, Meta, Selection
+from manager.client import Client
+from manager.controller import Controller, ControllerOptions
+from manager.election.coordinator import Coordinator
+from manager.operator import add_controller
+from manager.process.manager import Runnable
+from manager.telemetry.metrics import Metrics
+from manager.telemetry.runs import History
+from manager.webhook import AdmissionRequest
+from tests.unit.cache.objects import Pod
+from tests.unit.controller.doubles import Foo, Reconciler, Watched, offline_cache, owner, raw, turns
+
+pytestmark = pytest.mark.virtual_time
+
+
+class Host:
+    """Stands in for the manager."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.metrics = metrics
+        self.rng = random.Random(1)
+        self.cache: Cache = offline_cache(metrics)
+        self.client = Client(cast("Any", None), cast("Any", None), self.cache, field_manager="test")
+        self.history = History()
+        self.coordinator = Coordinator()
+        self.controllers: list[Controller] = []
+
+    def synced(self, *kinds: type[Resource]) -> list[Watched]:
+        """Return the kinds' watches after their first lists, which are empty."""
+        watched = [Watched(self.cache, kind) for kind in kinds]
+        for each in watched:
+            each.synced()
+        return watched
+
+    def add(self, part: Controller | Runnable) -> None:
+        if isinstance(part, Controller):
+            self.controllers.append(part)
+
+    def runs(
+        self, operator: type[Operator[Any]], options: ControllerOptions | None = None
+    ) -> tuple[Controller, Reconciler]:
+        """Return an operator's controller, and the stub reconciler that records its requests."""
+        made = operator(cast("Any", self))
+        reconciler = Reconciler()
+        made.reconcile_key = reconciler.reconcile  # type: ignore[method-assign]
+        controller = add_controller(made, options)
+        assert controller is not None
+        return controller, reconciler
+
+
+class ByKey(Operator[Foo]):
+    """Base operator without a declaration; `declaring` adds the test's own."""
+
+    async def reconcile_key(self, key: ObjectKey) -> Result | None:
+        raise NotImplementedError
+
+
+def declaring(**attributes: Any) -> type[ByKey]:
+    return type("Declared", (ByKey,), attributes)
+
+
+@pytest.fixture
+def host(metrics: Metrics) -> Host:
+    return Host(metrics)
+
+
+@asynccontextmanager
+async def running(controller: Controller) -> AsyncIterator[None]:
+    task = asyncio.create_task(controller.run())
+    await turns()
+    yield
+    task.cancel()
+    await asyncio.wait([task])
+
+
+BY_LABEL = Watch(Pod, label="foo")
+
+
+async def test_operator_adds_its_controller_to_the_manager(host: Host):
+    options = ControllerOptions(max_concurrent_reconciles=3)
+    controller, _ = host.runs(declaring(owns=(Pod,)), options)
+    assert host.controllers == [controller]
+    assert controller.name == "foo"
+    assert controller.options is options
+
+
+async def test_controller_options_default_to_those_of_the_class(host: Host):
+    options = ControllerOptions(max_concurrent_reconciles=3)
+    controller, _ = host.runs(declaring(options=options))
+    assert controller.options is options
+
+
+async def test_cache_watches_each_kind_and_projection_once(host: Host):
+    host.runs(declaring(owns=(Pod,), watches=(BY_LABEL,)))
+    host.runs(declaring(name="other", owns=(Owns(Pod, metadata_only=True),)))
+    watched = [(each.spec.resource, each.spec.projection) for each in host.cache.informers]
+    assert watched == [
+        ("foos.tutorial.my.domain", "full"),
+        ("pods", "full"),
+        ("pods", "metadata"),
+    ]
+
+
+async def test_sources_may_each_have_a_selection(host: Host):
+    host.runs(
+        declaring(
+            selection=Selection.of(namespaces=["here"]),
+            owns=(Owns(Pod, selection=Selection.of(label_selector="app=foo")),),
+            watches=(
+                Watch(
+                    Pod,
+                    label="foo",
+                    metadata_only=True,
+                    selection=Selection.of(field_selector="spec.nodeName=n1"),
+                ),
+            ),
+            reads=(Reads(Pod, selection=Selection.of(label_selector="app=bar")),),
+        )
+    )
+    lookup, select = host.cache.lookup, Selection.of
+    assert lookup(Foo, selection=select(namespaces=["here"])) is not None
+    assert lookup(Pod, selection=select(label_selector="app=foo")) is not None
+    assert lookup(Pod, metadata_only=True, selection=select(field_selector="spec.nodeName=n1")) is not None
+    assert lookup(Pod, selection=select(label_selector="app=bar")) is not None
+    assert len(host.cache.informers) == 4
+
+
+async def test_primary_is_enqueued_for_its_own_child_and_mapped_events(host: Host):
+    controller, reconciler = host.runs(declaring(owns=(Pod,), watches=(BY_LABEL,)))
+    foos, pods = host.synced(Foo, Pod)
+    async with running(controller):
+        foos.put("f1")
+        pods.put("p1", ownerReferences=[owner("f2")])
+        pods.put("p2", labels={"foo": "f3"})
+        pods.put("p3", ownerReferences=[owner("f4")], labels={"foo": "f4"})
+        pods.put("p4")
+        await turns()
+    assert reconciler.names == ["f1", "f2", "f3", "f4"]
+
+
+async def test_owner_and_owned_may_be_kinds_without_a_model(host: Host):
+    declared = declaring(
+        kind=Unstructured.of(Foo.gvk.api_version, "Foo"), owns=(Unstructured.of("v1", "Pod"),)
+    )
+    controller, reconciler = host.runs(declared)
+    foos, pods = host.synced(Foo, Pod)
+    async with running(controller):
+        foos.put("f1")
+        pods.put("p1", ownerReferences=[owner("f2")])
+        await turns()
+    assert controller.name == "foo"
+    assert reconciler.names == ["f1", "f2"]
+
+
+async def test_controller_waits_for_the_list_of_every_kind_in_reads(host: Host):
+    controller, reconciler = host.runs(declaring(reads=(Reads(Pod, metadata_only=True),)))
+    foos, pods = Watched(host.cache, Foo), Watched(host.cache, Pod, metadata_only=True)
+    async with running(controller):
+        foos.listed("f1")
+        foos.synced()
+        await turns()
+        assert controller.ready_problem() == "waiting for caches: pods: waiting for the first list"
+        assert reconciler.calls == []
+        pods.synced()
+        await turns()
+        assert controller.ready_problem() is None
+        assert reconciler.names == ["f1"]
+        pods.put("p1", ownerReferences=[owner("f2")])
+        await turns()
+        assert reconciler.names == ["f1"]
+
+
+async def test_controller_ignores_events_that_change_no_desired_state(host: Host):
+    controller, reconciler = host.runs(ByKey)
+    [foos] = host.synced(Foo)
+    async with running(controller):
+        foos.put("f1")
+        await turns()
+        foos.put("f1")
+        await turns()
+        assert len(reconciler.calls) == 1
+        for change in (
+            {"generation": 2},
+            {"labels": {"a": "b"}},
+            {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+        ):
+            foos.put("f1", **change)
+            await turns()
+    assert len(reconciler.calls) == 4
+
+
+async def test_predicates_of_the_primary_replace_the_default(host: Host):
+    controller, reconciler = host.runs(declaring(on=all_of()))
+    [foos] = host.synced(Foo)
+    async with running(controller):
+        for _ in range(3):
+            foos.put("f1")
+            await turns()
+    assert len(reconciler.calls) == 3
+
+
+async def test_predicates_of_a_watched_kind_are_its_own(host: Host):
+    declared = declaring(owns=(Pod,), watches=(Watch(Pod, label="foo", on=created_or_deleted),))
+    controller, reconciler = host.runs(declared)
+    _, pods = host.synced(Foo, Pod)
+    async with running(controller):
+        pods.put("p1", labels={"foo": "mapped"}, ownerReferences=[owner("owner")])
+        await turns()
+        pods.put("p1", labels={"foo": "mapped"}, ownerReferences=[owner("owner")], generation=2)
+        await turns()
+    assert sorted(reconciler.names) == ["mapped", "owner", "owner"]
+
+
+async def test_owned_kind_holds_foreign_objects_as_metadata_and_hides_them_from_on(host: Host):
+    judged: list[str] = []
+
+    def judge(event: CacheEvent) -> bool:
+        judged.append(event.key.name)
+        return False
+
+    controller, reconciler = host.runs(declaring(owns=(Owns(Pod, on=judge),)))
+    informer = host.cache.lookup(Pod)
+    assert informer is not None
+    _, pods = host.synced(Foo), Watched(host.cache, Pod, informer=informer)
+    pods.synced()
+    async with running(controller):
+        pods.put("others")
+        pods.put("ours", ownerReferences=[owner("f1")])
+        await turns()
+        assert [record.key.name for record in informer.list() if record.is_cut] == ["others"]
+        assert (judged, reconciler.names) == (["ours"], [])
+        pods.put("others", ownerReferences=[owner("f2")])  # adopted
+        pods.put("ours")  # orphaned
+        await turns()
+    assert (judged, reconciler.names) == (["ours"], ["f2", "f1"])
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"owns": (Owns(Pod, on=generation_changed, metadata_only=True),)},
+        {"owns": (Owns(Pod, on=generation_changed),), "reads": (Pod,)},
+        {"owns": (Owns(Pod, on=generation_changed),)},
+        {"owns": (), "watches": (Watch(Pod, label="foo", on=generation_changed),)},
+        {"owns": (), "watches": (Watch(Pod, label="foo", on=generation_changed, metadata_only=True),)},
+    ],
+    ids=["owned metadata", "owned and read", "owned", "watched", "watched metadata"],
+)
+async def test_source_enqueues_only_for_events_that_its_on_passes(host: Host, declared: dict[str, Any]):
+    controller, reconciler = host.runs(declaring(**declared))
+    [source] = (each for each in declared["owns"] or declared["watches"])
+    informer = host.cache.lookup(Pod, metadata_only=source.metadata_only)
+    assert informer is not None
+    host.synced(Foo)
+    pods = Watched(host.cache, Pod, informer=informer)
+    pods.synced()
+    ours = {"ownerReferences": [owner("f1")], "labels": {"foo": "f1"}}
+    async with running(controller):
+        pods.put("p1", **ours, generation=1)
+        await turns()
+        pods.put("p1", **ours, generation=1, annotations={"a": "b"})
+        await turns()
+        assert reconciler.names == ["f1"]
+        pods.put("p1", **ours, generation=2)
+        await turns()
+        assert reconciler.names == ["f1", "f1"]
+        if declared["owns"]:
+            pods.put("p1", generation=2)  # orphaned
+            await turns()
+            assert reconciler.names == ["f1"] * 3
+
+
+@pytest.mark.parametrize("on", [status_changed, any_of(created, not_(all_of(status_changed)))])
+def test_source_refuses_on_status_changed_when_it_keeps_no_status(on: Any):
+    for source, why in (
+        (Owns(Pod, on=on, metadata_only=True), "Owns(Pod): with metadata_only, "),
+        (Watch(Pod, label="foo", on=on, metadata_only=True), "Watch(Pod): with metadata_only, "),
+        (
+            Watch(Pod, label="foo", on=on, selection=Selection.of(keeps=["spec.statusPage"])),
+            "Watch(Pod): its selection keeps no status, so ",
+        ),
+    ):
+        of = "owns" if isinstance(source, Owns) else "watches"
+        with pytest.raises(
+            TypeError, match=re.escape(f"Declared: {why}status_changed never lets an event pass")
+        ):
+            declaring(**{of: (source,)})
+    declaring(watches=(Watch(Pod, label="foo", on=on, selection=Selection.of(keeps=["status.phase"])),))
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"owns": (Owns(Pod, indexes={"first": lambda record, _: [record.key.name[0]]}),)},
+        {"owns": (Pod,), "reads": (Pod,)},
+        {"owns": (Pod,), "watches": (BY_LABEL,)},
+    ],
+    ids=["an index", "reads", "watches"],
+)
+async def test_owned_kind_holds_whole_foreign_objects_when_a_declaration_needs_them(
+    host: Host, declared: dict[str, Any]
+):
+    host.runs(declaring(**declared))
+    host.cache.observe_write(Pod, raw("others"))
+    [record] = cast("Informer", host.cache.lookup(Pod)).list()
+    assert not record.is_cut
+
+
+async def test_watch_enqueues_the_keys_that_its_function_returns(host: Host):
+    def named_alike(pod: Meta, foos: Informer) -> Iterable[ObjectKey]:
+        return [foo.key for foo in foos.list(index=("first", pod.name[0]))]
+
+    declared = declaring(
+        indexes={"first": lambda record, _: [record.key.name[0]]}, watches=(Watch(Pod, enqueue=named_alike),)
+    )
+    controller, reconciler = host.runs(declared)
+    foos, pods = Watched(host.cache, Foo), Watched(host.cache, Pod)
+    foos.listed("a1", "a2", "b1")
+    foos.synced()
+    pods.synced()
+    async with running(controller):
+        reconciler.calls.clear()
+        pods.put("a-pod")
+        await turns()
+    assert reconciler.names == ["a1", "a2"]
+
+
+async def test_watch_needs_exactly_one_of_label_and_enqueue(host: Host):
+    with pytest.raises(ValueError, match=r"Watch\(Pod\)"):
+        Watch(Pod)
+    with pytest.raises(ValueError, match=r"Watch\(Pod\)"):
+        Watch(Pod, label="foo", enqueue=lambda _, __: [])
+
+
+async def test_waits_for_enqueues_the_waiting_object_on_any_event_of_the_name(host: Host):
+    asked: list[ByKey] = []
+
+    class Waiting(ByKey):
+        owns = (Owns(Pod, on=not_(all_of())),)
+
+        def setup(self) -> None:
+            asked.append(self)
+
+    controller, reconciler = host.runs(Waiting)
+    _, pods = host.synced(Foo, Pod)
+    async with running(controller):
+        [operator] = asked
+        operator.waits_for(Pod, ObjectKey("ns", "p1"), ObjectKey("ns", "f1"))
+        pods.put("p1", ownerReferences=[owner("f2")])
+        await turns()
+        assert reconciler.names == ["f1"]
+        [run] = host.history.of(controller.name).of(ObjectKey("ns", "f1"))
+        assert run.why == "Pod p1, for whose name it waits, added"
+        operator.waits_no_more(ObjectKey("ns", "f1"))
+        pods.delete("p1")
+        await turns()
+    assert reconciler.names == ["f1"]
+
+
+async def test_add_controller_returns_none_for_an_operator_with_webhooks_alone(host: Host):
+    class WebhookOnly(Operator[Foo]):
+        """Reconciles nothing."""
+
+        @webhook.validate_create
+        async def accept(self, foo: Foo, request: AdmissionRequest) -> None: ...
+
+    assert add_controller(WebhookOnly(cast("Any", host))) is None
+    assert host.controllers == []
+
+
+async def test_operator_enqueue_adds_a_key_before_and_during_the_run(host: Host):
+    operators: list[ByKey] = []
+
+    class Setting(ByKey):
+        def setup(self) -> None:
+            operators.append(self)
+
+    controller, reconciler = host.runs(Setting)
+    [operator] = operators
+    host.synced(Foo)
+    operator.enqueue(ObjectKey("ns", "early"))
+    async with running(controller):
+        operator.enqueue(ObjectKey("ns", "late"))
+        await turns()
+    assert reconciler.names == ["early", "late"]
+
+
+async def test_controller_enqueues_every_object_again_within_half_a_day(host: Host):
+    controller, reconciler = host.runs(ByKey)
+    foos = Watched(host.cache, Foo)
+    foos.listed("f1", "f2")
+    foos.synced()
+    async with running(controller):
+        await asyncio.sleep(8 * 3600)
+        assert reconciler.names == ["f1", "f2"]
+        await asyncio.sleep(4 * 3600)
+        assert sorted(reconciler.names) == ["f1", "f1", "f2", "f2"]
+
+
+async def test_resync_period_enqueues_every_object_periodically(host: Host):
+    controller, reconciler = host.runs(ByKey, ControllerOptions(resync_period=600))
+    foos = Watched(host.cache, Foo)
+    foos.listed("f1", "f2")
+    foos.synced()
+    async with running(controller):
+        await asyncio.sleep(700)
+        assert reconciler.names == ["f1", "f2"] * 2
+        foos.delete("f1")
+        await asyncio.sleep(600)
+    assert reconciler.names == ["f1", "f2", "f1", "f2", "f1", "f2"]
