@@ -37,6 +37,19 @@ async def handle(request: ApiRequest) -> ApiResponse:
     )
 
 
+Serve = Callable[[WebSocket], Awaitable[None]]
+
+HANDSHAKE = (
+    b"GET /socket HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+
+
+async def echo(opened: WebSocket) -> None:
+    while (message := await opened.receive()) is not None:
+        await opened.send(message)
+
+
 class Client:
     """Client that sends the literal bytes of a test as HTTP."""
 
@@ -72,6 +85,8 @@ class Served:
         self.begun = asyncio.Event()
         self.closed = asyncio.Event()
         self.lines: asyncio.Queue[bytes] = asyncio.Queue()
+        self.serve: Serve = echo
+        self.socket_ended = asyncio.Event()
         self.server = HttpServer(self.handle)
         self.port = 0
         self.clients: list[Client] = []
@@ -85,7 +100,17 @@ class Served:
                 self.closed.set()
         if request.path == "/stream":
             return ApiResponse(stream=self.stream())
+        if request.path == "/socket":
+            return ApiResponse(
+                status=101, headers={"Sec-WebSocket-Protocol": "p"}, websocket=self.serve_socket
+            )
         return await handle(request)
+
+    async def serve_socket(self, opened: WebSocket) -> None:
+        try:
+            await self.serve(opened)
+        finally:
+            self.socket_ended.set()
 
     async def stream(self):
         try:
@@ -357,53 +382,13 @@ def test_warnings_are_truncated_as_the_real_server_does_when_they_are_too_long()
     assert len(_fitting([f"{each:0216}" for each in range(200)])) == 19
 
 
-Serve = Callable[[WebSocket], Awaitable[None]]
-
-HANDSHAKE = (
-    b"GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-)
-
-
-async def echo(opened: WebSocket) -> None:
-    while (message := await opened.receive()) is not None:
-        await opened.send(message)
-
-
-class Opening:
-    """A server that answers each request with a WebSocket."""
-
-    def __init__(self) -> None:
-        self.serve: Serve = echo
-        self.ended = asyncio.Event()
-        self.server = HttpServer(self.handle)
-        self.port = 0
-
-    async def handle(self, _: ApiRequest) -> ApiResponse:
-        async def serve(opened: WebSocket) -> None:
-            try:
-                await self.serve(opened)
-            finally:
-                self.ended.set()
-
-        return ApiResponse(status=101, headers={"Sec-WebSocket-Protocol": "p"}, websocket=serve)
-
-
 @pytest.fixture
-async def opening() -> AsyncIterator[Opening]:
-    listener = socket.create_server(("127.0.0.1", 0))
-    opening = Opening()
-    opening.port = listener.getsockname()[1]
-    await opening.server.start(listener)
-    yield opening
-    await opening.server.stop()
-
-
-@pytest.fixture
-async def socket_client(opening: Opening) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+async def socket_client(served: Served) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
     async with (
         aiohttp.ClientSession() as session,
-        session.ws_connect(f"http://127.0.0.1:{opening.port}/", protocols=("p",), max_msg_size=0) as opened,
+        session.ws_connect(
+            f"http://127.0.0.1:{served.port}/socket", protocols=("p",), max_msg_size=0
+        ) as opened,
     ):
         yield opened
 
@@ -425,15 +410,15 @@ async def test_websocket_answers_a_ping(socket_client: aiohttp.ClientWebSocketRe
 
 
 async def test_websocket_handler_gets_the_end_when_the_client_closes(
-    opening: Opening, socket_client: aiohttp.ClientWebSocketResponse
+    served: Served, socket_client: aiohttp.ClientWebSocketResponse
 ):
     await socket_client.close()
-    await asyncio.wait_for(opening.ended.wait(), 10)
+    await asyncio.wait_for(served.socket_ended.wait(), 10)
     assert socket_client.close_code == 1000
 
 
 async def test_websocket_is_closed_when_its_handler_returns(
-    opening: Opening, socket_client: aiohttp.ClientWebSocketResponse
+    served: Served, socket_client: aiohttp.ClientWebSocketResponse
 ):
     async def once(opened: WebSocket) -> None:
         message = await opened.receive()
@@ -441,27 +426,27 @@ async def test_websocket_is_closed_when_its_handler_returns(
         await opened.send(message)
 
     await socket_client.close()
-    opening.serve = once
+    served.serve = once
     async with (
         aiohttp.ClientSession() as session,
-        session.ws_connect(f"http://127.0.0.1:{opening.port}/", protocols=("p",)) as opened,
+        session.ws_connect(f"http://127.0.0.1:{served.port}/socket", protocols=("p",)) as opened,
     ):
         await opened.send_bytes(b"x")
         assert await opened.receive_bytes(timeout=10) == b"x"
         assert (await opened.receive(timeout=10)).type is aiohttp.WSMsgType.CLOSE
 
 
-async def test_websocket_handler_is_cancelled_when_the_connection_breaks(opening: Opening):
-    reader, writer = await asyncio.open_connection("127.0.0.1", opening.port)
+async def test_websocket_handler_is_cancelled_when_the_connection_breaks(served: Served):
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
     writer.write(HANDSHAKE)
     head = await reader.readuntil(b"\r\n\r\n")
     assert b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in head  # the example of the RFC
     writer.transport.abort()
-    await asyncio.wait_for(opening.ended.wait(), 10)
+    await asyncio.wait_for(served.socket_ended.wait(), 10)
 
 
-async def test_websocket_joins_the_frames_of_a_message_that_came_with_the_handshake(opening: Opening):
-    reader, writer = await asyncio.open_connection("127.0.0.1", opening.port)
+async def test_websocket_joins_the_frames_of_a_message_that_came_with_the_handshake(served: Served):
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
     mask = b"\0\0\0\0"
     writer.write(HANDSHAKE + b"\x02\x82" + mask + b"ab" + b"\x80\x81" + mask + b"c")
     await reader.readuntil(b"\r\n\r\n")
@@ -469,8 +454,8 @@ async def test_websocket_joins_the_frames_of_a_message_that_came_with_the_handsh
     writer.close()
 
 
-async def test_websocket_closes_at_a_message_that_is_too_long(opening: Opening):
-    reader, writer = await asyncio.open_connection("127.0.0.1", opening.port)
+async def test_websocket_closes_at_a_message_that_is_too_long(served: Served):
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
     writer.write(HANDSHAKE + b"\x82\xff" + (4 * 1024 * 1024 + 1).to_bytes(8))
     await reader.readuntil(b"\r\n\r\n")
     frame = await reader.read()
@@ -478,7 +463,7 @@ async def test_websocket_closes_at_a_message_that_is_too_long(opening: Opening):
     writer.close()
 
 
-async def test_websocket_stops_reading_while_the_handler_is_busy(opening: Opening):
+async def test_websocket_stops_reading_while_the_handler_is_busy(served: Served):
     go_on, taken = asyncio.Event(), list[bytes]()
 
     async def late(opened: WebSocket) -> None:
@@ -486,10 +471,10 @@ async def test_websocket_stops_reading_while_the_handler_is_busy(opening: Openin
         while (message := await opened.receive()) is not None:
             taken.append(message)
 
-    opening.serve = late
+    served.serve = late
     async with (
         aiohttp.ClientSession() as session,
-        session.ws_connect(f"http://127.0.0.1:{opening.port}/", protocols=("p",)) as opened,
+        session.ws_connect(f"http://127.0.0.1:{served.port}/socket", protocols=("p",)) as opened,
     ):
         piece = bytes(1_000_000)
 
@@ -502,12 +487,12 @@ async def test_websocket_stops_reading_while_the_handler_is_busy(opening: Openin
         assert not sending.done()
         go_on.set()
         await asyncio.wait_for(sending, 20)
-    await asyncio.wait_for(opening.ended.wait(), 10)
+    await asyncio.wait_for(served.socket_ended.wait(), 10)
     assert len(taken) == 60
 
 
-async def test_stop_ends_websockets(opening: Opening, socket_client: aiohttp.ClientWebSocketResponse):
-    stopping = asyncio.create_task(opening.server.stop())
+async def test_stop_ends_websockets(served: Served, socket_client: aiohttp.ClientWebSocketResponse):
+    stopping = asyncio.create_task(served.server.stop())
     assert (await socket_client.receive(timeout=10)).type is aiohttp.WSMsgType.CLOSE
     await socket_client.close()
     await stopping
