@@ -1,0 +1,9 @@
+# Made by scripts/generate-kinds; do not edit.
+"""Kinds and types of apiregistration.k8s.io/v1, each made when it is first used."""
+
+from __future__ import annotations
+
+from manager_kinds.factory import importer, lister
+
+__getattr__ = importer(__name__)
+__dir__ = lister(__name__)
