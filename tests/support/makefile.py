@@ -13,8 +13,8 @@ from tests.support import ROOT
 # The environment that the tests run in, as the Makefile names it.
 VENV = os.path.relpath(sys.prefix, ROOT)
 # Variables that make passes to a child make: the depth, which messages show, and its flags, with variables
-# of the command line.
-HANDED_ON = ("MAKELEVEL", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKEFILES")
+# of the command line, such as VERSIONS.
+HANDED_ON = ("MAKELEVEL", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKEFILES", "VERSIONS")
 
 
 def make(

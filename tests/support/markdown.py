@@ -93,3 +93,10 @@ PAGES = [
     for path in sorted(Path().glob(place))
 ]
 """Every page of documentation that is kept in the repository."""
+
+
+def code_of(page: Path, file: str) -> str:
+    """Return the code of one file of a page: the blocks whose first line names it, in order."""
+    begin = f"# {file}\n"
+    blocks = (each.text for each in Page(page).blocks())
+    return "\n\n".join(text.removeprefix(begin) for text in blocks if text.startswith(begin))

@@ -1,12 +1,9 @@
-"""The life of a controller."""
-
 from __future__ import annotations
 
 import asyncio
 import math
 import random
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
@@ -14,7 +11,6 @@ from manager.controller.controller import Controller, ControllerState
 from manager.controller.queue import WorkQueue
 from manager.controller.reconciler import ControllerOptions, Request, Result
 from manager.telemetry.metrics import Metrics
-from manager.util.rate_limit import TokenBucket
 from tests.unit.conftest import LogLines
 from tests.unit.controller.doubles import ManualSource, Numbers, Reconciler, Running, turns
 
@@ -429,20 +425,3 @@ async def test_controller_metrics_exist_with_zero_from_the_start(metrics: Metric
     for name in ("errors", "panics", "timeouts"):
         series = f"controller_runtime_reconcile_{name}_total"
         assert metrics.registry.get_sample_value(series, {"controller": "test"}) == 0
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"max_concurrent_reconciles": 0},
-        {"reconcile_timeout": 0.0},
-        {"rate_limit": -1.0},
-        {"rate_limit": 1.0, "rate_limiter": TokenBucket(rate=1)},
-        {"resync_period": 0.0},
-        {"backoff_base": 0.0},
-        {"backoff_base": 10.0, "backoff_cap": 1.0},
-    ],
-)
-async def test_controller_options_refuse_an_invalid_value_by_name(wrong: dict[str, Any]):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        ControllerOptions(**wrong)

@@ -13,18 +13,10 @@ import pytest
 from manager.api import ObjectMeta
 from manager_kinds.core_v1 import Pod
 from manager_tools.testing import operated
-from tests.support.markdown import Page
+from tests.support.markdown import code_of
 
 pytestmark = pytest.mark.virtual_time
 PAGE = Path("docs/coming-from-kopf.md")
-
-
-def code_of(file: str) -> str:
-    """Return the code of one file: its blocks, in order."""
-    begin = f"# {file}\n"
-    return "\n\n".join(
-        each.text.removeprefix(begin) for each in Page(PAGE).blocks() if each.text.startswith(begin)
-    )
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +24,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder = tmp_path_factory.mktemp("kopf")
     for name in ("devices", "test_devices"):
         (folder / f"page_of_kopf_{name}.py").write_text(
-            code_of(f"{name}.py").replace("from devices", "from page_of_kopf_devices")
+            code_of(PAGE, f"{name}.py").replace("from devices", "from page_of_kopf_devices")
         )
     sys.path.insert(0, str(folder))
     try:

@@ -1,0 +1,163 @@
+"""The recipes of docs/recipes.md, run as one program."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import RunManager
+from tests.support.api_objects import condition
+from tests.support.control_plane import ControlPlane, Feature
+from tests.support.eventually import eventually
+from tests.support.fork_server import run
+from tests.support.markdown import code_of
+
+pytestmark = pytest.mark.contract
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+NEEDED = "importing,storing,scaling,exposing,configured,spacious,sharing"
+
+
+def route_definition() -> dict[str, Any]:
+    """Return a definition that stands for the Gateway API's routes."""
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": free}}}
+    return {
+        "metadata": {
+            "name": "httproutes.gateway.networking.k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
+        },
+        "spec": {
+            "group": "gateway.networking.k8s.io",
+            "names": {"kind": "HTTPRoute", "plural": "httproutes"},
+            "scope": "Namespaced",
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
+class Recipes:
+    """The Apps of a namespace, and what the recipes make of them."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self.plane = plane
+        self.namespace = namespace
+
+    def path(self, api: str, plural: str, name: str = "") -> str:
+        base = f"/apis/{api}" if "/" in api else f"/api/{api}"
+        return f"{base}/namespaces/{self.namespace}/{plural}{name and f'/{name}'}"
+
+    def get(self, api: str, plural: str, name: str) -> Any:
+        return self.plane.api.find(self.path(api, plural, name))
+
+    def create(self, recipe: str, name: str = "", **spec: Any) -> None:
+        body = {
+            "apiVersion": "recipes.example.com/v1",
+            "kind": "App",
+            "metadata": {"name": name or recipe, "labels": {"recipe": recipe}},
+            "spec": spec,
+        }
+        self.plane.api.create(self.path("recipes.example.com/v1", "apps"), body)
+
+    def change(self, name: str, **spec: Any) -> None:
+        self.plane.api.patch(self.path("recipes.example.com/v1", "apps", name), {"spec": spec})
+
+    def delete(self, name: str) -> None:
+        self.plane.api.delete(self.path("recipes.example.com/v1", "apps", name))
+
+    def jobs(self) -> set[str]:
+        return {each["metadata"]["name"] for each in self.get("batch/v1", "jobs", "")["items"]}
+
+    def ready(self, name: str) -> tuple[str, str]:
+        found = condition(self.get("recipes.example.com/v1", "apps", name), "Ready")
+        return found["status"], found["reason"]
+
+    def until_ready(self, name: str, status: str, reason: str) -> None:
+        eventually(lambda: self.ready(name) == (status, reason))
+
+
+def test_recipes_run_as_the_page_says(
+    control_plane: ControlPlane, namespace: str, tmp_path: Path, run_manager: RunManager
+):
+    control_plane.require(Feature.WORKLOADS, Feature.READY_PODS)
+    file = tmp_path / "recipes.py"
+    file.write_text(code_of(Path("docs/recipes.md"), "recipes.py"))
+    printed = run(sys.executable, str(file), "crds", environ={"HOME": str(tmp_path)}, timeout=60)
+    control_plane.kubectl("apply", "--server-side", "-f", "-", stdin=printed.stdout)
+    api = control_plane.api
+    api.create(DEFINITIONS, route_definition())
+    recipes = Recipes(control_plane, namespace)
+    try:
+        eventually(lambda: recipes.get("gateway.networking.k8s.io/v1", "httproutes", "") is not None)
+        flags = (f"--namespaces={namespace}", f"--controllers={NEEDED}", "--webhook-bind-address=0")
+        run_manager(control_plane.kubeconfig, *flags, program=(sys.executable, file)).wait_ready()
+        follow(recipes)
+    finally:
+        for name in ("httproutes.gateway.networking.k8s.io", "apps.recipes.example.com"):
+            api.delete(f"{DEFINITIONS}/{name}")
+            eventually(lambda name=name: api.find(f"{DEFINITIONS}/{name}") is None)
+
+
+def follow(recipes: Recipes) -> None:
+    """Do what a user of each recipe would, and look at what comes of it."""
+    for recipe in ("volumes", "scale", "ingress", "config", "namespace"):
+        recipes.create(recipe)
+    recipes.create("job", text="one")
+    recipes.create("shared", "one")
+    recipes.create("shared", "two")
+
+    recipes.until_ready("volumes", "True", "Applied")
+    recipes.change("volumes", storage="2Gi")
+    recipes.until_ready("volumes", "False", "ClaimsFixed")
+    before = recipes.get("apps/v1", "statefulsets", "volumes")["metadata"]["uid"]
+    recipes.change("volumes", recreate=True)
+    recipes.until_ready("volumes", "True", "Applied")
+    there = recipes.get("apps/v1", "statefulsets", "volumes")
+    assert there["metadata"]["uid"] != before
+    [claim] = there["spec"]["volumeClaimTemplates"]
+    assert claim["spec"]["resources"]["requests"]["storage"] == "2Gi"
+
+    recipes.until_ready("scale", "True", "Scaled")
+    recipes.plane.kubectl(f"--namespace={recipes.namespace}", "scale", "deployment/scale", "--replicas=3")
+    recipes.change("scale", text="other")
+    eventually(lambda: recipes.get("apps/v1", "deployments", "scale")["status"].get("readyReplicas") == 3)
+    assert recipes.get("autoscaling/v2", "horizontalpodautoscalers", "scale") is not None
+    assert recipes.get("policy/v1", "poddisruptionbudgets", "scale") is not None
+
+    recipes.until_ready("ingress", "True", "Exposed")
+    assert recipes.get("networking.k8s.io/v1", "ingresses", "ingress") is not None
+    route = recipes.get("gateway.networking.k8s.io/v1", "httproutes", "ingress")
+    assert route["spec"]["hostnames"] == ["ingress.example.com"]
+
+    recipes.until_ready("config", "True", "Configured")
+    before = recipes.get("apps/v1", "deployments", "config")["metadata"]["generation"]
+    recipes.change("config", text="louder")
+    eventually(lambda: recipes.get("apps/v1", "deployments", "config")["metadata"]["generation"] > before)
+    assert recipes.get("v1", "configmaps", "config")["data"] == {"settings": "louder"}
+
+    jobs = recipes.path("batch/v1", "jobs")
+    recipes.until_ready("job", "True", "Imported")
+    [first] = [each["metadata"]["name"] for each in recipes.plane.api.get(jobs)["items"]]
+    recipes.change("job", text="two")
+    eventually(
+        lambda: first not in {each["metadata"]["name"] for each in recipes.plane.api.get(jobs)["items"]}
+    )
+    assert recipes.get("batch/v1", "cronjobs", "job-nightly") is not None
+
+    recipes.until_ready("namespace", "True", "NamespaceMade")
+    space = f"/api/v1/namespaces/{recipes.namespace}-namespace"
+    assert recipes.plane.api.find(space) is not None
+    recipes.delete("namespace")
+    eventually(lambda: recipes.get("recipes.example.com/v1", "apps", "namespace") is None)
+    assert recipes.plane.api.find(space) is None
+
+    recipes.until_ready("one", "True", "Shared")
+    recipes.until_ready("two", "True", "Shared")
+    recipes.delete("one")
+    eventually(lambda: recipes.get("recipes.example.com/v1", "apps", "one") is None)
+    assert recipes.get("v1", "configmaps", "shared") is not None
+    recipes.delete("two")
+    eventually(lambda: recipes.get("v1", "configmaps", "shared") is None)

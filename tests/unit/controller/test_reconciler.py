@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from manager.controller.reconciler import ControllerOptions
+from manager.util.rate_limit import TokenBucket
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_concurrent_reconciles": 0},
+        {"reconcile_timeout": 0.0},
+        {"rate_limit": -1.0},
+        {"rate_limit": 1.0, "rate_limiter": TokenBucket(rate=1)},
+        {"resync_period": 0.0},
+        {"backoff_base": 0.0},
+        {"backoff_base": 10.0, "backoff_cap": 1.0},
+    ],
+)
+def test_controller_options_refuse_an_invalid_value_by_name(wrong: dict[str, Any]):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        ControllerOptions(**wrong)

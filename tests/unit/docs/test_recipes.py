@@ -1,0 +1,105 @@
+"""Recipes of docs/recipes.md that need a clock, a script or a request; tests/integration runs the others."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import make_mocked_request
+
+from devcluster.api.pod_sessions import Process
+from manager.api import ObjectMeta
+from manager_kinds.core_v1 import Pod, Secret
+from manager_tools.testing import VirtualClock, operated
+from tests.support.markdown import code_of
+
+PAGE = Path("docs/recipes.md")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    folder = tmp_path_factory.mktemp("recipes")
+    (folder / "page_of_recipes.py").write_text(code_of(PAGE, "recipes.py"))
+    sys.path.insert(0, str(folder))
+    try:
+        import page_of_recipes  # noqa: PLC0415 - the test has just written it
+
+        yield page_of_recipes
+    finally:
+        sys.path.remove(str(folder))
+
+
+def app(page: Any, recipe: str, **spec: Any) -> Any:
+    metadata = ObjectMeta(name="a", namespace="default", labels={"recipe": recipe})
+    return page.App(metadata=metadata, spec=page.AppSpec(**spec))
+
+
+def ready(obj: Any) -> tuple[str, str]:
+    """Return status and reason of the condition Ready."""
+    found = [(each.status, each.reason) for each in obj.status.conditions if each.type == "Ready"]
+    return found[0] if found else ("", "")
+
+
+async def test_keeping_rotates_the_password_each_month_and_keeps_it_until_then(page: Any):
+    clock = VirtualClock()
+    async with operated(page.Keeping, clock=clock) as world:
+        obj = await world.create(app(page, "secret"))
+        await world.until(obj, lambda it: ready(it) == ("True", "PasswordMade"))
+        first = (await world.get(Secret, "a")).data
+        await world.update(obj, lambda it: setattr(it.spec, "text", "other"))
+        await clock.advance(days=29)
+        assert (await world.get(Secret, "a")).data == first
+        await clock.advance(days=2)
+        second = (await world.get(Secret, "a")).data
+        assert second != first
+        await clock.advance(days=10)
+        assert (await world.get(Secret, "a")).data == second
+
+
+async def test_waiting_asks_for_its_operation_until_it_is_done(page: Any):
+    page.OPERATIONS.clear()
+    async with operated(page.Waiting, clock=VirtualClock()) as world:
+        obj = await world.create(app(page, "operation"))
+        obj = await world.until(obj, lambda it: it.status.result == "done")
+        assert {obj.status.operation: 3} == page.OPERATIONS
+
+
+async def test_called_shows_what_another_program_reports(page: Any):
+    async with operated(page.Called, clock=VirtualClock()) as world:
+        obj = await world.create(app(page, "callback"))
+        await world.until(obj, lambda it: ready(it) == ("False", "Waiting"))
+        operator = page.Called(world.manager)
+
+        async def call(name: str) -> int:
+            request = make_mocked_request(
+                "POST", f"/called/default/{name}", match_info={"namespace": "default", "name": name}
+            )
+            request._read_bytes = b"well"  # the body of a request that was read
+            return int((await operator.called(request)).status)
+
+        assert await call("b") == 404
+        assert await call("a") == 202
+        await world.until(obj, lambda it: (it.status.result, ready(it)) == ("well", ("True", "Called")))
+
+
+async def test_backed_up_runs_a_command_once_for_each_version(page: Any):
+    commands: list[list[str]] = []
+
+    async def back_up(process: Process) -> int:
+        commands.append(list(process.command))
+        await process.write(b"42 rows")
+        return 1 if process.command[-1] == "full" else 0
+
+    async with operated(page.BackedUp, clock=VirtualClock()) as world:
+        world.cluster.sessions.exec = back_up
+        spec = {"containers": [{"name": "app", "image": "app:1"}]}
+        await world.create(Pod(metadata=ObjectMeta(name="a", namespace="default"), spec=spec))
+        obj = await world.create(app(page, "backup", text="disk"))
+        await world.until(obj, lambda it: (it.status.result, ready(it)) == ("42 rows", ("True", "BackedUp")))
+        await world.update(obj, lambda it: it.metadata.annotations.update(a="b"))
+        await world.update(obj, lambda it: setattr(it.spec, "text", "full"))
+        await world.until(obj, lambda it: ready(it) == ("False", "BackupFailed"))
+    assert commands == [["backup", "--to", "disk"], ["backup", "--to", "full"]]
