@@ -19,7 +19,7 @@ Cell = Callable[[Object], Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredKind:
-    """What discovery and tables say of a kind."""
+    """A kind as discovery and tables show it."""
 
     group: str
     kind: str
