@@ -276,7 +276,7 @@ async def test_the_overview_has_numbers_and_no_name_of_an_object(serve_pages: Se
     async with lonely() as world:
         served = world.manager.certificates["metrics"] = ServedCertificate(SelfSigned())
         site = await serve_pages(console_of(world).pages())
-        async with served.kept_current():
+        async with served.refreshed():
             status, text = await get(site, "/")
         assert status == 200
         assert "lonely" not in text
