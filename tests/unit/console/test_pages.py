@@ -24,10 +24,10 @@ from controllers.main import OPERATORS
 from controllers.tutorial.foo import FooOperator
 from manager.api import ObjectKey, ObjectMeta
 from manager.cli.operators import owned_by
+from manager.console.collect import Collected, Collector
 from manager.console.overview import ReadinessCount
 from manager.console.pages import Console
 from manager.console.search import Wanted, kinds, search
-from manager.diagnose.collect import Collected, Collector
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
 from manager.server.access import Access
