@@ -14,11 +14,14 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import fcntl
 import json
+import os
 import sqlite3
 import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self, TypeVar
@@ -130,19 +133,24 @@ class Storage:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._database: sqlite3.Connection
+        self._lock = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         self._thread = ThreadPoolExecutor(1, "petstore-storage")
         try:
+            if self._path is not None:
+                self._lock.callback(os.close, await self._run(_lock, self._path))
             self._database = await self._run(_open, self._path)
         except BaseException:
             await asyncio.to_thread(self._thread.shutdown)
+            await self._lock.aclose()
             raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self._thread.shutdown)
         await asyncio.to_thread(self._database.close)
+        await self._lock.aclose()
 
     async def add(self, pets: Sequence[Pet], new_id: Callable[[], str] = new_id) -> list[str]:
         """Add pets, and return their ids in order.
@@ -272,21 +280,38 @@ def _read_page(database: sqlite3.Connection, query: Query, after: int) -> tuple[
     return pets, rows[-1][0] if len(rows) == _PAGE else None
 
 
+def _lock(path: Path) -> int:
+    """Take the lock that allows one store for a file; return its descriptor.
+
+    It has a file of its own: SQLite's lock would keep backups from reading. The file stays, as removing it
+    could remove the one that another process holds.
+    """
+    path = path.resolve()
+    if path.is_dir():
+        raise DataUnusable(f"{path} is a folder")
+    if not path.parent.is_dir():
+        raise DataUnusable(f"cannot use {path}: there is no folder {path.parent}")
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        file = os.open(path.with_name(f"{path.name}-lock"), flags, 0o644)
+    except OSError as error:
+        raise DataUnusable(f"cannot use {path}: {os.strerror(error.errno or 0)}") from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        raise DataUnusable(f"{path} is in use by another process") from None
+    return file
+
+
 def _open(path: Path | None) -> sqlite3.Connection:
     """Open the file, or make it; None is memory. A file that cannot be used is left as it was."""
     if path is None:
         database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         database.executescript(_SCHEMA)
         return database
-    path = path.resolve()
-    if path.is_dir():
-        raise DataUnusable(f"{path} is a folder")
-    if not path.parent.is_dir():
-        raise DataUnusable(f"cannot use {path}: there is no folder {path.parent}")
-    database = sqlite3.connect(path, timeout=1.0, isolation_level=None, check_same_thread=False)
+    database = sqlite3.connect(path, timeout=5.0, isolation_level=None, check_same_thread=False)
     try:
-        # One store at a time has the file.
-        database.execute("PRAGMA locking_mode = EXCLUSIVE")
         # A start that was killed may have left a file without a schema.
         is_new = not _number(database, "PRAGMA application_id") and not _number(
             database, "SELECT count(*) FROM sqlite_master"
