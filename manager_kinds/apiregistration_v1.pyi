@@ -17,8 +17,10 @@ __all__ = [
     "ServiceReferenceDict",
 ]
 
-class APIService(Resource, group="apiregistration.k8s.io", version="v1", plural="apiservices"):
-    """APIService of apiregistration.k8s.io/v1."""
+class APIService(
+    Resource, group="apiregistration.k8s.io", version="v1", plural="apiservices", namespaced=False
+):
+    """APIService of apiregistration.k8s.io/v1, cluster-scoped."""
 
     spec: APIServiceSpecDict = {}
     status: APIServiceStatusDict = {}

@@ -29,7 +29,16 @@ from manager.api import (
     schema,
 )
 
-__all__ = ["Part", "has_type", "importer", "kind_of", "kinds_named", "lister", "status_model_of"]
+__all__ = [
+    "Part",
+    "has_type",
+    "importer",
+    "kind_of",
+    "kinds_named",
+    "lister",
+    "part_model_of",
+    "status_model_of",
+]
 
 L = TypeVar("L")
 
@@ -124,8 +133,13 @@ def kind_of(gvk: GroupVersionKind) -> type[Resource] | None:
 
 def status_model_of(kind: type[Resource]) -> type[ApiModel] | None:
     """Return the model of the status that a built-in kind holds as JSON, or None."""
+    return part_model_of(kind, "status")
+
+
+def part_model_of(kind: type[Resource], field: str) -> type[ApiModel] | None:
+    """Return the model of a field that a built-in kind holds as JSON, such as its `spec`, or None."""
     builtin = kind_of(kind.gvk)
-    name = f"{kind.gvk.kind}Status"
+    name = f"{kind.gvk.kind}{field.capitalize()}"
     if builtin is None or not has_type(builtin.__module__, name):
         return None
     model: type[ApiModel] = getattr(importlib.import_module(builtin.__module__), name)

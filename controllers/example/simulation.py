@@ -68,7 +68,7 @@ class WordpressOutside(Outside):
             owners = {each["uid"] for each in metadata.get("ownerReferences", ())}
             if sent is not None:
                 self.world.violated(f"{sent} deleted {place}")
-            elif not owners & self._given_up and not self._goes(metadata["namespace"]):
+            elif not owners & self._given_up and not self._is_deleted(metadata["namespace"]):
                 self.world.violated(f"{place} is gone, which was to stay")
         elif sent is not None and before.get("data") != after.get("data"):
             self.world.violated(f"{sent} changed what {place} says")
@@ -77,7 +77,7 @@ class WordpressOutside(Outside):
             if parse_quantity(now) < parse_quantity(was):
                 self.world.violated(f"{sent} made {place} smaller")
 
-    def _goes(self, namespace: str) -> bool:
+    def _is_deleted(self, namespace: str) -> bool:
         found = self.world.cluster.client.peek("namespaces", "", namespace)
         return found is None or "deletionTimestamp" in found["metadata"]
 

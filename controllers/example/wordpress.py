@@ -66,7 +66,7 @@ class Sight:
     """Whether the operator waits for the database before it creates WordPress."""
 
     @property
-    def told(self) -> list[Blocked | Trouble]:
+    def problems(self) -> list[Blocked | Trouble]:
         """Return the problems to report, the blocking one first unless it is temporary."""
         first = [] if self.blocked is None or self.blocked.passing else [self.blocked]
         problems = map(self.problem_of, (self.database, self.frontend))
@@ -244,7 +244,7 @@ class WordpressOperator(Operator[Wordpress]):
         status, before = site.status, list(site.status.conditions)
         degraded = find_condition(before, "Degraded")
         known = degraded.message if degraded is not None else ""
-        for each in sight.told:
+        for each in sight.problems:
             title = each.title if isinstance(each, Trouble) else ""
             if (title or each.message) not in known:
                 ctx.event(each.reason, each.message, warning=True, once_written=True)
@@ -295,7 +295,7 @@ def conditions_of(sight: Sight) -> Iterator[tuple[str, bool, str, str]]:
 
     yield "Progressing", *progress_of(sight)
 
-    wrong = sight.told
+    wrong = sight.problems
     reason = wrong[0].reason if wrong else "AsExpected"
     yield "Degraded", bool(wrong), reason, "; ".join(each.message for each in wrong)
 

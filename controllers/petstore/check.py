@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from apis.petstore.v1beta1.pet import Pet
+from controllers.petstore.availability import StoreAvailability
 from controllers.petstore.birthday import InvalidBirthday
 from controllers.petstore.claims import BY_ID, BY_UID, oldest
-from controllers.petstore.outlook import Outlook
 from controllers.petstore.record import Content, wanted
 from manager import Informer, ObjectKey, Portions
 from manager.cache import Record as CachedPet
@@ -44,12 +44,12 @@ class StoreCheck:
         store: PetStoreClient,
         pets: Informer,
         ask_for: Callable[[ObjectKey], None],
-        outlook: Outlook,
+        availability: StoreAvailability,
     ) -> None:
         self._store = store
         self._pets = pets
         self._ask_for = ask_for
-        self._outlook = outlook
+        self._outlook = availability
 
     async def run(self) -> None:
         """Check once, and log errors."""

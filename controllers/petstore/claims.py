@@ -55,7 +55,7 @@ class Claims:
         """Note that a record is about to be created for the Pet, before the API server knows of it."""
         self._begun[pet.key] = pet
 
-    def begun(self, key: ObjectKey) -> Pet | None:
+    def find(self, key: ObjectKey) -> Pet | None:
         """Return the Pet of that name that may have a record its status does not show, or None."""
         return self._begun.get(key)
 

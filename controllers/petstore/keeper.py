@@ -30,7 +30,7 @@ Deed = Literal["nothing", "added", "updated", "adopted"]
 """The result for Events; `adopted` is a record without an owner that became this Pet's."""
 
 
-class Kept(NamedTuple):
+class StoredRecord(NamedTuple):
     """The Pet's current record."""
 
     id: str
@@ -59,7 +59,7 @@ class Keeper:
         self._store = store
         self._claims = claims
 
-    async def keep(self, pet: Pet, content: Content, ctx: Context, *, fresh: bool) -> Kept:
+    async def keep(self, pet: Pet, content: Content, ctx: Context, *, fresh: bool) -> StoredRecord:
         """Make sure that the store has exactly one record of the Pet, with that content.
 
         `fresh` says that no record can have been added for the Pet, which saves searches.
@@ -76,7 +76,7 @@ class Keeper:
                     fresh = False
             return await self._keep(pet, content, ctx, fresh=fresh)
 
-    async def _keep(self, pet: Pet, content: Content, ctx: Context, *, fresh: bool) -> Kept:
+    async def _keep(self, pet: Pet, content: Content, ctx: Context, *, fresh: bool) -> StoredRecord:
         if fresh and self._store.knows_keys:
             return await self._add(pet, content, ctx, fresh=True)
         found, adopted = (None if fresh else await self._by_key(pet)), False
@@ -91,7 +91,7 @@ class Keeper:
                 await ctx.confirm(unchanged=True)
                 if await self._update_unseen(pet, id, content):
                     self._claims.claim(pet, id)
-                    return Kept(id, "updated")
+                    return StoredRecord(id, "updated")
             if found is None and candidate is not None:
                 found, adopted = candidate, True
         if found is None:
@@ -100,12 +100,12 @@ class Keeper:
 
     async def _update(
         self, pet: Pet, found: Record, content: Content, ctx: Context, *, adopted: bool
-    ) -> Kept:
+    ) -> StoredRecord:
         # A record that only gets its key looks the same to users.
         deed: Deed = "adopted" if adopted else "nothing" if Content.of(found) == content else "updated"
         self._claims.claim(pet, found.id)
         if not self._differs(found, content):
-            return Kept(found.id, deed)
+            return StoredRecord(found.id, deed)
         await ctx.confirm(unchanged=True)
         if adopted:
             self._claims.begin(pet)
@@ -117,9 +117,9 @@ class Keeper:
         except (UnknownPet, KeyRefused):
             self._claims.release(pet.key)
             raise
-        return Kept(found.id, deed)
+        return StoredRecord(found.id, deed)
 
-    async def _add(self, pet: Pet, content: Content, ctx: Context, *, fresh: bool) -> Kept:
+    async def _add(self, pet: Pet, content: Content, ctx: Context, *, fresh: bool) -> StoredRecord:
         await ctx.confirm(unchanged=True)
         if noted(pet) != content:
             pet.metadata.annotations[ADDED_AS] = content.note()
@@ -134,7 +134,7 @@ class Keeper:
             found = await self._by_key(pet)
             if found is not None and self._differs(found, content):
                 await self._store.update([content.record(id=found.id, key=key)])
-        return Kept(id, "added")
+        return StoredRecord(id, "added")
 
     async def remove(self, pet: Pet, content: Content | None) -> bool:
         """Make sure that the store has no record of the Pet; returns whether there was one.

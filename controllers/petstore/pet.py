@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from apis.petstore.v1alpha1.pet import Pet as OldPet
 from apis.petstore.v1beta1.pet import Pet
+from controllers.petstore.availability import StoreAvailability
 from controllers.petstore.birthday import InvalidBirthday, check_birthday
 from controllers.petstore.check import StoreCheck
 from controllers.petstore.claims import INDEXES, Claims
@@ -24,8 +25,7 @@ from controllers.petstore.conversion import (
     v1alpha1_to_v1beta1,
     v1beta1_to_v1alpha1,
 )
-from controllers.petstore.keeper import Keeper, Kept
-from controllers.petstore.outlook import Outlook
+from controllers.petstore.keeper import Keeper, StoredRecord
 from controllers.petstore.record import ADDED_AS, Content, noted, wanted
 from manager import (
     Context,
@@ -139,7 +139,7 @@ class PetOperator(Operator[Pet]):
         store, manager = self.connect(), self.manager
         manager.add(Lifespan(lambda: store))
         self.use(store)
-        manager.add(Runnable("petstore-outlook", self.outlook.run, leader_only=True))
+        manager.add(Runnable("petstore-availability", self.availability.run, leader_only=True))
 
     def connect(self) -> PetStoreClient:
         """Create the client: one connection for the process, opened by the first call."""
@@ -161,8 +161,8 @@ class PetOperator(Operator[Pet]):
         ask_for = partial(self.enqueue, priority=Priority.LOW)  # changes by users come first
         self.claims = Claims(pets)
         self.keeper = Keeper(store, self.claims)
-        self.outlook = Outlook(store, ask_for, rng=rng)
-        self.check = StoreCheck(store, pets, ask_for, self.outlook)
+        self.availability = StoreAvailability(store, ask_for, rng=rng)
+        self.check = StoreCheck(store, pets, ask_for, self.availability)
         self.failures: defaultdict[tuple[str, type[PetStoreError]], Repeats] = defaultdict(Repeats)
 
     def tls(self) -> Tls | None:
@@ -189,7 +189,7 @@ class PetOperator(Operator[Pet]):
         """Make sure that the store has the Pet's record."""
         await self.take_back(pet.key, but=pet.metadata.uid)
         content, key = wanted(pet), pet.key
-        self.outlook.require()
+        self.availability.require()
         id_known = bool(self.claims.id_of(pet))
         fresh = (
             not id_known
@@ -203,13 +203,13 @@ class PetOperator(Operator[Pet]):
         pet.status.id = kept.id
         ctx.condition("Ready", True, "InStore", f"the store has it as {kept.id}")
         self.answered(pet, ctx)
-        self.outlook.forget(key)
+        self.availability.forget(key)
         ctx.once_written(lambda: self.claims.settle(key))
 
     async def cleanup(self, pet: Pet, ctx: Context) -> None:
         """Make sure that the store does not have the Pet's record."""
         await self.take_back(pet.key, but=pet.metadata.uid)
-        self.outlook.require()
+        self.availability.require()
         try:
             content = wanted(pet)
         except InvalidBirthday:
@@ -229,27 +229,27 @@ class PetOperator(Operator[Pet]):
         except PetStoreError as error:
             self.log_failure("cannot take back the record of a Pet that is gone", error)
             if isinstance(error, NoAnswer):
-                self.outlook.doubt()
-            return Result(requeue_after=self.outlook.try_again_after(key))
+                self.availability.doubt()
+            return Result(requeue_after=self.availability.try_again_after(key))
         self.claims.settle(key)
-        self.outlook.forget(key)
+        self.availability.forget(key)
         return None
 
     def handed_over(self, key: ObjectKey) -> None:
         """Forget the Pet: the next leader finds its record by the store and the status."""
         self.claims.settle(key)
-        self.outlook.forget(key)
+        self.availability.forget(key)
 
     async def take_back(self, key: ObjectKey, *, but: str = "") -> None:
         """Remove a record that was begun for a Pet of that name with another UID than `but`."""
-        begun = self.claims.begun(key)
+        begun = self.claims.find(key)
         if begun is None or begun.metadata.uid == but:
             return
-        self.outlook.require()
+        self.availability.require()
         if await self.keeper.remove(begun, noted(begun)):
             reconcile_log().info("removed the record of a Pet that is gone", uid=begun.metadata.uid)
         self.claims.settle(key)
-        self.outlook.forget(key)
+        self.availability.forget(key)
 
     async def on_error(self, pet: Pet, error: Exception, ctx: Context) -> Result | None:
         """Report an error of the store or of the birthday in the status."""
@@ -277,13 +277,13 @@ class PetOperator(Operator[Pet]):
         if isinstance(error, PetStoreError):
             self.answered(pet, ctx)
         if reason == "StoreFailed":
-            return Result(requeue_after=self.outlook.try_again_after(pet.key))
-        self.outlook.forget(pet.key)
+            return Result(requeue_after=self.availability.try_again_after(pet.key))
+        self.availability.forget(pet.key)
         return None
 
     # Reports to users
 
-    def announce(self, pet: Pet, content: Content, kept: Kept, ctx: Context) -> None:
+    def announce(self, pet: Pet, content: Content, kept: StoredRecord, ctx: Context) -> None:
         """Record an Event for the change, except for changes that need none."""
         match kept.deed:
             case "added" if pet.status.id:
@@ -305,10 +305,10 @@ class PetOperator(Operator[Pet]):
 
     def no_answer(self, pet: Pet, error: NoAnswer, ctx: Context) -> Result | None:
         """Report that the store does not answer, and retry when it does, or after a while."""
-        if not self.outlook.down:
+        if not self.availability.down:
             self.log_failure("no answer from the pet store", error)
-            self.outlook.doubt()
-        self.outlook.wait(pet.key)
+            self.availability.doubt()
+        self.availability.wait(pet.key)
         # The message is the same for all attempts, so that repeats write nothing; the log has the details.
         deleting = pet.metadata.deletion_timestamp is not None
         store, after = f"the pet store at {self.address}", "it is asked again until it does"
@@ -322,18 +322,18 @@ class PetOperator(Operator[Pet]):
         still = not deleting and _is_settled(pet, "True", "Unknown")
         ctx.condition("Ready", "Unknown" if still else False, "StoreUnreachable", message)
         ctx.condition("StoreReachable", False, "NoAnswer", message)
-        if self.outlook.down:
-            # `Outlook` queues the Pet when the store is back; thousands of timers would be useless until
-            # then.
+        if self.availability.down:
+            # `StoreAvailability` queues the Pet when the store is back: thousands of timers would do nothing
+            # until then.
             ctx.awaits(f"{store} answers; it is asked every second or two")
             return None
-        return Result(requeue_after=self.outlook.try_again_after(pet.key))
+        return Result(requeue_after=self.availability.try_again_after(pet.key))
 
     def log_failure(self, event: str, error: PetStoreError) -> None:
         """Log a failure that occurs for every Pet: the first at once, and then less and less often."""
         if (times := self.failures[event, type(error)].count()) is not None:
             log = reconcile_log()
-            # `Outlook` logs the warning that the store does not answer.
+            # `StoreAvailability` logs the warning that the store does not answer.
             write = log.info if isinstance(error, NoAnswer) else log.warning
             write(event, error=str(error), times=times)
 
@@ -391,11 +391,11 @@ def calls_counted(registry: CollectorRegistry) -> Handled:
     labels = ("grpc_type", "grpc_service", "grpc_method", "grpc_code")
     calls = Counter("grpc_client_handled", "Calls ended, by status.", labels, registry=registry)
 
-    def told(kind: str, method: str, code: str, seconds: float) -> None:
+    def observe(kind: str, method: str, code: str, seconds: float) -> None:
         calls.labels(kind, "petstore.PetStore", method, code).inc()
         called(f"petstore.PetStore/{method}", seconds, "" if code == "OK" else code)
 
-    return told
+    return observe
 
 
 def _was_unreachable(pet: Pet) -> bool:

@@ -19,7 +19,7 @@ Cell = Callable[[Object], Any]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredKind:
-    """What discovery and tables say of a kind."""
+    """A kind as discovery and tables show it."""
 
     group: str
     kind: str
@@ -108,6 +108,15 @@ def _service(obj: Object) -> str:
     return f"{service.get('namespace', '')}/{service.get('name', '')}" if service else "Local"
 
 
+def _availability(obj: Object) -> str:
+    conditions = _at("status.conditions", ())(obj)
+    found = next((each for each in conditions if each.get("type") == "Available"), None)
+    if found is None:
+        return "Unknown"
+    status = str(found.get("status", ""))
+    return status if status == "True" else f"{status} ({found.get('reason', '')})"
+
+
 def _state(obj: Object) -> str:
     """Return the state of a request for a certificate."""
     conditions = {each.get("type") for each in _at("status.conditions", ())(obj)}
@@ -123,7 +132,7 @@ STORED_KINDS = (
         "apiregistration.k8s.io",
         "APIService",
         "Name | Service | Available | Age",
-        (_service, lambda _: "Unknown"),
+        (_service, _availability),
         defaults={"spec.service.port": 443},
         categories=("api-extensions",),
         subresources=_STATUS,

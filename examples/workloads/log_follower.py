@@ -47,7 +47,7 @@ class LogFollower:
             except NotFound:
                 return  # the pod is gone, but the watch has not reported it yet
             except KubeError as error:
-                self._tell(str(error))
+                self._report(str(error))
             # The log ends when the container ends; the pod may restart it.
             if self._gone.is_set():
                 return
@@ -74,7 +74,7 @@ class LogFollower:
                         self._backoff.reset()
                         await self._show(text)
 
-    def _tell(self, problem: str) -> None:
+    def _report(self, problem: str) -> None:
         """Say what is wrong, once."""
         if problem != self._problem:
             self._problem = problem

@@ -24,7 +24,7 @@ _FIELDS = frozenset({"type", "status", "observedGeneration", "lastTransitionTime
 
 
 class Condition(ApiModel):
-    """One aspect of the current state of this object."""
+    """Aspect of the current state of this object."""
 
     type: str = Field(max_length=316, pattern=CONDITION_TYPE)
     """Aspect that the condition is about, in CamelCase or foo.example.com/CamelCase."""

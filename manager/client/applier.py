@@ -20,6 +20,7 @@ from manager.api.secret import SECRET
 from manager.cache import Cache, Record
 from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther
 from manager.client.kubernetes_models import KubernetesModel, resource_of
+from manager.client.nearest_field import name_nearest
 from manager.client.ownership import (
     OwnEntries,
     Path,
@@ -467,7 +468,11 @@ class Applier(Writer):
         if mapping.namespaced and not key.namespace:
             raise ValueError(f"{kind.gvk} is namespaced: {key.name!r} needs a metadata.namespace")
         path = mapping.path(key.namespace)
-        raw = await self._transport.request("POST", path, query=query, body=body, name=key.name)
+        try:
+            raw = await self._transport.request("POST", path, query=query, body=body, name=key.name)
+        except BadRequest as error:
+            name_nearest(error, kind)
+            raise
         if "dryRun" not in query:
             self._cache.observe_write(kind, raw, before=0)
         return raw

@@ -13,9 +13,11 @@ from manager.api import ApiModel, GroupVersionKind, ObjectKey, Resource
 from manager.api.merging import conditions_by_type, merged_by_type
 from manager.api.secret import SECRET, fold_string_data
 from manager.cache import Cache
+from manager.client.nearest_field import name_nearest
 from manager.client.reader import decode_at_once, decode_object
 from manager.kube.decoding import MALFORMED, json_object, not_a
 from manager.kube.errors import (
+    BadRequest,
     Conflict,
     Invalid,
     KubeError,
@@ -156,6 +158,9 @@ class Writer:
             )
         except NotFound as error:
             raise await self._not_found(error, kind, subresource) from None
+        except BadRequest as error:
+            name_nearest(error, kind)
+            raise
         if "dryRun" not in query:
             # "0" demands nothing
             self._cache.observe_write(kind, raw, before=0 if creates else int(replaces or 0) or None)

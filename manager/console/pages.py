@@ -18,7 +18,9 @@ from manager.cache import WatchSpec
 from manager.console import web
 from manager.console.actions import Actions
 from manager.console.changes import Changes
+from manager.console.collect import Collector, bad_leaves, kinds_of, resource_name
 from manager.console.debug import debug_pages
+from manager.console.explanation import ManagerReport, ShardOwner, explain, to_objects
 from manager.console.overview import Rates, ReadinessCount, overview
 from manager.console.search import STATES, Wanted, kinds, search
 from manager.console.serialize import cached_record, controller_report, to_yaml
@@ -26,8 +28,6 @@ from manager.console.shard_holders import ShardHolders
 from manager.console.templates import Templates
 from manager.console.web import Asks, Page, Request, Response
 from manager.controller import Controller
-from manager.diagnose.collect import Collector, bad_leaves, kinds_of, resource_name
-from manager.diagnose.explanation import ManagerReport, ShardOwner, explain, to_objects
 from manager.kube.errors import KubeError, NotFound
 from manager.kube.transport import Transport
 from manager.process.manager import Manager

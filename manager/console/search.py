@@ -10,8 +10,8 @@ import orjson
 
 from manager.api import ObjectKey
 from manager.cache import Informer, Record
+from manager.console.readiness import SILENT, Verdict, judge
 from manager.controller import Controller
-from manager.diagnose.readiness import SILENT, Verdict, judge
 from manager.process.manager import Manager
 from manager.util.loop import Portions
 

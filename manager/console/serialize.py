@@ -9,8 +9,8 @@ import orjson
 from manager.api import GroupVersionKind, ObjectKey
 from manager.api.confidential import masked
 from manager.cache import Record
+from manager.console.explanation import ControllerReport, NextReconcile
 from manager.controller import Controller
-from manager.diagnose.explanation import ControllerReport, NextReconcile
 from manager.process.manager import Manager
 from manager.telemetry.logs import on_one_line
 from manager.telemetry.runs import Trigger

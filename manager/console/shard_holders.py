@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from manager.diagnose.explanation import ShardOwner
+from manager.console.explanation import ShardOwner
 from manager.election.config import LeaseTiming
 from manager.election.lease import Lease, LeaseGroup
 from manager.election.shard_count import SHARD, lease_of_shard, number_of_shards

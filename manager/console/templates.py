@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from manager.api import ObjectKey
-from manager.diagnose.explanation import ago, next_run, owner_text, reason_of
+from manager.console.explanation import ago, next_run, owner_text, reason_of
 from manager.telemetry.logs import on_one_line, shortened
 from manager.util.duration import format_duration
 

@@ -26,7 +26,7 @@ from manager.controller.reconciler import (
     Result,
 )
 from manager.controller.source import Source, TickerSource
-from manager.election.coordinator import Share
+from manager.election.coordinator import OwnedObjects
 from manager.kube.errors import NotFound
 from manager.telemetry.logs import get_logger, reset_reconcile_log, set_reconcile_log
 from manager.telemetry.metrics import Metrics, counting, observing
@@ -168,7 +168,7 @@ class Controller:
         primary: GroupVersionKind | None = None,
         skips_own_writes: bool = False,
         history: History | None = None,
-        share: Share | None = None,
+        share: OwnedObjects | None = None,
     ) -> None:
         """`name` is the `controller` label of metrics and log lines, and the controller's name in flags.
 

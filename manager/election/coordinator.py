@@ -58,7 +58,7 @@ class ControllerObjects:
     handed_over: Callable[[ObjectKey], None]
 
 
-class Share(Protocol):
+class OwnedObjects(Protocol):
     """The objects of one controller that this replica works on, where several replicas share them."""
 
     def work_on(self, key: ObjectKey, /, *, at_once: bool = False) -> AbstractAsyncContextManager[bool]:
@@ -108,7 +108,7 @@ class Coordinator:
         """Start and stop this work from now on."""
         self._work = work
 
-    def share(self, controller: ControllerObjects) -> Share | None:  # noqa: ARG002 - for coordinators of shards
+    def owned_objects(self, controller: ControllerObjects) -> OwnedObjects | None:  # noqa: ARG002 - for shards
         """Return the objects of a controller that this replica works on; None for all."""
         return None
 

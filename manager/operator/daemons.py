@@ -12,7 +12,7 @@ from typing import Any
 from manager.api import ObjectKey, Resource
 from manager.controller import Source, TerminalError, WorkQueue
 from manager.controller.failure import Failure, explain
-from manager.election.coordinator import Share
+from manager.election.coordinator import OwnedObjects
 from manager.operator.base import OperatorBase
 from manager.telemetry.logs import get_logger
 from manager.util.backoff import Backoff
@@ -40,7 +40,7 @@ class Daemons(Source):
         self._started: dict[ObjectKey, _Started] = {}
         self._group: asyncio.TaskGroup | None = None
         self._context = contextvars.Context()
-        self.share: Share | None = None
+        self.share: OwnedObjects | None = None
 
     async def run(self, queue: WorkQueue[ObjectKey]) -> None:
         """Own the daemons until cancelled."""

@@ -29,7 +29,7 @@ from manager.controller import (
 )
 from manager.controller.failure import Failure, describe, explain, is_transient
 from manager.controller.source import trigger_of
-from manager.election.coordinator import ControllerObjects, Share
+from manager.election.coordinator import ControllerObjects, OwnedObjects
 from manager.kube.errors import ApiError, KubeError, NoMatch, NotFound
 from manager.operator.base import Failing
 from manager.operator.context import RECONCILE_FAILED, Blocked, Changed, Context, Gone, is_missing
@@ -115,7 +115,7 @@ def add_controller(
         manager.add(runnable)
     share = None
     if options.needs_leader_election:
-        share = manager.coordinator.share(
+        share = manager.coordinator.owned_objects(
             ControllerObjects(
                 name=operator.name,
                 objects=objects,
@@ -242,7 +242,7 @@ class ObjectReconciler(Generic[T]):
         self._created: dict[ObjectKey, _Created] = {}
         self._tried: dict[ObjectKey, T] = {}
         """The objects that are reconciled, or were when that failed."""
-        self.share: Share | None = None
+        self.share: OwnedObjects | None = None
 
     async def reconcile(self, request: ObjectKey) -> Result | None:
         """Bring the object of that key up to date, if it is there."""

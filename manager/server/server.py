@@ -104,7 +104,7 @@ async def serve(
     async with AsyncExitStack() as stack:
         if certificate is not None:
             try:
-                await stack.enter_async_context(certificate.kept_current())
+                await stack.enter_async_context(certificate.refreshed())
             except CertificateUnusable as error:
                 raise CannotServe(f"cannot serve {name} on {address}: {error}") from error
         listening = await _listen(name, address, flag, any_port=any_port)

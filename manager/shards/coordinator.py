@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
 from manager.election.config import ElectionConfig
-from manager.election.coordinator import ControllerObjects, Coordinator, Share, Work
+from manager.election.coordinator import ControllerObjects, Coordinator, OwnedObjects, Work
 from manager.election.elector import LeaseLock
 from manager.election.guard import Leadership, LeadershipLost, ProcessGuard
 from manager.election.lease_watch import LeaseWatcher, pause
@@ -120,9 +120,9 @@ class ShardCoordinator(Coordinator):
         """Start the controllers of `work` at once, and its runnables for the leader with the first shard."""
         self._shards.attach(work)
 
-    def share(self, controller: ControllerObjects) -> Share:
+    def owned_objects(self, controller: ControllerObjects) -> OwnedObjects:
         """Return the objects of a controller that are in this replica's shards."""
-        return self._shards.share(controller)
+        return self._shards.owned_objects(controller)
 
     @property
     def held(self) -> ShardSet:

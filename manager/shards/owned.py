@@ -56,7 +56,7 @@ class OwnedShards:
         self.count = count
         self.leadership: Leadership = _LeadershipOfCaller(self)
         self._metrics = metrics
-        self._shares: list[ControllerShare] = []
+        self._controllers: list[ControllerShards] = []
         self._everything = ShardSet.of(count, range(count))
         self._grace = grace
         self._shards: dict[int, OwnedShard] = {}
@@ -74,10 +74,10 @@ class OwnedShards:
             ByOwner(label) if of_children else BY_UID, self._fetched, learned=self._learned
         )
 
-    def share(self, controller: ControllerObjects) -> ControllerShare:
+    def owned_objects(self, controller: ControllerObjects) -> ControllerShards:
         """Return the objects of a controller that are in owned shards."""
-        self._shares.append(ControllerShare(self, controller, self._metrics))
-        return self._shares[-1]
+        self._controllers.append(ControllerShards(self, controller, self._metrics))
+        return self._controllers[-1]
 
     def find(self, number: int) -> OwnedShard | None:
         """Return a shard; None when it is not ours, or nothing new may begin in it any more."""
@@ -93,7 +93,7 @@ class OwnedShards:
 
         The first call waits until the rest of the cache is known, but not for ever: some kind may not be
         served. Likewise a shard counts as prepared after a while. Nothing is done with objects that are not
-        known (see `ControllerShare`).
+        known (see `ControllerShards`).
         """
         assert self._work is not None
         self._work.start_controllers()
@@ -125,8 +125,8 @@ class OwnedShards:
         shard = self._shards[number] = OwnedShard(number, leadership)
         if self._work is not None and number == 0:
             self._work.start_leader_runnables(shard.enter)
-        for share in self._shares:
-            share.begin(number)
+        for controller in self._controllers:
+            controller.begin(number)
 
     async def end(self, number: int) -> None:
         """Begin nothing in a shard any more; return when all that has begun is over."""
@@ -155,8 +155,8 @@ class OwnedShards:
             if cut:
                 await self._work.wait_for_threads()
         del self._shards[number]
-        for share in self._shares:
-            share.end(number)
+        for controller in self._controllers:
+            controller.end(number)
 
     def _restrict(self, shards: ShardSet) -> None:
         """Hold only the objects of these shards; see `ShardFilter.restrict`."""
@@ -171,12 +171,12 @@ class OwnedShards:
 
     def _learned(self) -> None:
         self._changed.set()
-        for share in self._shares:
+        for controller in self._controllers:
             for number in self._shards:
-                share.begin(number)
+                controller.begin(number)
 
 
-class ControllerShare:
+class ControllerShards:
     """The objects of one controller that are in owned shards."""
 
     def __init__(self, shards: OwnedShards, controller: ControllerObjects, metrics: Metrics) -> None:

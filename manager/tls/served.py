@@ -155,7 +155,7 @@ class ServedCertificate:
 
     @property
     def context(self) -> ssl.SSLContext:
-        """Return the context for new connections; there is one while `kept_current` is entered."""
+        """Return the context for new connections; there is one while `refreshed` is entered."""
         assert self._context is not None, "the certificate is not being kept"
         return self._context
 
@@ -189,7 +189,7 @@ class ServedCertificate:
                 await asyncio.sleep(FIRST_CHECK_INTERVAL)
 
     @asynccontextmanager
-    async def kept_current(self) -> AsyncIterator[None]:
+    async def refreshed(self) -> AsyncIterator[None]:
         """Get the certificate, and look for another one until the end of the block.
 
         Raises `CertificateUnusable` when there is none to begin with.

@@ -13,7 +13,13 @@ from typing import Any
 
 __all__ = ["format_exception", "line_in", "line_of", "line_that_asks"]
 
-_LIBRARY = {"kubernetes_asyncio", "manager", "manager_kinds", "manager_tools"}
+_LIBRARY = {
+    *("aiohappyeyeballs", "aiohttp", "click", "cryptography", "httptools", "jinja2", "kubernetes_asyncio"),
+    *("manager", "manager_kinds", "manager_tools", "msgspec", "multidict", "opentelemetry", "orjson"),
+    *("prometheus_client", "pydantic", "pydantic_core", "structlog", "uvloop", "yaml", "yarl"),
+}
+"""Packages of the library, and those that it uses."""
+
 _TEMPLATE = "manager_tools.scaffold.project."
 """Modules of the library that are an author's once `init` has written them."""
 _PYTHONS = sysconfig.get_path("stdlib")
@@ -36,7 +42,7 @@ def line_that_asks() -> str:
 
 
 def line_of(frame: FrameType, number: int) -> str | None:
-    """Return file and line of a frame; None for one of the library, kubernetes-asyncio or Python."""
+    """Return file and line of a frame; None for one of the library, of what it uses, or of Python."""
     file, module = frame.f_code.co_filename, frame.f_globals.get("__name__", "")
     if module.partition(".")[0] in _LIBRARY:
         is_ours = not module.startswith(_TEMPLATE)

@@ -119,7 +119,7 @@ class ConversionEndpoint:
             if error.__cause__ is not None:
                 self._panics.inc()
             self._log_failure("not converted", error, **told, **error.told)
-            return _ended(_begun(question.uid), {"status": "Failure", "message": str(error)})
+            return _ended(_response_head(question.uid), {"status": "Failure", "message": str(error)})
         except BadReview:
             raise
         except Unanswered as error:
@@ -135,7 +135,7 @@ class ConversionEndpoint:
 
     async def _all(self, question: ConversionQuestion) -> bytearray:
         """Return the response with all objects in order. Raises `NotConverted` for the first failure."""
-        answer = _begun(question.uid)
+        answer = _response_head(question.uid)
         since_turn = 0
         for number, raw in enumerate(question.objects):
             since_turn += len(memoryview(raw)) + _FIXED
@@ -279,7 +279,7 @@ def _together(content: JsonObject, managed_fields: bytes) -> bytes:
     return b'%b%b"managedFields":%b}}' % (encoded(content)[:-2], comma, managed_fields)
 
 
-def _begun(uid: str) -> bytearray:
+def _response_head(uid: str) -> bytearray:
     # The parts are JSON already. To encode some thousand objects once more would take as long again, and to
     # hold them apart as much memory.
     return bytearray(

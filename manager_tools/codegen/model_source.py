@@ -217,7 +217,7 @@ class _Writer:
         if node.get("type") != "array" or not (is_open or takes_conditions(fields, required)):
             self._say(path, f"its items are no conditions, {_NO_CONDITIONS}")
 
-    def _tell_unknown(self, node: Schema, path: str) -> None:
+    def _report_unknown(self, node: Schema, path: str) -> None:
         for word in sorted(node.keys() - _KNOWN):
             if word in _ALTERNATIVES:
                 if not node.get(_INT_OR_STRING):
@@ -247,7 +247,7 @@ class _Writer:
         """Return the source of the class's settings, which apply to the whole object."""
         if not self._defines:
             return ""
-        self._tell_unknown(schema, self._root)
+        self._report_unknown(schema, self._root)
         metadata = (schema.get("properties") or {}).get("metadata") or {}
         if metadata.keys() - {"type", "description"}:
             self._say(f"{self._root}.metadata", "its limits are left out; cel() of the kind may say them")
@@ -458,7 +458,7 @@ class _Writer:
             self._inside.pop()
         if not self._defines:
             return _Type(kind.base)
-        self._tell_unknown(node, path)
+        self._report_unknown(node, path)
         kind.marks += self._rules(node, path)
         if node.get(_EMBEDDED):
             kind.words[_EMBEDDED] = True

@@ -22,9 +22,8 @@ from manager.api import ObjectKey, Resource
 from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.failure import in_one_line
 from manager.cli.operators import owned_by, shared_out_by
-from manager.console.shard_holders import ShardLeases
-from manager.diagnose.collect import Collector, Node
-from manager.diagnose.explanation import (
+from manager.console.collect import Collector, Node
+from manager.console.explanation import (
     ControllerReport,
     Explanation,
     ManagerReport,
@@ -36,7 +35,8 @@ from manager.diagnose.explanation import (
     to_objects,
     visible,
 )
-from manager.diagnose.explanation import explain as explain_state
+from manager.console.explanation import explain as explain_state
+from manager.console.shard_holders import ShardLeases
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import FixedCredentials, TokenFile
 from manager.kube.decoding import shallow_at_once

@@ -194,7 +194,7 @@ class Replica:
         """Keep the certificate up to date, like the webhook server."""
         assert self._served is not None
         await self._served.obtained()
-        async with self._served.kept_current():
+        async with self._served.refreshed():
             await asyncio.Event().wait()
 
     @property

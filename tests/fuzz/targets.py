@@ -34,9 +34,9 @@ from manager.certificates.store import Material
 from manager.client.ownership import holds, own_entries, takeover_patch
 from manager.client.write import merge_diff
 from manager.console.changes import Change, _fields
+from manager.console.collect import Collected, Collector, Node, bad_leaves
+from manager.console.explanation import explain, to_objects
 from manager.console.templates import read_templates
-from manager.diagnose.collect import Collected, Collector, Node, bad_leaves
-from manager.diagnose.explanation import explain, to_objects
 from manager.election.lease import Lease
 from manager.kube.config import _find
 from manager.kube.connection import Connection

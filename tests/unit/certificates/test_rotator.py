@@ -82,7 +82,7 @@ class Scene:
         self.material = material
 
     @asynccontextmanager
-    async def kept(self) -> AsyncIterator[None]:
+    async def led(self) -> AsyncIterator[None]:
         """Run the rotator as leader for a minute, and for the length of the test."""
         rotator = CertificateRotator(
             self, self.targets, names=["svc.ns.svc"], authority="test", lifetimes=LIFETIMES
@@ -106,7 +106,7 @@ class Scene:
 
 async def test_rotator_writes_only_when_a_renewal_is_due():
     scene = Scene()
-    async with scene.kept():
+    async with scene.led():
         assert scene.writes == ["store", "mutating", "pets"]
         first = scene.served
         await asyncio.sleep(LIFETIMES.serving.total_seconds() * 0.6 - 60)
@@ -118,7 +118,7 @@ async def test_rotator_writes_only_when_a_renewal_is_due():
 
 async def test_rotator_renews_certificate_when_service_name_changes():
     scene = Scene()
-    async with scene.kept():
+    async with scene.led():
         first = scene.served
         scene.targets[1].hosts = ("other.ns.svc",)
         await asyncio.sleep(30)
@@ -154,22 +154,22 @@ async def test_rotator_keeps_certificates_trusted_everywhere_while_the_ca_is_rep
 
 async def test_rotator_issues_new_certificate_after_everything_expired():
     scene = Scene()
-    async with scene.kept():
+    async with scene.led():
         first = scene.served
     await asyncio.sleep(10 * LIFETIMES.authority.total_seconds())
-    async with scene.kept():
+    async with scene.led():
         assert scene.served.since > first.until
 
 
 async def test_rotator_limits_write_rate_when_bundle_is_reset_at_once():
     scene = Scene(forgets=True)
-    async with scene.kept():
+    async with scene.led():
         assert 20 < len(scene.writes) < 60
 
 
 @pytest.mark.parametrize("fault", [Invalid(422, "Invalid", "the test of the patch failed"), KeyError("x")])
 async def test_rotator_retries_target_after_failed_write(fault: Exception):
     scene = Scene(fault)
-    async with scene.kept():
+    async with scene.led():
         assert scene.served
         assert scene.writes.count("mutating") == 2

@@ -348,7 +348,7 @@ def loaded() -> tuple[set[str], list[str]]:
 def test_manager_imports_only_modules_that_every_operator_needs():
     imported, _ = loaded()
     assert {"controllers.cache.memcached", "controllers.petstore.pet"} <= imported
-    assert not {"manager.console", "manager.diagnose", "petstore.client"} & imported
+    assert not {"manager.console", "petstore.client"} & imported
     packages = {name.partition(".")[0] for name in imported}
     assert "structlog" in packages
     assert not {"grpc", "google", "cryptography", "rich", "devcluster", "manager_tools"} & packages

@@ -24,10 +24,10 @@ from controllers.main import OPERATORS
 from controllers.tutorial.foo import FooOperator
 from manager.api import ObjectKey, ObjectMeta
 from manager.cli.operators import owned_by
+from manager.console.collect import Collected, Collector
 from manager.console.overview import ReadinessCount
 from manager.console.pages import Console
 from manager.console.search import Wanted, kinds, search
-from manager.diagnose.collect import Collected, Collector
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
 from manager.server.access import Access
@@ -276,7 +276,7 @@ async def test_the_overview_has_numbers_and_no_name_of_an_object(serve_pages: Se
     async with lonely() as world:
         served = world.manager.certificates["metrics"] = ServedCertificate(SelfSigned())
         site = await serve_pages(console_of(world).pages())
-        async with served.kept_current():
+        async with served.refreshed():
             status, text = await get(site, "/")
         assert status == 200
         assert "lonely" not in text

@@ -19,10 +19,10 @@ from apis.tutorial.v1.foo import Foo, FooSpec
 from controllers.cache.memcached import MemcachedOperator
 from controllers.tutorial.foo import FooOperator
 from manager.api import GroupVersionKind, ObjectKey, ObjectMeta
+from manager.console.collect import Collected, Collector
 from manager.console.overview import Rates
 from manager.console.pages import Console
 from manager.console.search import Wanted, kinds, search, sources
-from manager.diagnose.collect import Collected, Collector
 from manager.server import server as server_module
 from manager.server.access import User
 from manager_tools.testing import World, operated

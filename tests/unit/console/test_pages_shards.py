@@ -12,9 +12,9 @@ from apis.tutorial.v1.foo import Foo
 from controllers.main import OPERATORS
 from devcluster.exchange import ApiResponse
 from manager.cli.operators import owned_by
+from manager.console.collect import Collector
 from manager.console.pages import Console
 from manager.console.shard_holders import ShardHolders, ShardLeases
-from manager.diagnose.collect import Collector
 from manager.election.guard import Leadership
 from manager.kube.transport import Transport
 from manager.kube.wire import WireRequest

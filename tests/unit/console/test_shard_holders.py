@@ -7,8 +7,8 @@ import random
 
 import pytest
 
+from manager.console.explanation import owner_text
 from manager.console.shard_holders import Holders, ShardHolders, ShardLeases
-from manager.diagnose.explanation import owner_text
 from manager.election.guard import Leadership
 from manager.kube.transport import Transport
 from manager.shards.owned import OwnedShards

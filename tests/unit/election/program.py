@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from manager.election.config import ElectionConfig
-from manager.election.coordinator import ControllerObjects, Share, Work
+from manager.election.coordinator import ControllerObjects, OwnedObjects, Work
 from manager.election.guard import Leadership, LeadershipLost
 from manager.kube.errors import Fenced
 from manager.kube.transport import Transport
@@ -83,7 +83,7 @@ class Replica:
     def attach(self, work: Work) -> None:
         """Do nothing: there is no manager."""
 
-    def share(self, controller: ControllerObjects) -> Share:
+    def owned_objects(self, controller: ControllerObjects) -> OwnedObjects:
         raise NotImplementedError
 
     async def run(self, prepared: Callable[[frozenset[int]], None]) -> None:

@@ -138,7 +138,7 @@ async def test_a_connection_may_have_to_go_in_the_moment_it_is_there(tls: bool):
     certificate = ServedCertificate(SelfSigned()) if tls else None
     async with AsyncExitStack() as stack:
         if certificate is not None:
-            await stack.enter_async_context(certificate.kept_current())
+            await stack.enter_async_context(certificate.refreshed())
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         served = connection.Acceptor(listening, Greeted, certificate, PATIENT)
         accepting = asyncio.ensure_future(served.accept())

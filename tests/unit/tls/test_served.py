@@ -68,21 +68,21 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_served_certificate_raises_when_the_first_certificate_is_unusable():
     certificate = ServedCertificate(Shelf(CertificateUnusable("tls.crt cannot be read")))
     with pytest.raises(CertificateUnusable, match=r"^tls.crt cannot be read$"):
-        async with certificate.kept_current():
+        async with certificate.refreshed():
             pytest.fail("it was served")
 
 
 async def test_a_certificate_that_cannot_be_used_is_told_with_where_it_is_from(pairs: Pairs):
     certificate = ServedCertificate(Shelf(KeyPair(pairs[0].certificates, pairs[1].key)))
     with pytest.raises(CertificateUnusable, match=r"^shelf: the key is not that of the certificate$"):
-        async with certificate.kept_current():
+        async with certificate.refreshed():
             pytest.fail("it was served")
 
 
 async def test_a_context_lasts_until_there_is_another_certificate(pairs: Pairs):
     shelf = Shelf(pairs[0])
     certificate = ServedCertificate(shelf)
-    async with certificate.kept_current():
+    async with certificate.refreshed():
         first = certificate.context
         await shelf.looked_at(2)
         assert certificate.context is first
@@ -96,7 +96,7 @@ async def test_served_certificate_keeps_the_old_pair_and_warns_once_when_the_key
     shelf = Shelf(pairs[0])
     certificate = ServedCertificate(shelf)
     with capture_logs() as lines:
-        async with certificate.kept_current():
+        async with certificate.refreshed():
             first = certificate.context
             shelf.item = KeyPair(pairs[1].certificates, pairs[0].key)
             await shelf.looked_at(3)
@@ -128,7 +128,7 @@ async def test_an_authority_is_taken_away_though_the_certificate_cannot_be_renew
 ):
     shelf = Shelf(pairs[0])
     certificate = ServedCertificate(shelf, clients=ClientAuthorities(clients))
-    async with certificate.kept_current():
+    async with certificate.refreshed():
         before = certificate.context
         assert certificate.lets_in(before, SHOWN)
         shelf.item = KeyPair(pairs[1].certificates, pairs[0].key)
@@ -144,7 +144,7 @@ async def test_a_certificate_is_renewed_though_the_authorities_of_clients_cannot
     shelf = Shelf(pairs[0])
     certificate = ServedCertificate(shelf, clients=ClientAuthorities(clients))
     with capture_logs() as lines:
-        async with certificate.kept_current():
+        async with certificate.refreshed():
             before = certificate.context
             put(clients, None)
             shelf.item = pairs[1]
@@ -159,7 +159,7 @@ async def test_a_certificate_is_renewed_though_the_authorities_of_clients_cannot
 async def test_trouble_that_comes_again_is_told_again(pairs: Pairs):
     shelf = Shelf(pairs[0])
     with capture_logs() as lines:
-        async with ServedCertificate(shelf).kept_current():
+        async with ServedCertificate(shelf).refreshed():
             for item in (OSError("gone"), pairs[0], ValueError("odd"), pairs[0], OSError("gone")):
                 shelf.item = item
                 await shelf.looked_at(2)
@@ -169,7 +169,7 @@ async def test_trouble_that_comes_again_is_told_again(pairs: Pairs):
 
 async def test_served_certificate_stops_looking_at_its_source_after_the_end(pairs: Pairs):
     shelf = Shelf(pairs[0])
-    async with ServedCertificate(shelf).kept_current():
+    async with ServedCertificate(shelf).refreshed():
         await shelf.looked_at(1)
     looks = shelf.looks
     await asyncio.sleep(0.02)
@@ -192,7 +192,7 @@ async def test_a_certificate_that_is_yet_to_be_made_is_waited_for(pairs: Pairs):
         "waiting for a certificate",
         "serving this certificate from now on",
     ]
-    async with certificate.kept_current():
+    async with certificate.refreshed():
         assert certificate.context is not None
 
 

@@ -143,7 +143,7 @@ async def test_validating_function_gets_the_models_of_its_operation(
 
 
 async def test_validate_method_gets_none_as_old_object_on_create():
-    class Judging:
+    class Validating:
         kind, admission, finalizer, versions = Thing, AdmissionOptions(), "", ()
         others = Admission(Thing, name="others")
 
@@ -154,7 +154,7 @@ async def test_validate_method_gets_none_as_old_object_on_create():
         async def judge(self, old: Thing | None, new: Thing, request: AdmissionRequest) -> Iterable[str]:
             return [f"{request.operation} {old and old.spec.size} to {new.spec.size}"]
 
-    for admission in registrations(Judging()):
+    for admission in registrations(Validating()):
         assert isinstance(admission, Admission)
         [endpoint] = AdmissionEndpoint.all_of(admission, panics=Metrics().webhook_panics)
         new, old = thing(spec={"size": 5}), thing(spec={"size": 3})
@@ -338,7 +338,7 @@ async def test_connect_review_passes_its_options_to_the_function(functions: Func
 async def test_validate_method_for_several_kinds_gets_each_as_its_own_model():
     given: list[Any] = []
 
-    class Judging:
+    class Validating:
         kind, admission, finalizer, versions = Thing, AdmissionOptions(), "", ()
         things, old_things = Admission(Thing), Admission(OldThing)
 
@@ -347,7 +347,7 @@ async def test_validate_method_for_several_kinds_gets_each_as_its_own_model():
         async def judge(self, new: Thing | OldThing, request: AdmissionRequest) -> None:
             given.append(new)
 
-    for admission in registrations(Judging()):
+    for admission in registrations(Validating()):
         assert isinstance(admission, Admission)
         [endpoint] = AdmissionEndpoint.all_of(admission, panics=Metrics().webhook_panics)
         shown = {"group": admission.kind.gvk.group, "version": admission.kind.gvk.version, "kind": "Thing"}

@@ -188,10 +188,12 @@ async def test_server_answers_only_clients_with_a_certificate_of_the_authority(
         assert (await asked(clients.wrong), await asked(trusting())) == (200, None)
 
 
-class Kept:
+class Requests:
     """Connection of a client that sends many requests, and resumes its TLS session on further connections."""
 
-    def __init__(self, address: BindAddress, context: ssl.SSLContext, earlier: Kept | None = None) -> None:
+    def __init__(
+        self, address: BindAddress, context: ssl.SSLContext, earlier: Requests | None = None
+    ) -> None:
         connected = socket.create_connection((address.host, address.port))
         self.socket = context.wrap_socket(connected, session=earlier and earlier.socket.session)
         self.is_resumed = self.socket.session_reused
@@ -220,7 +222,7 @@ async def test_server_closes_the_connection_of_a_client_whose_authority_was_remo
 ):
     monkeypatch.setattr(served, "RECHECK_INTERVAL", 0.01)
     async with site(clients=ClientAuthorities(clients.file)) as made:
-        with closing(await asyncio.to_thread(Kept, made.address, clients.right)) as kept:
+        with closing(await asyncio.to_thread(Requests, made.address, clients.right)) as kept:
             assert [await kept.ask(), await kept.ask()] == [(200, False)] * 2
             clients.file.write_bytes(clients.other.pem)
 
@@ -237,8 +239,8 @@ async def test_server_closes_the_connection_of_a_client_whose_certificate_has_ex
     async with site(clients=ClientAuthorities(clients.file)) as made:
         with ExitStack() as stack:
 
-            async def connected(earlier: Kept | None = None) -> Kept:
-                kept = await asyncio.to_thread(Kept, made.address, clients.right, earlier)
+            async def connected(earlier: Requests | None = None) -> Requests:
+                kept = await asyncio.to_thread(Requests, made.address, clients.right, earlier)
                 return stack.enter_context(closing(kept))
 
             kept = await connected()

@@ -38,7 +38,7 @@ class Scene:
         return keys
 
     async def check(self, ask_for: Callable[[ObjectKey], None]) -> None:
-        await StoreCheck(self.store.client, self.process.pets, ask_for, self.process.outlook).check()
+        await StoreCheck(self.store.client, self.process.pets, ask_for, self.process.availability).check()
 
     async def asked_for(self) -> list[str]:
         """Return the names of the Pets that a check requests."""

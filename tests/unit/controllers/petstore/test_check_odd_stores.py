@@ -89,7 +89,7 @@ async def test_unreadable_records_do_not_disturb_other_pets_and_are_repaired(
     def ask_for(key: ObjectKey) -> None:
         sent.append(key.name)
 
-    check = StoreCheck(client, process.pets, ask_for, process.outlook)
+    check = StoreCheck(client, process.pets, ask_for, process.availability)
     await check.check()
     assert sent == ["thor"]
     await process.settle(key)

@@ -430,11 +430,11 @@ async def test_reconcile_reports_an_unreachable_store_once_and_backs_off(stage: 
 
 async def test_a_store_that_is_down_is_not_asked(stage: Stage):
     key = stage.create()
-    stage.process.outlook.down = True
-    # Thousands of Pets do not need a timer each: `Outlook` requests those that wait.
+    stage.process.availability.down = True
+    # Thousands of Pets do not need a timer each: `StoreAvailability` requests those that wait.
     assert await stage.process.reconcile(key) is None
     assert stage.says(key, "StoreReachable") == ("False", "NoAnswer")
-    assert stage.process.outlook.is_waiting(key)
+    assert stage.process.availability.is_waiting(key)
     assert stage.fate.passed == ["patch status"]
 
 

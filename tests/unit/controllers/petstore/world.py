@@ -271,7 +271,7 @@ class Process:
         store: Any = self.store
         self.operator.use(store)
         self.claims = self.operator.claims
-        self.outlook = self.operator.outlook
+        self.availability = self.operator.availability
         self.reconciler = ObjectReconciler(self.operator)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:

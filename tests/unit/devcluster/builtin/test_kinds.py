@@ -6,8 +6,10 @@ import contextlib
 import copy
 import datetime
 import ipaddress
+import json
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -365,3 +367,16 @@ def test_service_addresses_are_separate_for_each_store():
     cluster.create("s", {"clusterIP": "10.96.4.4", "ports": PORTS})
     cluster.store = other.store
     cluster.create("s", {"clusterIP": "10.96.4.4", "ports": PORTS})
+
+
+def test_resources_have_the_plural_and_the_scope_of_manager_kinds():
+    served = {(each.group, each.version, each.kind): (each.plural, each.namespaced) for each in resources()}
+    found = {}
+    for path in (Path(__file__).parents[4] / "manager_kinds").glob("*.json"):
+        for name, entry in json.loads(path.read_text()).items():
+            if (kind := entry.get("kind")) is not None:
+                key = (kind.get("group", ""), kind["version"], name)
+                found[key] = (kind["plural"], kind.get("namespaced", True))
+    both = served.keys() & found.keys()
+    assert ("apiregistration.k8s.io", "v1", "APIService") in both
+    assert {key: served[key] for key in both} == {key: found[key] for key in both}

@@ -20,8 +20,8 @@ from controllers.cache.memcached import MemcachedOperator
 from controllers.main import PROGRAM
 from controllers.petstore.pet import PetOperator
 from manager.api import ObjectKey
+from manager.console.explanation import ControllerReport, ManagerReport, ShardOwner
 from manager.console.shard_holders import ShardLeases
-from manager.diagnose.explanation import ControllerReport, ManagerReport, ShardOwner
 from manager.kube.errors import ConfigError
 from manager.kube.transport import Transport
 from manager.shards.shard_set import ShardSet

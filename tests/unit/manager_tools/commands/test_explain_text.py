@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from manager.diagnose.collect import Collected, Node
-from manager.diagnose.explanation import (
+from manager.console.collect import Collected, Node
+from manager.console.explanation import (
     ControllerReport,
     ManagerReport,
     NextReconcile,

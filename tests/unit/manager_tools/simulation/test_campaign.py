@@ -178,7 +178,7 @@ def test_simulate_reports_unrepeatable_operator_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(click.ClickException, match=r"^.*test_command\.py.*$"):
+    with pytest.raises(click.ClickException, match=r"^.*test_campaign\.py.*$"):
         simulate(["--seed=0", "--minutes=1"], [ClockReadingOperator])
     assert not capsys.readouterr().out
 

@@ -278,9 +278,7 @@ async def calls_what_is_not_faked() -> None:
 
 
 async def test_operated_names_a_service_that_is_not_faked():
-    with pytest.raises(
-        NotRepeatable, match=r"test_follow_clock.py:\d+: registry.default.svc is looked up, and"
-    ):
+    with pytest.raises(NotRepeatable, match=r"test_scene.py:\d+: registry.default.svc is looked up, and"):
         await calls_what_is_not_faked()
 
 

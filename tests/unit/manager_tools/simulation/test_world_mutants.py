@@ -38,7 +38,7 @@ from manager.election.shard_count import ShardCountAgreement
 from manager.kube.transport import Transport
 from manager.operator import reconciler
 from manager.operator.context import Context
-from manager.shards.owned import ControllerShare, OwnedShards
+from manager.shards.owned import ControllerShards, OwnedShards
 from manager_tools.simulation.seeds import Plan, crash_points, plan_of, run
 from manager_tools.simulation.workload import Step
 
@@ -122,24 +122,27 @@ OTHERS_SHARD = r"came while \S+ had shard"
 
 @mutant("memcached", OTHERS_SHARD, shards=4, took=1)
 def each_works_on_everything(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(OwnedShards, "_restrict", nothing)
+    # Without a filter the caches hold all objects.
+    patch.setattr(OwnedShards, "attach", lambda self, work: setattr(self, "_work", work))
     patch.setattr(
-        ControllerShare, "_shard_of", lambda self, _: next(map(self._shards.find, self._shards._shards), None)
+        ControllerShards,
+        "_shard_of",
+        lambda self, _: next(map(self._shards.find, self._shards._shards), None),
     )
-    patch.setattr(ControllerShare, "covers", lambda *_: True)
+    patch.setattr(ControllerShards, "covers", lambda *_: True)
 
 
 @mutant("pet", "has no record", shards=4, took=1)
 def what_is_done_once_is_done_nowhere(patch: pytest.MonkeyPatch) -> None:
-    original = ControllerShare._shard_of
+    original = ControllerShards._shard_of
     patch.setattr(
-        ControllerShare, "_shard_of", lambda self, key: None if self._whole else original(self, key)
+        ControllerShards, "_shard_of", lambda self, key: None if self._whole else original(self, key)
     )
 
 
 @mutant("memcached", NOT_FRESH, fault="kill", shards=4, took=2)
 def who_takes_a_shard_does_not_look_at_its_objects(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ControllerShare, "_in", lambda *_: iter(()))
+    patch.setattr(ControllerShards, "_in", lambda *_: iter(()))
 
 
 @mutant("memcached", " than the server", shards=4, took=1)
@@ -167,8 +170,8 @@ def reconciles_take_a_while(patch: pytest.MonkeyPatch) -> None:
 def who_gives_a_shard_up_does_not_wait_for_its_reconciles(patch: pytest.MonkeyPatch) -> None:
     async def end(self: OwnedShards, number: int) -> None:
         del self._shards[number]
-        for share in self._shares:
-            share.end(number)
+        for controller in self._controllers:
+            controller.end(number)
 
     reconciles_take_a_while(patch)
     patch.setattr(OwnedShards, "end", end)

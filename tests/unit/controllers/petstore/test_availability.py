@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from controllers.petstore.availability import StoreAvailability
 from controllers.petstore.check import StoreCheck
-from controllers.petstore.outlook import Outlook
 from manager.api import ObjectKey
 from petstore.errors import Unreachable
 
@@ -63,12 +63,12 @@ class Pets:
 
 
 class Watch:
-    """An outlook that runs, and what it works with."""
+    """An availability that runs, and what it works with."""
 
     def __init__(self) -> None:
         self.store: Any = Store()
         self.asked_for: list[ObjectKey] = []
-        self.outlook = Outlook(self.store, self.asked_for.append, rng=random.Random(1))
+        self.availability = StoreAvailability(self.store, self.asked_for.append, rng=random.Random(1))
 
 
 @contextlib.asynccontextmanager
@@ -82,36 +82,36 @@ async def running(work: Any) -> AsyncIterator[None]:
         await asyncio.wait([task])
 
 
-async def test_outlook_does_not_probe_a_store_without_doubt():
+async def test_availability_does_not_probe_a_store_without_doubt():
     watch = Watch()
-    async with running(watch.outlook.run()):
+    async with running(watch.availability.run()):
         await asyncio.sleep(3600)
     assert watch.store.searches == []
 
 
-async def test_outlook_enqueues_waiting_pets_within_seconds_of_the_stores_return():
+async def test_availability_enqueues_waiting_pets_within_seconds_of_the_stores_return():
     watch = Watch()
     watch.store.up = False
-    async with running(watch.outlook.run()):
-        watch.outlook.doubt()
-        watch.outlook.wait(THOR)
-        watch.outlook.wait(TRON)
+    async with running(watch.availability.run()):
+        watch.availability.doubt()
+        watch.availability.wait(THOR)
+        watch.availability.wait(TRON)
         await asyncio.sleep(1)
-        assert watch.outlook.down
+        assert watch.availability.down
         with pytest.raises(Unreachable):
-            watch.outlook.require()
+            watch.availability.require()
         await asyncio.sleep(600)
         # A second or two between two probes, and never in step.
         probes = watch.store.searches
         gaps = [after - before for before, after in itertools.pairwise(probes)]
         assert 1 <= min(gaps) < max(gaps) < 2.1
-        watch.outlook.forget(TRON)
+        watch.availability.forget(TRON)
         watch.store.up = True
         await asyncio.sleep(2.1)
         assert watch.asked_for == [THOR]
-        assert not watch.outlook.down
-        watch.outlook.require()
-        assert not watch.outlook.is_waiting(THOR)
+        assert not watch.availability.down
+        watch.availability.require()
+        assert not watch.availability.is_waiting(THOR)
         count = len(probes)
         await asyncio.sleep(600)
         assert len(probes) == count
@@ -119,13 +119,13 @@ async def test_outlook_enqueues_waiting_pets_within_seconds_of_the_stores_return
 
 async def test_calls_that_fail_while_probes_do_not_leave_the_pets_to_their_back_off():
     watch = Watch()
-    async with running(watch.outlook.run()):
-        watch.outlook.wait(THOR)
+    async with running(watch.availability.run()):
+        watch.availability.wait(THOR)
         for _ in range(100):
-            watch.outlook.doubt()
+            watch.availability.doubt()
             await asyncio.sleep(0.1)
     assert watch.asked_for == []
-    assert not watch.outlook.down
+    assert not watch.availability.down
     assert len(watch.store.searches) <= 11
 
 
@@ -133,20 +133,20 @@ async def test_a_check_that_gets_no_answer_has_every_pet_say_so_that_does_not_ye
     watch = Watch()
     pets: Any = Pets(THOR, TRON)
     watch.store.up = False
-    watch.outlook.wait(TRON)
-    async with running(watch.outlook.run()):
-        await StoreCheck(watch.store, pets, watch.asked_for.append, watch.outlook).run()
+    watch.availability.wait(TRON)
+    async with running(watch.availability.run()):
+        await StoreCheck(watch.store, pets, watch.asked_for.append, watch.availability).run()
         await asyncio.sleep(1)
         assert watch.asked_for == [THOR]
-        assert watch.outlook.down
+        assert watch.availability.down
 
 
 async def test_a_check_does_not_wait_for_a_store_that_hangs():
     watch = Watch()
     pets: Any = Pets(THOR)
     watch.store.up, watch.store.hangs = False, True
-    async with running(watch.outlook.run()), asyncio.timeout(watch.store.timeout + 2.2):
-        await StoreCheck(watch.store, pets, watch.asked_for.append, watch.outlook).run()
+    async with running(watch.availability.run()), asyncio.timeout(watch.store.timeout + 2.2):
+        await StoreCheck(watch.store, pets, watch.asked_for.append, watch.availability).run()
         await asyncio.sleep(2.1)
         assert watch.asked_for == [THOR]
-        assert watch.outlook.down
+        assert watch.availability.down

@@ -15,7 +15,7 @@ import msgspec
 from manager.api import GroupVersionKind, ObjectKey
 from manager.api.shapes import event_time, fields, number, objects, text
 from manager.cache import Informer
-from manager.diagnose.readiness import Object, conditions_of, judge, wanted_replicas
+from manager.console.readiness import Object, conditions_of, judge, wanted_replicas
 from manager.kube.decoding import Decoder, Listing, json_object
 from manager.kube.errors import Forbidden, KubeError, NotFound, ProtocolError
 from manager.kube.rest_mapping import RestMapper, RestMapping

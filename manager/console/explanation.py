@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from manager.diagnose.collect import Collected, Node, bad_leaves, stuck_pods
-from manager.diagnose.readiness import bad_conditions, conditions_of, is_behind
+from manager.console.collect import Collected, Node, bad_leaves, stuck_pods
+from manager.console.readiness import bad_conditions, conditions_of, is_behind
 from manager.telemetry.logs import on_one_line, shortened
 from manager.telemetry.runs import ReconcileRecord, Trigger
 from manager.util import clock

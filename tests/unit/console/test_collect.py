@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from manager.api import GroupVersionKind, ObjectKey
-from manager.diagnose.collect import (
+from manager.console.collect import (
     MOST_LEVELS,
     MOST_LOGS,
     MOST_SHOWN,
@@ -20,7 +20,7 @@ from manager.diagnose.collect import (
     Collector,
     Counts,
 )
-from manager.diagnose.explanation import ControllerReport, Explanation, explain
+from manager.console.explanation import ControllerReport, Explanation, explain
 from manager.kube.errors import NotFound
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport

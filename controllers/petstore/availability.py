@@ -27,7 +27,7 @@ _NO_KEY = "probe"
 _log = get_logger("petstore")
 
 
-class Outlook:
+class StoreAvailability:
     """Watcher of the store's availability.
 
     A task without an answer calls `doubt`, which starts probes. If a probe has no answer either, the store is

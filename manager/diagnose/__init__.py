@@ -1,1 +1,0 @@
-"""Diagnosis of an object: its state, its readiness, and why it is not ready."""

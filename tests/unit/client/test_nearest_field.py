@@ -1,0 +1,105 @@
+"""Errors of unknown fields name the field that was meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import Field
+
+from manager import Context, Operator
+from manager.api import ApiModel, ObjectMeta, Resource, crd
+from manager.client.nearest_field import name_nearest
+from manager.kube.errors import BadRequest
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import ConfigMap, Event, Pod
+from manager_tools.testing import VirtualClock, operated
+
+
+class PartSpec(ApiModel):
+    """A part of a spec."""
+
+    host_name: str = ""
+
+
+class SiteSpec(ApiModel):
+    """Spec of a site."""
+
+    replicas: int = 1
+    parts: list[PartSpec] = Field(default_factory=list)
+
+
+@crd()
+class Site(Resource, group="test.example.com", version="v1", plural="sites"):
+    """A site."""
+
+    spec: SiteSpec = Field(default_factory=SiteSpec)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "meant"),
+    [
+        (Deployment, 'strict decoding error: unknown field "spec.replica"', "spec.replicas"),
+        (
+            Deployment,
+            'strict decoding error: unknown field "spec.template.spec.containers[0].imagee"',
+            "spec.template.spec.containers[0].image",
+        ),
+        (
+            Deployment,
+            'cannot apply: .spec.template.spec.containers[name="web"].envs: field not declared in schema',
+            'spec.template.spec.containers[name="web"].env',
+        ),
+        (
+            Pod,
+            'strict decoding error: unknown field "spec.nodename", unknown field "spec.volumes[0].secrets"',
+            "spec.nodeName, spec.volumes[0].secret",
+        ),
+        (Site, 'strict decoding error: unknown field "spec.replcas"', "spec.replicas"),
+        (Site, 'strict decoding error: unknown field "spec.parts[2].host_name"', "spec.parts[2].hostName"),
+        (ConfigMap, 'strict decoding error: unknown field "metadata.label"', "metadata.labels"),
+        (ConfigMap, 'strict decoding error: unknown field "dat"', "data"),
+    ],
+)
+def test_name_nearest_adds_the_field_that_was_meant(kind: type[Resource], message: str, meant: str):
+    error = BadRequest(400, "BadRequest", message)
+    name_nearest(error, kind)
+    assert str(error) == error.message == f"{message}; did you mean {meant}?"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Deployment, 'strict decoding error: unknown field "spec.wholly"'),
+        (Deployment, 'strict decoding error: unknown field "spec.nothing.at.all"'),
+        (Deployment, 'strict decoding error: unknown field ""'),
+        (Deployment, "the body is no JSON"),
+        (Pod, 'strict decoding error: unknown field "spec.nodeSelector.nod"'),
+    ],
+)
+def test_name_nearest_leaves_other_messages_as_they_are(kind: type[Resource], message: str):
+    error = BadRequest(400, "BadRequest", message)
+    name_nearest(error, kind)
+    assert str(error) == message
+
+
+async def test_reconcile_with_a_typo_says_on_the_object_what_was_meant():
+    class Typing(Operator[Site]):
+        name = "typing"
+        owns = (Deployment,)
+
+        async def reconcile(self, site: Site, ctx: Context) -> None:
+            labels = {"app": "a"}
+            container = {"name": "web", "imagee": "web"}
+            template: Any = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+            spec: Any = {"selector": {"matchLabels": labels}, "template": template}
+            await ctx.apply(Deployment(metadata=ObjectMeta(name="a", namespace="default"), spec=spec))
+
+    clock = VirtualClock()
+    async with operated(Typing, clock=clock) as world:
+        site = await world.create(Site(metadata=ObjectMeta(name="a")))
+        await clock.advance(seconds=5)
+        await world.manager.events.flush(1.0)
+        events = await world.client.uncached.list(Event, namespace=site.metadata.namespace)
+        meant = "did you mean spec.template.spec.containers[0].image?"
+        assert [each.reason for each in events if meant in (each.message or "")] == ["BadRequest"]
