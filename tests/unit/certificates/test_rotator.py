@@ -135,7 +135,7 @@ async def test_rotator_renews_certificate_when_service_name_changes():
 async def test_rotator_keeps_certificates_trusted_everywhere_while_the_ca_is_replaced():
     scene = Scene()
     served, bundles = deque[Certificate](maxlen=20), deque[bytes](maxlen=6)
-    async with scene.kept():
+    async with scene.led():
         first = scene.served
         for _ in range(int(LIFETIMES.authority.total_seconds() / 3)):
             await asyncio.sleep(3)
