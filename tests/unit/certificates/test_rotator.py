@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -129,6 +130,26 @@ async def test_rotator_renews_certificate_when_service_name_changes():
             target.installed = False
         await asyncio.sleep(60)
         assert len(scene.writes) == before
+
+
+async def test_rotator_keeps_certificates_trusted_everywhere_while_the_ca_is_replaced():
+    scene = Scene()
+    served, bundles = deque[Certificate](maxlen=20), deque[bytes](maxlen=6)
+    async with scene.led():
+        first = scene.served
+        for _ in range(int(LIFETIMES.authority.total_seconds() / 3)):
+            await asyncio.sleep(3)
+            [now] = certificates_in(scene.material.certificate)
+            served.append(now)
+            bundles += (target.bundle for target in scene.targets)
+            # API servers hear of a bundle after some seconds, and replicas of a certificate.
+            for certificate, bundle in {
+                *((now, each) for each in bundles),
+                *((each, target.bundle) for each in served for target in scene.targets),
+            }:
+                assert any(certificate.vouched_for_by(each) for each in certificates_in(bundle))
+        [authority] = certificates_in(scene.targets[0].bundle)
+        assert not first.vouched_for_by(authority)
 
 
 async def test_rotator_issues_new_certificate_after_everything_expired():
