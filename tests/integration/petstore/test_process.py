@@ -79,7 +79,7 @@ def test_petstore_stops_cleanly_on_a_signal(store: PetStoreProcess, number: sign
         "petstore: stopping",
     ]
     # All of it is in the one file.
-    assert {path.name for path in store.folder.iterdir()} == {"petstore.log", "pets.db"}
+    assert {path.name for path in store.folder.iterdir()} == {"petstore.log", "pets.db", "pets.db-lock"}
 
 
 def test_kill_9_loses_nothing_that_was_acknowledged(store: PetStoreProcess):
