@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+import click
+
 from controllers.main import PROGRAM
 from manager.cli.commands import Invocation
 from manager.cli.run import SettingsCommand
@@ -13,10 +15,19 @@ from manager.operator import AnyOperator
 from manager.settings import Setting, SettingValues, Sources
 from manager.util.program import Program
 
-__all__ = ["FIELDS", "load_declared", "load_settings", "parse_flags"]
+__all__ = ["FIELDS", "load_declared", "load_settings", "params_of", "parse_flags"]
 
 FIELDS = tuple(setting.name.replace("-", "_") for setting in OWN)
 """The attributes of `Settings`."""
+
+
+def params_of(group: click.Group, command: str, flags: Iterable[str]) -> dict[str, Any]:
+    """Return what a command of a group gets from these flags.
+
+    Without the group, click would keep other names of the help flag for all later calls of the command.
+    """
+    program = click.Context(group, **group.context_settings)
+    return group.commands[command].make_context(command, list(flags), parent=program).params
 
 
 def parse_flags(

@@ -31,7 +31,7 @@ from tests.support.manifests import (
     pod_of,
     the,
 )
-from tests.support.settings import load_settings, parse_flags
+from tests.support.settings import load_settings, params_of, parse_flags
 
 WEBHOOK_SERVICE = "operator-manager-webhook-service"
 
@@ -272,7 +272,7 @@ def test_api_servers_reach_the_port_of_the_webhooks_and_nothing_else():
 def test_the_store_understands_its_flags():
     deployment = the("Deployment", PETSTORE)
     command, *flags = container_of(deployment)["args"]
-    given = commands.commands[command].make_context(command, flags).params
+    given = params_of(commands, command, flags)
     ports = {each["name"]: each["containerPort"] for each in container_of(deployment)["ports"]}
     assert given["bind_address"].port == ports["grpc"]
     assert given["metrics_bind_address"].port == ports["metrics"]

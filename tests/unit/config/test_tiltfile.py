@@ -11,7 +11,7 @@ from petstore.cli.commands import commands
 from tests.support import ROOT
 from tests.support.dockerfile import Dockerfile
 from tests.support.manifests import MANAGER, PETSTORE, container_of, manifests, the
-from tests.support.settings import parse_flags
+from tests.support.settings import params_of, parse_flags
 from tests.support.tilt import Tilt, TiltfileFailed
 
 
@@ -42,7 +42,7 @@ def test_tiltfile_runs_three_local_programs_without_a_cluster():
     flags = parse_flags(programs["manager"][3:])
     assert flags["health-probe-bind-address"] == "localhost:8081"
     words = programs["petstore"]
-    given = commands.commands["serve"].make_context("serve", words[words.index("serve") + 1 :]).params
+    given = params_of(commands, "serve", words[words.index("serve") + 1 :])
     assert local["manager"]["serve_env"] == {"PETSTORE_ADDRESS": str(given["bind_address"])}
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from devcluster.cli import commands, main
+from tests.support.settings import params_of
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_up_help_has_the_default_of_each_flag_with_a_value(capsys: pytest.Captur
 
 
 def test_up_gives_devcluster_what_the_flags_say():
-    given = commands.commands["up"].make_context("up", ["--no-controllers", "--feature-gates="]).params
+    given = params_of(commands, "up", ["--no-controllers", "--feature-gates="])
     assert given == {
         "address": "127.0.0.1",
         "port": 0,
@@ -69,7 +70,7 @@ def test_up_gives_devcluster_what_the_flags_say():
         "admission_plugins": (),
         "feature_gates": (),
     }
-    given = commands.commands["up"].make_context("up", ["--feature-gates=ShardedListAndWatch=true"]).params
+    given = params_of(commands, "up", ["--feature-gates=ShardedListAndWatch=true"])
     assert (given["controllers"], given["feature_gates"]) == (True, ("ShardedListAndWatch",))
 
 

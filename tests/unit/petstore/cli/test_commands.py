@@ -13,6 +13,7 @@ from petstore.cli import main
 from petstore.cli.commands import commands
 from tests.support.petstore_process import petstore
 from tests.support.ports import PortBlock
+from tests.support.settings import params_of
 
 PET = ["add", "Thor", "--type", "dog", "--birthday", "2021-04-01"]
 
@@ -60,7 +61,7 @@ def test_main_names_a_wrong_flag(arguments: list[str], named: str, capsys: pytes
 
 def flags_of(*arguments: str) -> dict[str, Any]:
     """Parse the flags of `petstore serve`."""
-    return commands.commands["serve"].make_context("serve", list(arguments)).params
+    return params_of(commands, "serve", arguments)
 
 
 def test_serve_listens_on_the_loopback_by_default():
