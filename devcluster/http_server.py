@@ -119,7 +119,9 @@ class HttpServer:
         self._server.pre_shutdown()
         await self._server.shutdown(_STOP_TIMEOUT)
         for transport in transports:
-            transport.abort()
+            # In Python 3.11.2, a TLS transport that was closed twice has lost its protocol.
+            with contextlib.suppress(AttributeError):
+                transport.abort()
         if self._listener is not None:
             await self._listener.wait_closed()
 
