@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import abc
 import enum
-import functools
 import os
 import subprocess
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
@@ -44,6 +44,9 @@ class Lacking(pytest.skip.Exception):
     """A test is skipped, because the control plane has not all that it needs."""
 
 
+_MAKING = threading.Lock()
+
+
 class ControlPlane(abc.ABC):
     """A Kubernetes API server, and what works beside it, for the length of a `with` block.
 
@@ -52,6 +55,7 @@ class ControlPlane(abc.ABC):
 
     kubeconfig: Path
     """The administrator's."""
+    _api: ApiAccess | None = None
 
     @property
     @abc.abstractmethod
@@ -138,10 +142,14 @@ class ControlPlane(abc.ABC):
         """Return the API server's URL."""
         return self.credentials.server
 
-    @functools.cached_property
+    @property
     def api(self) -> ApiAccess:
         """Return API access as the administrator, without the cost of a kubectl each."""
-        return ApiAccess(self.credentials, scratch=self.folder / "scratch")
+        # A cached_property has no lock: each of several threads would make one, and only the last is closed.
+        with _MAKING:
+            if self._api is None:
+                self._api = ApiAccess(self.credentials, scratch=self.folder / "scratch")
+            return self._api
 
     def server_metrics(self, *names: str) -> Samples:
         """Return the API server's own metrics; with `names`, only those with these prefixes."""
