@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 from manager.api import ApiModel, Resource
 from manager.kube.errors import BadRequest
 
-__all__ = ["name_nearest"]
+__all__ = ["name_nearest", "nearest_name"]
 
 # Of a create or an update that is strict, and of an apply.
 _UNKNOWN = re.compile(r'unknown field "([^"]+)"|(\.\S+): field not declared in schema')
@@ -27,6 +27,12 @@ def name_nearest(error: BadRequest, kind: type[Resource]) -> None:
         error.args = (error.message,)
 
 
+def nearest_name(model: type[ApiModel], name: str) -> str | None:
+    """Return the JSON name of the model's field that a name stands for or resembles, or None."""
+    names = {each: field.alias or each for each, field in model.model_fields.items()}
+    return names.get(name) or next(iter(difflib.get_close_matches(name, names.values(), n=1)), None)
+
+
 def _unknown(message: str) -> Iterator[str]:
     for match in _UNKNOWN.finditer(message):
         yield (match[1] or match[2]).lstrip(".")
@@ -38,11 +44,8 @@ def _nearest(kind: type[Resource], path: str) -> str | None:
     model: type[ApiModel] | None = kind
     for step in outer:
         model = None if model is None else _model_in(model, step)
-    if model is None:
-        return None
-    names = {name: field.alias or name for name, field in model.model_fields.items()}
-    near = [names[last]] if last in names else difflib.get_close_matches(last, names.values(), n=1)
-    return f"{path.removesuffix(last)}{near[0]}" if near else None
+    near = None if model is None else nearest_name(model, last)
+    return None if near is None else f"{path.removesuffix(last)}{near}"
 
 
 def _model_in(model: type[ApiModel], step: str) -> type[ApiModel] | None:

@@ -15,6 +15,7 @@ from manager.api import ApiModel, ObjectKey, Resource, is_crd
 from manager.api.condition import CONDITION_REASON, CONDITION_TYPE
 from manager.api.rights import RbacRule
 from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Meta, Record, Selection, steps_of
+from manager.client.nearest_field import nearest_name
 from manager.controller import ControllerOptions, Predicate, any_of, created_or_deleted, label_changed
 from manager.controller.source import compares_status
 from manager.settings import Setting
@@ -314,11 +315,8 @@ def check_path(kind: type[Resource], steps: Iterable[tuple[str, bool]]) -> str |
         if isinstance(at, type) and issubclass(at, ApiModel):
             fields = {field.alias or name: field.annotation for name, field in at.model_fields.items()}
             if step not in fields:
-                close = [
-                    field.alias for name, field in at.model_fields.items() if name == step and field.alias
-                ]
-                close = close or difflib.get_close_matches(step, fields, n=1)
-                hint = f"; did you mean {path}{close[0]}?" if close else ""
+                near = nearest_name(at, step)
+                hint = "" if near is None else f"; did you mean {path}{near}?"
                 return f"has no field {path}{step}{hint}"
             at = bare(fields[step])
         elif get_origin(at) is dict:
