@@ -168,13 +168,13 @@ class Controller:
         primary: GroupVersionKind | None = None,
         skips_own_writes: bool = False,
         history: History | None = None,
-        share: OwnedObjects | None = None,
+        owned_objects: OwnedObjects | None = None,
     ) -> None:
         """`name` is the `controller` label of metrics and log lines, and the controller's name in flags.
 
         `primary` is the kind of the requested objects, if they have one. `skips_own_writes` is as in
-        `Operator.skips_own_writes`. `history` keeps the reconcile records; default a new one. `share` says
-        which objects belong to this replica; default all.
+        `Operator.skips_own_writes`. `history` keeps the reconcile records; default a new one.
+        `owned_objects` says which objects belong to this replica; default all.
         """
         self.name = name
         self.options = options
@@ -191,7 +191,7 @@ class Controller:
         self._rng = rng
         self._timeout = options.reconcile_timeout
         self._skips_own_writes = skips_own_writes
-        self._share = share
+        self._owned_objects = owned_objects
         self._running: dict[Request, ReconcileRecord] = {}
         self.is_running = self._running.__contains__
         """Whether an object has a reconcile under way."""
@@ -375,7 +375,7 @@ class Controller:
             try:
                 # A dump of tasks then names the object, above all one whose reconcile does not end.
                 task.set_name(f"{name} {item.key}")
-                if self._share is None and self._pace is None:
+                if self._owned_objects is None and self._pace is None:
                     await self.reconcile(item)
                 else:
                     await self._reconcile_when_due(item)
@@ -389,7 +389,8 @@ class Controller:
 
     async def _reconcile_when_due(self, item: QueueItem[Request]) -> None:
         """Reconcile an object of this replica's, when the pace allows it."""
-        async with nullcontext(True) if self._share is None else self._share.work_on(item.key) as ours:
+        owned = self._owned_objects
+        async with nullcontext(True) if owned is None else owned.work_on(item.key) as ours:
             if not ours:
                 # Another replica works on the object: forget how often it failed here.
                 self._queue.forget(item.key)

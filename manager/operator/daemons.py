@@ -40,7 +40,7 @@ class Daemons(Source):
         self._started: dict[ObjectKey, _Started] = {}
         self._group: asyncio.TaskGroup | None = None
         self._context = contextvars.Context()
-        self.share: OwnedObjects | None = None
+        self.owned_objects: OwnedObjects | None = None
 
     async def run(self, queue: WorkQueue[ObjectKey]) -> None:
         """Own the daemons until cancelled."""
@@ -83,8 +83,8 @@ class Daemons(Source):
     async def _run(self, name: str, obj: Resource, started: _Started) -> None:
         is_over = False
         try:
-            work = nullcontext(True) if self.share is None else self.share.work_on(obj.key, at_once=True)
-            async with work as ours:
+            owned = self.owned_objects
+            async with nullcontext(True) if owned is None else owned.work_on(obj.key, at_once=True) as ours:
                 if ours:
                     await self._keep_calling(name, obj)
                     is_over = True

@@ -113,9 +113,9 @@ def add_controller(
     operator.setup()
     for runnable in timers.runnables(informers):
         manager.add(runnable)
-    share = None
+    owned_objects = None
     if options.needs_leader_election:
-        share = manager.coordinator.owned_objects(
+        owned_objects = manager.coordinator.owned_objects(
             ControllerObjects(
                 name=operator.name,
                 objects=objects,
@@ -127,7 +127,7 @@ def add_controller(
             )
         )
         if isinstance(reconciler, ObjectReconciler):
-            reconciler.share = reconciler.daemons.share = share
+            reconciler.owned_objects = reconciler.daemons.owned_objects = owned_objects
     controller = Controller(
         operator.name,
         reconciler,
@@ -138,7 +138,7 @@ def add_controller(
         primary=kind.gvk,
         skips_own_writes=operator.skips_own_writes,
         history=manager.history,
-        share=share,
+        owned_objects=owned_objects,
     )
     own.reconciling = controller.is_running
     manager.add(controller)
@@ -242,7 +242,7 @@ class ObjectReconciler(Generic[T]):
         self._created: dict[ObjectKey, _Created] = {}
         self._tried: dict[ObjectKey, T] = {}
         """The objects that are reconciled, or were when that failed."""
-        self.share: OwnedObjects | None = None
+        self.owned_objects: OwnedObjects | None = None
 
     async def reconcile(self, request: ObjectKey) -> Result | None:
         """Bring the object of that key up to date, if it is there."""
@@ -271,7 +271,7 @@ class ObjectReconciler(Generic[T]):
             uid, raw = record.uid, record.raw
         else:
             return
-        if self.share is not None and not self.share.covers(uid):
+        if self.owned_objects is not None and not self.owned_objects.covers(uid):
             return
         operator, model = self._operator, self._operator.kind
         failing = operator.reported_failures.setdefault(request, Failing())
@@ -366,7 +366,7 @@ class ObjectReconciler(Generic[T]):
 
     async def _bring_up_to_date(self, obj: T, due: Sequence[str], ctx: Context) -> Result | None:
         operator = self._operator
-        if self.share is not None and not self.share.covers(obj.metadata.uid):
+        if self.owned_objects is not None and not self.owned_objects.covers(obj.metadata.uid):
             return None  # the name is another object's by now, and that is another replica's
         deleting = obj.metadata.deletion_timestamp is not None
         try:
