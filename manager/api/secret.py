@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from manager.api.meta import GroupVersionKind
+from manager.api.resource import GroupVersionKind
 
 SECRET = GroupVersionKind("", "v1", "Secret")
 

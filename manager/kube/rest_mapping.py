@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from manager.api.meta import GroupVersionKind
+from manager.api.resource import GroupVersionKind
 from manager.kube.decoding import Decoder
 from manager.kube.errors import NoMatch, NotFound, ProtocolError
 from manager.kube.transport import Transport
