@@ -59,7 +59,7 @@ class HttpWire:
             config: the server's address and this client's identity.
             connections: maximum of concurrent requests, without streams; further requests wait.
         """
-        self.config = config
+        self._config = config
         self._limit = connections
         self._dialer = Dialer(config)
         server = config.server
@@ -76,9 +76,37 @@ class HttpWire:
         """See `Wire.host`."""
         return self._host
 
-    def exchange(self, request: WireRequest) -> _Exchange:
-        """See `Wire.exchange`."""
-        return _Exchange(self, self._pool, request)
+    @asynccontextmanager
+    async def exchange(self, request: WireRequest) -> AsyncIterator[Answer]:
+        """See `Wire.exchange`. A stream takes none of the pool's turns."""
+        config, pool, connection = self._config, self._pool, None
+        if not request.stream:
+            await pool.turns.acquire()
+        try:
+            if asyncio.get_running_loop().time() < config.at_hand_until:
+                header, context = config.at_hand
+            else:
+                header, context = await config.identity()
+            is_renewed = False
+            while True:
+                head = self.head(request, header)
+                connection = pool.take_idle(context) or await pool.open(context)
+                answer = await connection.ask(head, request.body or b"", request.permit)
+                if answer.status != _UNAUTHORIZED or is_renewed:
+                    break
+                config.tls_failed()
+                renewed = await config.authorization(rejected=header)
+                if renewed == header:
+                    break
+                rejected, connection = connection, None
+                pool.give_back(rejected)
+                header, context, is_renewed = renewed, await config.ssl_context(), True
+            yield answer
+        finally:
+            if connection is not None:
+                pool.give_back(connection)
+            if not request.stream:
+                pool.turns.release()
 
     @asynccontextmanager
     async def websocket(
@@ -89,14 +117,14 @@ class HttpWire:
             raise ConfigError("a proxy for plain HTTP carries no WebSocket: use TLS to the API server")
         # In a thread: it imports aiohttp's client.
         module = await in_thread(lambda: import_module("manager.kube.websocket"))
-        async with module.connect(self.config, self._pool, request, protocols, longest) as socket:
+        async with module.connect(self._config, self._pool, request, protocols, longest) as socket:
             yield socket
 
     def abort(self) -> None:
         """See `Wire.abort`."""
         self._pool.reset()
         self._former.append(self._pool)
-        self._pool = ConnectionPool(self.config, self._dialer, self._limit)
+        self._pool = ConnectionPool(self._config, self._dialer, self._limit)
 
     async def aclose(self) -> None:
         """See `Wire.aclose`."""
@@ -120,16 +148,16 @@ class HttpWire:
 
     def _encoded(self, headers: Mapping[str, str], authorization: str | None) -> bytes:
         """Return all headers but those about the body; a transport has few sets of them and shares those."""
-        host = self.config.server.host_port_subcomponent or self._host
+        host = self._config.server.host_port_subcomponent or self._host
         complete = {"Host": host, **headers, "Accept-Encoding": "identity"}
         if authorization is not None:
             complete["Authorization"] = authorization
-        proxy = self.config.proxy
-        if proxy is not None and self.config.server.scheme == "http":
+        proxy = self._config.proxy
+        if proxy is not None and self._config.server.scheme == "http":
             named = proxy_authorization(proxy)
             if named is not None:
                 complete["Proxy-Authorization"] = named
-        lines = [f"{name}: {value}" for name, value in (*complete.items(), *self.config.headers)]
+        lines = [f"{name}: {value}" for name, value in (*complete.items(), *self._config.headers)]
         for line in lines:
             if not _is_line(line):
                 raise ValueError(f"the header {line.partition(':')[0]} has more than one line")
@@ -138,53 +166,6 @@ class HttpWire:
             self._headers.clear()
         self._headers[id(headers)] = (headers, authorization, encoded)
         return encoded
-
-
-class _Exchange:
-    """Request with its response; it holds one of the free connections unless it is a stream."""
-
-    __slots__ = ("_connection", "_pool", "_request", "_wire")
-
-    def __init__(self, wire: HttpWire, pool: ConnectionPool, request: WireRequest) -> None:
-        self._wire = wire
-        self._pool = pool
-        self._request = request
-        self._connection: Connection | None = None
-
-    async def __aenter__(self) -> Answer:
-        wire, pool, request = self._wire, self._pool, self._request
-        config, rejected = wire.config, False
-        if not request.stream:
-            await pool.turns.acquire()
-        try:
-            if asyncio.get_running_loop().time() < config.at_hand_until:
-                header, context = config.at_hand
-            else:
-                header, context = await config.identity()
-            while True:
-                head = wire.head(request, header)
-                self._connection = pool.take_idle(context)
-                if self._connection is None:
-                    self._connection = await pool.open(context)
-                answer = await self._connection.ask(head, request.body or b"", request.permit)
-                if answer.status != _UNAUTHORIZED or rejected:
-                    return answer
-                config.tls_failed()
-                renewed = await config.authorization(rejected=header)
-                if renewed == header:
-                    return answer
-                connection, self._connection = self._connection, None
-                pool.give_back(connection)
-                header, context, rejected = renewed, await config.ssl_context(), True
-        except BaseException:
-            await self.__aexit__()
-            raise
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._connection is not None:
-            self._pool.give_back(self._connection)
-        if not self._request.stream:
-            self._pool.turns.release()
 
 
 class ConnectionPool:
