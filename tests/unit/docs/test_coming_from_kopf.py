@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,10 +29,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         )
     sys.path.insert(0, str(folder))
     try:
-        import page_of_kopf_devices  # noqa: PLC0415 - the test has just written it
-        import page_of_kopf_test_devices  # noqa: PLC0415 - the same
-
-        yield type("Page", (), {**vars(page_of_kopf_devices), "tests": page_of_kopf_test_devices})
+        devices = importlib.import_module("page_of_kopf_devices")
+        tests = importlib.import_module("page_of_kopf_test_devices")
+        yield type("Page", (), {**vars(devices), "tests": tests})
     finally:
         sys.path.remove(str(folder))
 

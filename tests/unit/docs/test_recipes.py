@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,9 +26,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     (folder / "page_of_recipes.py").write_text(code_of(PAGE, "recipes.py"))
     sys.path.insert(0, str(folder))
     try:
-        import page_of_recipes  # noqa: PLC0415 - the test has just written it
-
-        yield page_of_recipes
+        yield importlib.import_module("page_of_recipes")
     finally:
         sys.path.remove(str(folder))
 
