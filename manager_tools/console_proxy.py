@@ -15,7 +15,7 @@ import orjson
 from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 from yarl import URL
 
-from manager.api.shapes import fields, objects, text
+from manager.api.resource import fields, objects, text
 from manager.certificates.targets import bundle_of, hosts_of
 from manager.console.web import Page, Request, Response, answer, plain
 from manager.election.lease import Lease

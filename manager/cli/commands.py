@@ -260,10 +260,10 @@ def _open_standard_files() -> None:
         return
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - the number of stderr
         pass
-    os.close(number)
-    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
-    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+    # A library can have the missing number already: libffi 3.5 opens its own file when ctypes is imported.
+    sys.stdin = sys.stdin or os.fdopen(number, encoding="utf-8", closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(number, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(number, "w", encoding="utf-8", closefd=False)
 
 
 @contextmanager

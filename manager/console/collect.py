@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from manager.api import GroupVersionKind, ObjectKey
-from manager.api.shapes import event_time, fields, number, objects, text
+from manager.api.resource import event_time, fields, number, objects, text
 from manager.cache import Informer
 from manager.console.readiness import Object, conditions_of, judge, wanted_replicas
 from manager.kube.decoding import Decoder, Listing, json_object
