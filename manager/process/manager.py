@@ -119,9 +119,8 @@ async def _close_in_time(
 class Runnables:
     """Tasks that run until they are stopped, and whose first failure is reported to their owner.
 
-    A task group cancels its other tasks at once when one fails. A manager must not: when one part fails,
-    reconciles still finish, the lease is released and events are sent. So the failure is handed to the
-    owner, who stops each set of runnables in its own time.
+    A task group cancels its other tasks at once when one fails. A manager must not: reconciles still finish,
+    the lease is released and events are sent.
     """
 
     def __init__(self, failure: asyncio.Future[None]) -> None:
@@ -140,8 +139,8 @@ class Runnables:
     async def stop(self) -> None:
         """Cancel what still runs and wait until all of it has ended, newest first, however long it takes.
 
-        When this is cancelled itself, what is left still runs; call it again. No task is cancelled twice,
-        which would cut short its own way of ending.
+        When this is cancelled itself, call it again. No task is cancelled twice, which would cut its end
+        short.
         """
         while self._tasks:
             task = self._tasks[-1]
