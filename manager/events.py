@@ -324,7 +324,24 @@ class EventRecorder:
         bytes. It must not hold a secret: all users with the right to read Events can read it.
         """
         try:
-            self._record(obj, type, bounded(reason, REASON_BYTES), bounded(message, MESSAGE_BYTES))
+            reason, message = bounded(reason, REASON_BYTES), bounded(message, MESSAGE_BYTES)
+            if (run := current_record()) is not None:
+                run.add_event(type, reason, message)
+            reference = obj if isinstance(obj, ObjectReference) else ObjectReference.of(obj)
+            series = self._correlator.observe(reference, type, reason, message)
+            if series.waiting:
+                self._count("merged")
+            elif not self._correlator.within_budget(reference):
+                self._count("filtered")
+            else:
+                series.waiting = True
+                self._append(series)
+                if self._waiting + len(self._aside) > self._capacity:
+                    if self._aside:
+                        self._give_up(next(iter(self._aside)))
+                    else:
+                        self._take_from(max(self._backlog, key=lambda each: len(self._backlog[each])))
+                    self._count("overflow")
         except Exception as error:  # noqa: BLE001 - the work that reports an Event must not fail for it
             self._count("invalid")
             _log.warning("cannot record an event", reason=reason, error=error.__class__.__name__)
@@ -363,25 +380,6 @@ class EventRecorder:
 
     def _count(self, outcome: Outcome, number: int = 1) -> None:
         self._counters[outcome].inc(number)
-
-    def _record(self, obj: Resource | ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002 - the field's name
-        if (run := current_record()) is not None:
-            run.add_event(type, reason, message)
-        reference = obj if isinstance(obj, ObjectReference) else ObjectReference.of(obj)
-        series = self._correlator.observe(reference, type, reason, message)
-        if series.waiting:
-            self._count("merged")
-        elif not self._correlator.within_budget(reference):
-            self._count("filtered")
-        else:
-            series.waiting = True
-            self._append(series)
-            if self._waiting + len(self._aside) > self._capacity:
-                if self._aside:
-                    self._give_up(next(iter(self._aside)))
-                else:
-                    self._take_from(max(self._backlog, key=lambda each: len(self._backlog[each])))
-                self._count("overflow")
 
     def _append(self, series: Series) -> None:
         self._backlog.setdefault(series.reference.namespace, deque()).append(series)

@@ -38,7 +38,7 @@ from manager.telemetry.watchdog import Watchdog
 from manager.tls.served import CertificateFiles, CertificateSource, SelfSigned, ServedCertificate
 from manager.util.address import BindAddress, in_pod, is_loopback
 from manager.util.garbage import settle
-from manager.util.loop import count_tasks, observe_lag
+from manager.util.loop import observe_lag
 from manager.util.program import Program
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ async def assembled(
         await add_webhooks(manager, settings, [made[operator] for operator in known], transport, config)
         if not own:
             keep_console()
-        metrics.loop_tasks.set_function(count_tasks)
+        metrics.loop_tasks.set_function(lambda: len(asyncio.all_tasks()))
         manager.add(Runnable("loop-lag", lambda: observe_lag(metrics.loop_lag)))
         manager.add(Runnable("open-files", report_exhaustion))
         manager.add(Runnable("settle", lambda: _settle_when_synced(manager)))
@@ -155,7 +155,6 @@ async def assembled(
 
 
 def _options(settings: Settings, operator: AnyOperator) -> ControllerOptions:
-    """Return the options that the operator declares in code, overridden by the given settings."""
     given: dict[str, Any] = {}
     if settings.is_given(Settings.resync_period):
         given["resync_period"] = settings.resync_period or None
@@ -170,7 +169,7 @@ async def _serve_metrics_and_health(
     stack: AsyncExitStack, manager: Manager, settings: Settings, transport: Transport
 ) -> Server | None:
     """Serve the pages for monitoring until the end of `stack`; return the server of `/metrics`."""
-    from manager.server.pages import health_routes, metrics_routes  # noqa: PLC0415 - as in `_served`
+    from manager.server.pages import health_routes, metrics_routes  # noqa: PLC0415 - aiohttp.web: 0.1 s
 
     certificate = access = None
     if settings.metrics_secure:
@@ -208,7 +207,7 @@ def _keep_console(
         return
     from aiohttp import web  # noqa: PLC0415 - 0.15 s
 
-    from manager.console.pages import Console  # noqa: PLC0415 - these: 10 ms
+    from manager.console.pages import Console  # noqa: PLC0415 - these: 40 ms
     from manager.console.shard_holders import ShardHolders, ShardLeases  # noqa: PLC0415
     from manager.console.web import audience_of  # noqa: PLC0415
     from manager.server.server import serve  # noqa: PLC0415

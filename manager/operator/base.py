@@ -114,6 +114,8 @@ class OperatorBase:
             raise TypeError(f"{type(self).__name__} has no kind: class {type(self).__name__}(Operator[Kind])")
         self.manager = manager
         self.client: Client = manager.client.named(self.name, former_managers=self.former_managers)
+        self.settings: SettingValues = manager.settings
+        """The values of settings by key; a setting in a class attribute is read as the attribute."""
         self.channel = ChannelSource()
         self.waiting_for_names: defaultdict[Child, set[ObjectKey]] = defaultdict(set)
         """The objects that wait for the name of a child."""
@@ -174,11 +176,6 @@ class OperatorBase:
         if "Degraded" in self.conditions:
             return "Degraded", True
         return ("Ready", False) if "Ready" in self.conditions else (self.conditions[0], "Unknown")
-
-    @property
-    def settings(self) -> SettingValues:
-        """Return the values of settings by key; a setting in a class attribute is read as the attribute."""
-        return self.manager.settings
 
     def enqueue(self, key: ObjectKey, *, priority: Priority = Priority.NORMAL) -> None:
         """Enqueue an object; returns at once."""

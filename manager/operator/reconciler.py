@@ -223,10 +223,7 @@ class _ByKey:
     """Leaves everything to the operator."""
 
     def __init__(self, operator: Operator[Any]) -> None:
-        self._operator = operator
-
-    async def reconcile(self, request: ObjectKey) -> Result | None:
-        return await self._operator.reconcile_key(request)
+        self.reconcile = operator.reconcile_key
 
 
 class ObjectReconciler(Generic[T]):
