@@ -244,7 +244,7 @@ class Transport:
         works = writes and not _allowed_after_stop.get()
         self.writes_in_flight += writes
         self._work_in_flight += works
-        sent, trace = _begin_record(request, _verb(method, content_type, query, body), path, name)
+        sent, trace = _begin_record(request, path, name)
         failure: BaseException | None = None
         answer = b""
         limit = self._deadlines.start(seconds)
@@ -334,7 +334,7 @@ class Transport:
         permit()
         target = f"{path}?{_encoded(tuple(query))}" if query else path
         request = WireRequest("GET", target, {"User-Agent": self._user_agent}, permit=permit)
-        sent, trace = _begin_record(request, "connect", path, "")
+        sent, trace = _begin_record(request, path, verb="connect")
         works = not _allowed_after_stop.get()
         self._work_in_flight += works
         try:
@@ -557,25 +557,22 @@ def log_warnings(header: str) -> None:
 
 
 def _begin_record(
-    request: WireRequest, verb: str, path: str, name: str
+    request: WireRequest, path: str, name: str = "", *, verb: str = ""
 ) -> tuple[RequestRecord | None, RequestTrace | None]:
     """Note a request in the reconcile's record and trace, if there are any."""
     run = current_record()
     if run is None:
         return None, None
+    if not verb:
+        verb = "apply" if request.headers.get("Content-Type") == _APPLY else request.method.lower()
+        if "dryRun=" in request.path or (request.method == "DELETE" and b'"dryRun"' in (request.body or b"")):
+            verb += ", dry run"
     sent = run.begin_request(verb, path, name)
     if (traced := current_trace()) is None:
         return sent, None
     trace = traced.request(sent)
     request.headers = {**request.headers, **trace.headers}
     return sent, trace
-
-
-def _verb(method: str, content_type: str, query: Mapping[str, str] | None, body: bytes | None) -> str:
-    """Return the name of a request's action for the reconcile record."""
-    verb = "apply" if content_type == _APPLY else method.lower()
-    tries = (query and "dryRun" in query) or (method == "DELETE" and body and b'"dryRun"' in body)
-    return f"{verb}, dry run" if tries else verb
 
 
 @lru_cache(_REMEMBERED)

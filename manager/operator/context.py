@@ -818,7 +818,7 @@ class Context:
 
     def _did(self, reason: str, message: str, **details: object) -> None:
         """Tell people, and the log, what was done."""
-        self._record("Normal", reason, message)
+        self._operator.manager.events.event(self.object, "Normal", reason, message)
         reconcile_log().info(message, reason=reason, **details)
 
     def _may_roll_out(self) -> bool:
