@@ -14,9 +14,7 @@ from manager_tools.scaffold import init as write_project
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
 @click.option("--domain", metavar="DOMAIN", help="end of the groups of your kinds, such as example.com")
 @click.option("--name", metavar="NAME", show_default="that of the folder", help="name of the program")
-@click.option(
-    "--renew", is_flag=True, help="put this library into an existing project, and change nothing else"
-)
+@click.option("--renew", is_flag=True, help="put this library into an existing project, and nothing else")
 def init(folder: Path, domain: str | None, name: str | None, renew: bool) -> None:
     """Begin a project: a kind, its operator, a sample, a test, a demo, manifests, an image, workflows.
 

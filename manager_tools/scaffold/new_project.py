@@ -49,8 +49,8 @@ def init(root: Path, names: Names) -> Written:
 def packed_library() -> tuple[Path, bytes]:
     """Return the path in a project and the content of a wheel of the library that runs here.
 
-    The library may be installed or a checkout's. The same files make the same bytes. Raises `ScaffoldError` when
-    Python does not know the library's metadata.
+    The library may be installed or a checkout's. The same files make the same bytes. Raises `ScaffoldError`
+    when Python does not know the library's metadata.
     """
     try:
         installed = distribution(_DISTRIBUTION)
@@ -73,13 +73,11 @@ def packed_library() -> tuple[Path, bytes]:
 
 
 def _with_library(requirements: str, wheel: Path, content: bytes) -> str:
-    """Return the requirements with the line for this wheel. Raises `ScaffoldError` if they have no such line."""
+    """Return the requirements with the line for this wheel. Raises `ScaffoldError` without such a line."""
     line = f"{_DISTRIBUTION} @ file:{wheel.as_posix()}#sha256={hashlib.sha256(content).hexdigest()}"
     changed, found = _LINE.subn(line, requirements)
     if found != 1:
-        raise ScaffoldError(
-            f"{_REQUIREMENTS} has {found} lines that begin with `{_DISTRIBUTION} @ `; one is expected"
-        )
+        raise ScaffoldError(f"{_REQUIREMENTS} has {found} lines with `{_DISTRIBUTION} @ `; one is expected")
     return changed
 
 

@@ -26,18 +26,15 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "wheels").mkdir()
     (tmp_path / "wheels/operator_manager-0.0.1-py3-none-any.whl").write_text("old")
     (tmp_path / "wheels/other-1-py3-none-any.whl").write_text("other")
-    (tmp_path / "requirements.txt").write_text(
-        "# mine\noperator-manager @ file:old#sha256=0\nhttpx==0.28.1\n"
-    )
+    requirements = "# mine\noperator-manager @ file:old#sha256=0\nhttpx==0.28.1\n"
+    (tmp_path / "requirements.txt").write_text(requirements)
     return tmp_path
 
 
 def test_renew_library_replaces_the_wheel_and_its_line(folder: Path):
     assert renew_library(folder) == WHEEL
-    assert sorted(path.name for path in (folder / "wheels").iterdir()) == [
-        WHEEL.name,
-        "other-1-py3-none-any.whl",
-    ]
+    names = sorted(path.name for path in (folder / "wheels").iterdir())
+    assert names == [WHEEL.name, "other-1-py3-none-any.whl"]
     assert (folder / "requirements.txt").read_text() == f"# mine\n{LINE}\nhttpx==0.28.1\n"
     renew_library(folder)
     assert (folder / WHEEL).read_bytes() == CONTENT, "the same library makes the same wheel"
@@ -46,9 +43,7 @@ def test_renew_library_replaces_the_wheel_and_its_line(folder: Path):
 @pytest.mark.parametrize("line", ["operator-manager==0.1.0", f"{LINE}\n{LINE}"])
 def test_renew_library_refuses_requirements_without_one_line_for_it(folder: Path, line: str):
     (folder / "requirements.txt").write_text(f"{line}\n")
-    with pytest.raises(
-        ScaffoldError, match=r"requirements\.txt has \d lines that begin with `operator-manager @ `"
-    ):
+    with pytest.raises(ScaffoldError, match=r"requirements\.txt has \d lines with `operator-manager @ `"):
         renew_library(folder)
     assert not (folder / WHEEL).exists()
 
