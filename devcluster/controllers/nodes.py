@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from devcluster.api.discovery import KUBERNETES
 from devcluster.controllers.client import Object
 from devcluster.controllers.controller import Controller, Name, Routes
 from devcluster.controllers.pods import condition_of
+from devcluster.version import KUBERNETES
 
 __all__ = ["NODES", "NodeController", "node_address", "node_object"]
 

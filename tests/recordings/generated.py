@@ -1,18 +1,16 @@
-#!/usr/bin/env python3
-"""Make devcluster/types/builtin.json, the table of a Kubernetes API server's types.
+"""The files of devcluster that one version of Kubernetes determines; `make record` renews them.
 
-    generate-devcluster-types --server URL --token TOKEN --modules DIR [--check]
+devcluster/types/builtin.json       types, enums, defaults and protobuf numbers of the built-in kinds
+devcluster/builtin/bootstrap.json   objects that a new API server creates: roles, bindings, priority classes
+devcluster/version.py               the version
 
-Run by a developer when devcluster moves to another Kubernetes version, never at run time. It needs a real
-API server of that version (its OpenAPI v3 documents: types, formats, list types, patch keys, defaults) and
-the sources of k8s.io/api and of the other MODULES of the same version below DIR (`go mod
-download` puts them in ~/go/pkg/mod/k8s.io): the tags of their structs have the JSON names, the
-omission of empty fields, and the protobuf field numbers; generated.proto tells which named lists are
-messages. Only such facts are taken, no descriptions. --check writes nothing; its exit code says whether the
-table is current.
+The sources are the OpenAPI v3 documents of a running API server (types, formats, enums, list types, patch keys,
+defaults) and the Go modules of the same version, which `go mod download` brings: the tags of their structs
+have the JSON names, the omission of empty fields and the protobuf field numbers; generated.proto tells which named
+lists are messages. Only such facts are taken, no descriptions.
 
-The table is plain JSON with one type a line, so that a diff shows what a new version changed (wheels compress
-it anyway); `schema` is the type's OpenAPI component without descriptions, `go` how Go sees it:
+builtin.json has one type a line, so that a diff shows what a new version changed (wheels compress it anyway).
+`schema` is the type's OpenAPI component without descriptions, `go` how Go sees it:
 
     a list       a struct: [JSON name, Go type, what is omitted, protobuf number] for each field, in order; an
                  embedded struct has no JSON name, and number 0 when protobuf does not have it
@@ -21,16 +19,25 @@ it anyway); `schema` is the type's OpenAPI component without descriptions, `go` 
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
-import ssl
-import sys
-import urllib.request
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-TABLE = Path(__file__).resolve().parent.parent / "devcluster" / "types" / "builtin.json"
+from tests.support.control_plane import ControlPlane
+
+__all__ = ["NAME", "Sources", "builtin_types", "initial_objects", "renewed"]
+
+NAME = "devcluster"
+"""What --only calls these files."""
+ROOT = Path(__file__).resolve().parents[2] / "devcluster"
+TABLE, INITIAL, VERSION = ROOT / "types/builtin.json", ROOT / "builtin/bootstrap.json", ROOT / "version.py"
+AGGREGATION = 30.0
+"""Seconds until the controllers have filled the roles that aggregate others."""
 
 MODULES = ("api", "apimachinery", "apiextensions-apiserver", "kube-aggregator")
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -70,67 +77,117 @@ TAG = re.compile(r'(\w+):"([^"]*)"')
 BASIC = {"string", "bool", "int32", "int64", "int", "float64", "byte", "uint8", "uint32", "uint64"}
 
 
-def fetch(server: str, token: str, path: str) -> Any:
-    """Return the JSON document at `path`."""
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    request = urllib.request.Request(server + path, headers={"Authorization": f"Bearer {token}"})  # noqa: S310
-    with urllib.request.urlopen(request, context=context) as answer:  # noqa: S310 -- the developer's own server
-        return json.load(answer)
+def renewed(plane: ControlPlane, version: str) -> dict[Path, str]:
+    """Return the new content of each file; `plane` has the API server and the controllers, `version` is `v1.36.3`.
+
+    Raises:
+        AssertionError: the sources of that version cannot be had, or do not fit the server.
+    """
+    documents = [plane.api.get("/openapi/v3")]
+    paths = [each["serverRelativeURL"] for each in documents[0]["paths"].values()]
+    types = builtin_types(map(plane.api.get, paths), Sources(go_modules(version)))
+    objects = initial_objects(plane.api.get, json.loads(INITIAL.read_text()))
+    text = f'"""The Kubernetes version whose behaviour devcluster copies; `make record` writes it."""\n\nKUBERNETES = "{version}"\n'
+    lines = (f"{json.dumps(name)}:{json.dumps(types[name], separators=(',', ':'))}" for name in sorted(types))
+    return {
+        TABLE: "{\n" + ",\n".join(lines) + "\n}\n",
+        INITIAL: "[\n" + ",\n".join(json.dumps(each, separators=(",", ":")) for each in objects) + "\n]\n",
+        VERSION: text,
+    }
 
 
-def without_descriptions(value: Any) -> Any:
+def go_modules(version: str) -> dict[str, Path]:
+    """Return the folders of the Go modules by import path, downloaded unless they are there already."""
+    assert shutil.which("go"), "go is not on the PATH; it downloads the sources of built-in types"
+    wanted = [f"k8s.io/{module}@{version.replace('v1.', 'v0.', 1)}" for module in MODULES]
+    done = subprocess.run(
+        ["go", "mod", "download", "-json", *wanted], cwd="/", capture_output=True, text=True, check=False
+    )
+    found: dict[str, Path] = {}
+    decoder, rest = json.JSONDecoder(), done.stdout.strip()
+    while rest:
+        module, end = decoder.raw_decode(rest)
+        rest = rest[end:].strip()
+        assert "Dir" in module, f"go mod download {module['Path']}: {module.get('Error')}"
+        found[module["Path"]] = Path(module["Dir"])
+    assert len(found) == len(wanted), f"go mod download: {done.stderr.strip()}"
+    return found
+
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+INITIAL_KINDS = (
+    ("ClusterRole", f"{RBAC}/clusterroles"),
+    ("ClusterRoleBinding", f"{RBAC}/clusterrolebindings"),
+    ("Role", f"{RBAC}/roles"),
+    ("RoleBinding", f"{RBAC}/rolebindings"),
+    ("PriorityClass", "/apis/scheduling.k8s.io/v1/priorityclasses"),
+)
+OF_ONE_SERVER = ("creationTimestamp", "managedFields", "resourceVersion", "uid")
+
+
+def initial_objects(get: Callable[[str], Any], before: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what a new server has, without identities; texts for people stay those of `before`."""
+    deadline = time.monotonic() + AGGREGATION
+    while not all(get(f"{RBAC}/clusterroles/{name}").get("rules") for name in ("admin", "edit", "view")):
+        assert time.monotonic() < deadline, "the controllers do not fill the aggregated roles"
+        time.sleep(0.1)
+    texts = {each["metadata"]["name"]: each["description"] for each in before if "description" in each}
+    found = []
+    for kind, path in INITIAL_KINDS:
+        listed = get(path)
+        for each in listed["items"]:
+            metadata = {key: value for key, value in each["metadata"].items() if key not in OF_ONE_SERVER}
+            own = {"apiVersion": listed["apiVersion"], "kind": kind, **each, "metadata": metadata}
+            if "description" in own:
+                own["description"] = texts.get(metadata["name"], "")
+            found.append(own)
+    return found
+
+
+def _without_descriptions(value: Any) -> Any:
     """Return a schema without descriptions, but keep properties named `description`."""
     if isinstance(value, dict):
         return {
-            key: without_descriptions(item)
+            key: _without_descriptions(item)
             for key, item in value.items()
             if not (key == "description" and isinstance(item, str))
         }
     if isinstance(value, list):
-        return [without_descriptions(item) for item in value]
+        return [_without_descriptions(item) for item in value]
     return value
 
 
-def published(server: str, token: str) -> dict[str, Any]:
+def _published(documents: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the components of all documents, whose definitions of a component must agree."""
     found: dict[str, Any] = {}
-    for group_version in fetch(server, token, "/openapi/v3")["paths"].values():
-        document = fetch(server, token, group_version["serverRelativeURL"])
+    for document in documents:
         for name, schema in document.get("components", {}).get("schemas", {}).items():
-            plain = without_descriptions(schema)
+            plain = _without_descriptions(schema)
             if name in {META + "DeleteOptions", META + "WatchEvent"}:
                 del plain["x-kubernetes-group-version-kind"]
-            if found.setdefault(name, plain) != plain:
-                sys.exit(f"{name} differs among the documents of the server")
+            assert found.setdefault(name, plain) == plain, f"{name} differs among the documents of the server"
     return {name: schema for name, schema in found.items() if WANTED.match(name)}
 
 
 class Sources:
     """The Go types of the modules, parsed on demand."""
 
-    def __init__(self, modules: Path) -> None:
-        """Set up; `modules` is the folder with api@v… and the other MODULES."""
-        self.roots: dict[str, Path] = {}
-        for module in MODULES:
-            versions = sorted(modules.glob(f"{module}@v*"))
-            if not versions:
-                sys.exit(f"--modules: {modules} has no {module}")
-            self.roots[f"k8s.io/{module}"] = versions[-1]
-        self.packages: dict[str, dict[str, Any]] = {}
+    def __init__(self, roots: Mapping[str, Path]) -> None:
+        """Set up; `roots` has the folder of each module."""
+        self._roots = roots
+        self._packages: dict[str, dict[str, Any]] = {}
 
     def go(self, name: str) -> Any:
         """Return the entry of the type with this OpenAPI name."""
         prefix, _, short = name.rpartition(".")
         package = "k8s.io/" + prefix.removeprefix("io.k8s.").replace(".", "/")
-        if package not in self.packages:
-            self.packages[package] = self._read(package)
-        return self.packages[package].get(short)
+        if package not in self._packages:
+            self._packages[package] = self._read(package)
+        return self._packages[package].get(short)
 
     def _read(self, package: str) -> dict[str, Any]:
         module = "/".join(package.split("/")[:2])
-        folder = self.roots[module] / package.removeprefix(module).strip("/")
+        folder = self._roots[module] / package.removeprefix(module).strip("/")
         wrapped = set()
         if (proto := folder / "generated.proto").exists():
             wrapped = set(
@@ -192,44 +249,24 @@ def _ungrouped(match: re.Match[str]) -> str:
     return re.sub(r"^\t(\w+ )", r"type \1", match[1], flags=re.MULTILINE)
 
 
-def referenced(go: Any) -> list[str]:
+def _referenced(go: Any) -> list[str]:
     """Return the named types in an entry."""
     texts = [field[1] for field in go] if isinstance(go, list) else [go]
     return [name for text in texts for name in re.findall(r"io\.k8s\.[\w.-]+", text)]
 
 
-def main() -> int:
-    """Run the program, and return its exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--server", required=True, help="https://… of a real API server")
-    parser.add_argument("--token", default="", help="a bearer token that may read /openapi/v3")
-    parser.add_argument("--modules", type=Path, default=Path.home() / "go/pkg/mod/k8s.io")
-    parser.add_argument("--check", action="store_true", help="write nothing; 1 when the table is not current")
-    options = parser.parse_args()
-
-    schemas = published(options.server, options.token)
-    sources = Sources(options.modules)
+def builtin_types(documents: Iterable[Mapping[str, Any]], sources: Sources) -> dict[str, dict[str, Any]]:
+    """Return the table of types, by OpenAPI name, from a server's OpenAPI documents and the Go sources."""
+    schemas = _published(documents)
     table: dict[str, dict[str, Any]] = {}
-    todo = [*schemas, *EXTRA_ROOTS]
+    todo = [*EXTRA_ROOTS, *schemas]
     while todo:
         name = todo.pop()
         if name in table:
             continue
         go = sources.go(name)
-        if go is None:
-            sys.exit(f"no Go type for {name}")
+        assert go is not None, f"no Go type for {name}"
         table[name] = {"schema": schemas[name]} if name in schemas else {}
         table[name]["go"] = go
-        todo += referenced(go)
-
-    lines = [f"{json.dumps(name)}:{json.dumps(table[name], separators=(',', ':'))}" for name in sorted(table)]
-    text = "{\n" + ",\n".join(lines) + "\n}\n"
-    if options.check:
-        return int(not TABLE.exists() or TABLE.read_text() != text)
-    TABLE.write_text(text)
-    print(f"{TABLE}: {len(table)} types, {len(text)} bytes")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        todo += _referenced(go)
+    return table
