@@ -36,6 +36,13 @@ NAME = "devcluster"
 """What --only calls these files."""
 ROOT = Path(__file__).resolve().parents[2] / "devcluster"
 TABLE, INITIAL, VERSION = ROOT / "types/builtin.json", ROOT / "builtin/bootstrap.json", ROOT / "version.py"
+VERSION_TEXT = """\
+\"\"\"The Kubernetes version whose behaviour devcluster copies; `make record` writes it.\"\"\"
+
+from __future__ import annotations
+
+KUBERNETES = "{version}"
+"""
 AGGREGATION = 30.0
 """Seconds until the controllers have filled the roles that aggregate others."""
 
@@ -87,7 +94,7 @@ def renewed(plane: ControlPlane, version: str) -> dict[Path, str]:
     paths = [each["serverRelativeURL"] for each in documents[0]["paths"].values()]
     types = builtin_types(map(plane.api.get, paths), Sources(go_modules(version)))
     objects = initial_objects(plane.api.get, json.loads(INITIAL.read_text()))
-    text = f'"""The Kubernetes version whose behaviour devcluster copies; `make record` writes it."""\n\nKUBERNETES = "{version}"\n'
+    text = VERSION_TEXT.format(version=version)
     lines = (f"{json.dumps(name)}:{json.dumps(types[name], separators=(',', ':'))}" for name in sorted(types))
     return {
         TABLE: "{\n" + ",\n".join(lines) + "\n}\n",
