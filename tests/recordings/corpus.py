@@ -52,6 +52,8 @@ TRIED_ONLY = frozenset(
     }
 )  # fmt: skip
 SUFFIXES = (".yaml", ".yml", ".json")
+UNTYPED = re.compile(r"failed to create typed patch object \([^)]*\): (errors:\n)?")
+UNDECLARED = "field not declared in schema"
 PATIENCE = 60.0
 SHOWN = 3
 NUMBER = re.compile(r"\.\d+(?=\.|$)")
@@ -260,9 +262,10 @@ def _shown(answer: Answer) -> Json:
             field: [each["message"] for each in causes if each.get("field", "") == field]
             for field in sorted({each.get("field", "") for each in causes})
         }
-    if isinstance(status, str) and ": errors:\n" in body["message"]:
-        head, *lines = body["message"].split("\n")  # as the server walks over a map
-        body["message"] = "\n".join([head, *sorted(lines)])
+    if isinstance(status, str) and (untyped := UNTYPED.match(body["message"])):
+        # The server walks over a map, and ends at the first field that is not declared.
+        lines = sorted(body["message"][untyped.end() :].split("\n"))
+        body["message"] = untyped[0] + ("..." if UNDECLARED in body["message"] else "\n".join(lines))
     found: Json = {"code": answer.status, "body": body}
     if answer.warnings:
         found["warnings"] = sorted(answer.warnings)
