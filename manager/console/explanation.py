@@ -31,7 +31,7 @@ class NextReconcile(msgspec.Struct):
 
 
 class ControllerReport(msgspec.Struct):
-    """The past, running and next reconciles of an object by one controller. All times are Unix time."""
+    """An object's past, running and next reconciles by one controller. All times are Unix time."""
 
     controller: str
     state: str

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from manager.api.shapes import fields, number, objects, text
+from manager.api.resource import fields, number, objects, text
 from manager.util import clock
 from manager_kinds.pod_health import PodHealth
 

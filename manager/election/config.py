@@ -25,9 +25,8 @@ _MOST = 2**31 - 1  # the limit of the server's types
 def new_identity(rng: Random) -> str:
     """Return `<host name>_<uuid>`, new for each process.
 
-    The host name (in a cluster, the pod's) is for people. The UUID makes it unique: a container that is
-    started again in the same pod must not take its predecessor's lease for its own. So `rng` must not be
-    seeded alike in two replicas.
+    A container that is started again in the same pod must not take its predecessor's lease for its own. So
+    `rng` must not be seeded alike in two replicas.
     """
     return f"{socket.gethostname()}_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
 
@@ -35,9 +34,8 @@ def new_identity(rng: Random) -> str:
 def host_clock() -> str:
     """Return a name for the monotonic clock of this host, or "" where that cannot be told.
 
-    Processes of one host name and one boot of the kernel read the same clock: a container and the one that is
-    started in its place in the same pod, for example. The host name is a part of it because machines that
-    were cloned while they ran may have the boot in common, and not the clock.
+    Processes of one host name and one boot of the kernel read the same clock. The host name is a part of it
+    because machines that were cloned while they ran may have the boot in common, and not the clock.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
@@ -102,12 +100,8 @@ class LeaseTiming:
 class ElectionConfig:
     """The Lease of an election, and the replica that takes part in it.
 
-    Attributes:
-        transport: carries the requests for Leases, and is fenced when one is lost.
-        namespace: the namespace of the Leases.
-        name: the name of the leader's Lease; the names of other Leases begin with it.
-        identity: names this process and no other (`new_identity`).
-        watchdog: ends the process if it is still there shortly before another one may take over.
+    Names of other Leases begin with `name`, the leader's. `transport` is fenced when one is lost. `watchdog`
+    ends the process if it is still there shortly before another one may take over.
     """
 
     transport: Transport

@@ -74,9 +74,8 @@ class OwnedObjects(Protocol):
 class Coordinator:
     """A replica's part in an election: it decides which work this replica does. Used once.
 
-    The manager calls `attach` when it is made, then `run`. On a clean stop it calls `leave`, waits for
-    `handed_over` as long as the grace allows, ends all work while `run` goes on, and calls `release`. This
-    class does all work at once, without an election; the others elect one leader, or divide the objects.
+    The manager calls `attach`, then `run`. On a clean stop it calls `leave`, waits for `handed_over`, ends
+    all work while `run` goes on, and calls `release`. This class does all work at once, without an election.
     """
 
     def __init__(self) -> None:

@@ -190,10 +190,9 @@ class Lease:
         return Lease(_only(self.metadata, "name", "namespace", "labels", "annotations"), self.spec)
 
     def outline(self, prefix: str) -> Lease:
-        """Return the known parts of a lease that others have made large.
+        """Return the known parts of a lease that others have made large, each of them cut.
 
-        These are the fields about its holder, and labels and annotations with keys of that prefix, each of
-        them cut.
+        Labels and annotations are known by the prefix of their keys.
         """
         metadata = _only(self.metadata, "name", "namespace", "uid", "resourceVersion")
         for key, own in (("labels", self.labels), ("annotations", self.annotations)):
@@ -227,11 +226,7 @@ def _only(fields: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 class LastError:
-    """The last failure of a request for a lease; each new one is logged once, however often it repeats.
-
-    Attributes:
-        problem: the failure in one sentence; None once a request for the lease has succeeded.
-    """
+    """The last failure of a request for a lease; each new one is logged once, however often it repeats."""
 
     def __init__(self) -> None:
         self.problem: str | None = None
@@ -275,10 +270,9 @@ class Leases:
         return found
 
     async def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
-        """Watch the Leases: first as they are now, then each change, until the server ends the stream.
+        """Watch the Leases: first as they are now, then each change, with True if it is the deletion.
 
-        Yields each state with True if the Lease was deleted in it. A stream that is silent for `silence`
-        seconds is taken for dead and raises DeadlineExceeded.
+        A stream that is silent for `silence` seconds is taken for dead and raises DeadlineExceeded.
         """
         seconds = str(round(rng.uniform(*_WATCH_SECONDS)))
         query = {"watch": "true", **self._selector, "timeoutSeconds": seconds}

@@ -135,9 +135,8 @@ _LONGEST_PAUSE = 30
 class LeaseWatcher:
     """An observer of some Leases, while it runs.
 
-    One task watches them, which shows a release at once. Another one reads them, once each retry period at
-    most, whenever the watch has been silent for longer than renewals allow. So neither a dead watch nor a
-    request that hangs delays the other.
+    One task watches them. Another one reads them, once each retry period at most, whenever the watch has been
+    silent for longer than renewals allow. So neither a dead watch nor a request that hangs delays the other.
     """
 
     def __init__(self, config: ElectionConfig, leases: Leases) -> None:

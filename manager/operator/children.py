@@ -14,9 +14,9 @@ import msgspec
 import orjson
 
 from manager.api import ObjectKey, Resource
-from manager.api.secret import SECRET, fold_string_data
 from manager.client import Outcome
 from manager.client.reader import LiveReader
+from manager.client.write import SECRET, fold_string_data
 from manager.kube.errors import KubeError
 from manager.telemetry.logs import reconcile_log
 from manager.telemetry.runs import ReconcileRecord, Trigger

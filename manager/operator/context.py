@@ -34,8 +34,8 @@ from manager.client import (
     PortConnection,
     Propagation,
 )
-from manager.client.kubernetes_models import KubernetesModel, resource_of
 from manager.client.pod_streams import ExecOptions, LogOptions
+from manager.client.write import KubernetesModel, resource_of
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.operator.base import OperatorBase
 from manager.operator.children import (

@@ -158,10 +158,10 @@ class ShardCoordinator(Coordinator):
         self._wake.set()
 
     async def run(self) -> None:
-        """Take part until `release` is called.
+        """Take part until `release` is called; when cancelled, leave the Leases to expire.
 
-        Raises LeadershipLost when a shard could not be renewed in time, or has another holder. The transport
-        is fenced by then, for all shards. When cancelled, it leaves the Leases to expire.
+        Raises LeadershipLost, with the transport fenced, when a shard was not renewed in time, or has another
+        holder.
         """
         self._running = True
         try:
@@ -182,8 +182,7 @@ class ShardCoordinator(Coordinator):
     def leave(self, *, within: float = 5.0) -> None:
         """Be no member any more, and give each shard up as soon as its work has ended: the stop has begun.
 
-        The others are told of either for `within` seconds, or one request's time, at most: whatever the
-        server does, the process has to end.
+        The others are told of either for `within` seconds, or one request's time, at most.
         """
         for lock in self._locks:
             lock.release_within = within
@@ -196,10 +195,9 @@ class ShardCoordinator(Coordinator):
             await self._gave_back.wait()
 
     async def release(self) -> None:
-        """Leave, and give all shards back: others take over at once.
+        """Leave, and give all shards back: others take over at once. All work has to be over.
 
-        All work has to be over. Returns when `run` is about to, after the time of `leave` at most, and as
-        long again if that was not called before. Does not raise.
+        Returns when `run` is about to, after twice the time of `leave` at most.
         """
         if not self._leaving.is_set():
             self.leave()
@@ -317,7 +315,6 @@ class ShardCoordinator(Coordinator):
         return now < self._kept_until.setdefault(number, now + _KEPT_FOR)
 
     async def _give_up(self, number: int) -> None:
-        """Give a shard up, once all work on it has ended."""
         await self._shards.end(number)
         self._locks[number].give_up()
 

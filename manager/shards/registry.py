@@ -149,8 +149,7 @@ class ReplicaRegistry:
     async def _delete_dead(self, *, until: float) -> None:
         """Delete the Leases of dead replicas, as many as there is time for: nothing may delay a renewal.
 
-        At once: a replica that starts now would take them for members, and leave shards to them. A replica
-        that was only frozen makes another Lease.
+        A replica that starts now would take them for members, and leave shards to them.
         """
         for view in list(self._others(MEMBER)):
             now, lease = clock.monotonic(), view.lease

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import random
 
-__all__ = ["Backoff", "ExponentialDelay"]
-
 
 class ExponentialDelay:
     """The delay that belongs to a number of failures.
@@ -40,11 +38,7 @@ class ExponentialDelay:
 
 
 class Backoff(ExponentialDelay):
-    """The delays of one activity that is tried again until it works: a watch, an election, a connection.
-
-    Attributes:
-        failures: the number of failures since the last `reset`.
-    """
+    """The delays of one activity that is tried again until it works: a watch, an election, a connection."""
 
     failures = 0
 

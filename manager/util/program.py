@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["Program", "origin_of"]
-
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST = 40
 """With all that is appended to it, such as "-webhook-service", it still names an object of each kind."""

@@ -6,14 +6,11 @@ import asyncio
 import math
 from collections.abc import Callable
 
-__all__ = ["Lines", "Repeats", "TokenBucket"]
-
 
 class TokenBucket:
     """Limiter to `rate` tokens per second, and up to `burst` at once after a quiet time.
 
-    Needs no task and no timer of its own: all it keeps is the moment at which the bucket will be full
-    again, on the running loop's clock. There may be one per object.
+    All that it keeps is when the bucket will be full again, so there may be one per object.
     """
 
     __slots__ = ("_full_at", "_interval", "_slack")

@@ -6,8 +6,6 @@ import os
 import stat
 from os import PathLike
 
-__all__ = ["read_small_file"]
-
 _LONGEST = 1024 * 1024
 """Bytes; no Secret and no ConfigMap can hold more."""
 

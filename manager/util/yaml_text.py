@@ -11,8 +11,6 @@ import yaml
 
 from manager.util.nesting import MOST_LEVELS, TOO_DEEP
 
-__all__ = ["NotYaml", "load", "load_all", "yaml_document", "yaml_documents", "yaml_lines", "yaml_stream"]
-
 # The C loader takes a tenth of the time, but its errors are less exact. A PyYAML built without libyaml
 # lacks it.
 _FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -131,7 +131,6 @@ class AdmissionEndpoint:
         return await answered(judged(), what=self._what, uid=question.uid, seconds=seconds)
 
     async def _default(self, question: AdmissionQuestion, request: AdmissionRequest) -> _Verdict:
-        """Return the smallest patch from the received object to the function's result."""
         if question.operation not in self._admission.default_on:
             return _Verdict()
         if request.object is None:

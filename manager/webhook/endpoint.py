@@ -35,8 +35,7 @@ _ENDLESS = "Recursion limit reached"
 class Unanswered(Exception):
     """Failure to reach a verdict, so the webhook's failure policy decides; the message is for the user.
 
-    A verdict in a review would refuse the request whatever that policy says. So the response is an HTTP error
-    with a `Status` as body, whose message the API server passes on.
+    The response is an HTTP error with a `Status` as body, whose message the API server passes on.
     """
 
     code: ClassVar[HTTPStatus] = HTTPStatus.INTERNAL_SERVER_ERROR
@@ -138,8 +137,8 @@ async def answered(work: Awaitable[T], *, what: str, uid: str, seconds: float) -
     """Return the result of an operator's function, which messages call `what`, for the review `uid`.
 
     Raises `Refused` and `NotConverted` as the function does, and `FunctionTooSlow` after `seconds`. Any other
-    exception, including `sys.exit`, becomes the cause of a `FunctionFailed`, so it does not end the manager.
-    The user sees only the exception's type, as its text may contain data that the user may not read.
+    exception, including `sys.exit`, becomes the cause of a `FunctionFailed`. The user sees only its type, as
+    its text may contain data that the user may not read.
     """
     limit = asyncio.timeout(seconds)
     try:

@@ -27,8 +27,8 @@ class _TooMany(Exception):
 def json_patch(before: dict[str, Any], after: dict[str, Any]) -> list[Operation]:
     """Return the operations that turn `before` into `after`; none when the two are the same JSON.
 
-    Operations are as deep as possible, but replace a whole list or object where that is shorter. Beyond a
-    thousand operations, they replace top-level members. Values are not copied, and belong to `after`.
+    They are as deep as possible, but replace a whole list or object where that is shorter. Values are not
+    copied.
     """
     operations: list[Operation] = []
     try:

@@ -13,11 +13,11 @@ import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from manager.server.limits import Limits
+from manager.server.http_server import Limits
 from manager.server.server import serve
 from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics
-from manager.telemetry.tracing import current_tracer
+from manager.telemetry.tracing import ReviewTrace, current_tracer
 from manager.tls.served import ServedCertificate
 from manager.util.address import BindAddress
 from manager.util.duration import parse_duration
@@ -89,15 +89,11 @@ class Bodies:
         patience: float = 1.0,
         waits: float = 5.0,
     ) -> None:
-        """Set the limits of request bodies.
+        """Set the limits: bytes of all bodies together, and of one that needs no reservation; then seconds.
 
-        Args:
-            at_once: maximum bytes of all bodies together.
-            small: bytes up to which a body needs no reservation.
-            seconds: time limit for receiving a whole body.
-            taken_within: seconds within which a client must read the answer.
-            patience: seconds after which a client that keeps others waiting loses its place.
-            waits: seconds after which a request without room is asked to come again.
+        `seconds` are for a whole body, `taken_within` for a client to read the answer. After `patience` a
+        client that keeps others waiting loses its place. After `waits` a request without room has to come
+        again.
         """
         self._at_once = at_once
         self._small = small
@@ -266,18 +262,7 @@ class WebhookServer:
         bodies: Bodies | None = None,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Create a webhook server.
-
-        Args:
-            address: the address to listen at.
-            endpoints: the endpoints, each with its path.
-            certificate: the served certificate; a new one replaces it without ending a connection.
-            metrics: counts the requests.
-            limits: of connections and times.
-            bodies: limits of bodies; default `Bodies()`.
-            stopping: returns whether this server ends soon. It still answers, but tells clients that each
-                answer is the last on its connection.
-        """
+        """Create a server; while `stopping`, each answer is the last of its connection."""
         self._address = address
         self._stopping = stopping
         self._certificate = certificate
@@ -340,7 +325,7 @@ class WebhookServer:
             began = loop.time()
             in_flight.inc()
             tracer = current_tracer()
-            trace = None if tracer is None else tracer.review(path, request.headers)
+            trace = None if tracer is None else ReviewTrace(tracer, path, request.headers)
             response: web.StreamResponse | None = None
             try:
                 if identified and not request.get_extra_info("peercert"):
@@ -390,7 +375,6 @@ def _check_headers(request: web.Request) -> None:
 
 
 def _waits(request: web.Request) -> float | None:
-    """Return the seconds that the API server waits, as the request says."""
     text = request.query.get("timeout", "")
     if len(text) > _LONGEST_WAIT:
         return None

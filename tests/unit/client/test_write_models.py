@@ -8,7 +8,7 @@ import pytest
 from pydantic import Field
 
 from manager.api import Resource, Unstructured
-from manager.client.kubernetes_models import resource_of
+from manager.client.write import resource_of
 from manager_kinds.apps_v1 import Deployment
 from manager_kinds.core_v1 import ConfigMap, Secret
 
