@@ -248,13 +248,10 @@ def _applied(call: Call, options: WriteOptions, clock: Clock) -> Change:
 
 def _not_converted(config: Object, resource: Resource, why: str) -> StatusError:
     """Build the answer to an applied value that has the right JSON type and is none of its Go type."""
-    return StatusError(
-        500,
-        "",
-        f"failed to convert new object ({object_text(config, resource.api_version)}) to proper version: unable to "
-        f"convert unstructured object to {kind_text(resource.api_version, resource.kind)}: "
-        f"error decoding from json: {why}",
-    )
+    named = object_text(config, resource.api_version)
+    kind = kind_text(resource.api_version, resource.kind)
+    why = f"unable to convert unstructured object to {kind}: error decoding from json: {why}"
+    return StatusError(500, "", f"failed to convert new object ({named}) to proper version: {why}")
 
 
 def _report_repeated(call: Call, validation: str) -> None:

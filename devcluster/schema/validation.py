@@ -321,7 +321,7 @@ def _counter(schema: Schema) -> Callable[[Any], int]:
         total = 1 + 2 + 1  # all together; what combines schemas; the enumeration
         if types or schema.format:
             total += 1 + accepts(value)
-        # Which of these are valid does not matter here: to find out at each level would take exponential time.
+        # Which of these are valid does not matter: to find out at each level would take exponential time.
         total += sum(max((each.count(value) for each in group), default=0) for group in (any_of, one_of))
         total += sum(each.count(value) for each in all_of)
         if type(value) is str:
@@ -379,10 +379,8 @@ def _alternatives(source: Any) -> Check | None:
     return check
 
 
-def _best(
-    alternatives: Sequence[_Alternative], failed: list[list[Problem]], value: Any
-) -> list[Problem]:
-    """Return the problems of the alternative with the most checks, the first of equal ones; all have failed."""
+def _best(alternatives: Sequence[_Alternative], failed: list[list[Problem]], value: Any) -> list[Problem]:
+    """Return the problems of the alternative with the most checks, the first of equals; all have failed."""
     counts = [each.count(value) for each in alternatives]
     return failed[counts.index(max(counts))]
 

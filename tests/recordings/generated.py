@@ -1,13 +1,13 @@
 """The files of devcluster that one version of Kubernetes determines; `make record` renews them.
 
-devcluster/types/builtin.json       types, enums, defaults and protobuf numbers of the built-in kinds
+devcluster/types/builtin.json       types, enums, defaults and protobuf numbers of built-in kinds
 devcluster/builtin/bootstrap.json   objects that a new API server creates: roles, bindings, priority classes
 devcluster/version.py               the version
 
-The sources are the OpenAPI v3 documents of a running API server (types, formats, enums, list types, patch keys,
-defaults) and the Go modules of the same version, which `go mod download` brings: the tags of their structs
-have the JSON names, the omission of empty fields and the protobuf field numbers; generated.proto tells which named
-lists are messages. Only such facts are taken, no descriptions.
+The sources are the OpenAPI v3 documents of a running API server (types, formats, enums, list types, patch
+keys, defaults) and the Go modules of the same version, which `go mod download` brings: the tags of their structs
+have the JSON names, the omission of empty fields and the protobuf field numbers; generated.proto tells which
+named lists are messages. Only such facts are taken, no descriptions.
 
 builtin.json has one type a line, so that a diff shows what a new version changed (wheels compress it anyway).
 `schema` is the type's OpenAPI component without descriptions, `go` how Go sees it:
@@ -85,7 +85,7 @@ BASIC = {"string", "bool", "int32", "int64", "int", "float64", "byte", "uint8", 
 
 
 def renewed(plane: ControlPlane, version: str) -> dict[Path, str]:
-    """Return the new content of each file; `plane` has the API server and the controllers, `version` is `v1.36.3`.
+    """Return the new content of each file; `plane` has controllers, `version` is like `v1.36.3`.
 
     Raises:
         AssertionError: the sources of that version cannot be had, or do not fit the server.
