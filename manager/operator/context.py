@@ -902,7 +902,8 @@ class Context:
             self._did("Restored", shortened(said), **details)
             return
         better = None if changed is None else changed(before, child)
-        self._did(*(better or ("Updated", f"Updated {name}")), **details)
+        reason, message = better or ("Updated", f"Updated {name}")
+        self._did(reason, message, **details)
 
     def _was_labelled(self, before: ObjectMeta, after: ObjectMeta) -> bool:
         """Return whether a child's only change is the label of its owner's shard."""
