@@ -1,4 +1,4 @@
-"""Writes: what of an object is sent, and the status and other subresources."""
+"""Writes: the fields that they send of an object, and the writers of status and other subresources."""
 
 from __future__ import annotations
 
