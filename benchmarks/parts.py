@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Self
+from typing import Any
 
-__all__ = ["IMPORTS", "LONG", "PARTS", "WORKED", "Figure", "Group", "Part", "Sizes"]
+__all__ = ["LONG", "PARTS", "WORKED", "Figure", "Group", "Part", "Sizes"]
 
 
 # Rates of new objects per second that every program keeps up with; latency is measured for longer.
 LONG = (50, 100)
-
-# Figures of the part `startup`: "imports.pydantic", the milliseconds that a package's modules took to import.
-IMPORTS = "imports"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,24 +45,6 @@ class Sizes:
     def as_json(self) -> dict[str, Any]:
         """Return the sizes for a file, and for texts that name them."""
         return {**dataclasses.asdict(self), "rates": list(self.rates)}
-
-    @classmethod
-    def quick(cls) -> Self:
-        """Return small sizes, for a test that everything works."""
-        return cls(
-            objects=200,
-            long_seconds=3,
-            seconds=1,
-            pods=5_000,
-            few=10,
-            many=1_000,
-            others=1_000,
-            among=20,
-            own=1_000,
-            changes=10,
-            quiet_seconds=3,
-            settle=1.0,
-        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from benchmarks.parts import PARTS
 from benchmarks.program import CONCURRENCY
 from benchmarks.report.aims import aims_of, all_aims, asides_of
 from benchmarks.report.charts import charts_of
-from benchmarks.report.prose import ABOUT, AIMS, FAIRNESS, IMPORTED, INTRODUCTION, REPEAT
-from benchmarks.report.tables import imports_table, left_out, rounds_in_words, table_of
+from benchmarks.report.prose import ABOUT, AIMS, FAIRNESS, INTRODUCTION, REPEAT
+from benchmarks.report.tables import left_out, rounds_in_words, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -114,10 +114,6 @@ def _part(results: Results, key: str, main: Run) -> Iterator[str]:
         yield ""
     if charts_of(results, key):
         yield f"![{part.title}]({key}.svg)\n"
-    if key == "startup" and (imports := imports_table(results)):
-        yield IMPORTED
-        yield from _markdown(imports.header, imports.rows, labels=imports.labels)
-        yield ""
 
 
 def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]], *, labels: int) -> Iterator[str]:

@@ -82,11 +82,6 @@ server serves for them, and the memory.
 """,
 }
 
-IMPORTED = """\
-Time of each package's own modules to import, without their imports, by `-X importtime` in one more start.
-Measuring makes each import slower:
-"""
-
 FAIRNESS = """\
 ## Fairness
 
