@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from manager.api.condition import Condition, ConditionStatus, find_condition, is_true, set_condition
 from manager.api.crd import Column, CrdOptions, Scale, crd, crd_options, is_crd
-from manager.api.meta import GroupVersionKind, ObjectKey, ObjectMeta, OwnerReference
 from manager.api.model import ApiModel
 from manager.api.resource import (
+    GroupVersionKind,
+    ObjectKey,
+    ObjectMeta,
+    OwnerReference,
     PartialObjectMetadata,
     Resource,
+    Unstructured,
     controller_of,
     controller_reference,
     is_controlled_by,
@@ -34,7 +38,6 @@ from manager.api.schema import (
     together,
 )
 from manager.api.status import Status, StepsStatus
-from manager.api.unstructured import Unstructured
 
 __all__ = [
     "ApiModel",

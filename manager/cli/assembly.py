@@ -38,7 +38,7 @@ from manager.telemetry.watchdog import Watchdog
 from manager.tls.served import CertificateFiles, CertificateSource, SelfSigned, ServedCertificate
 from manager.util.address import BindAddress, in_pod, is_loopback
 from manager.util.garbage import settle
-from manager.util.loop import count_tasks, observe_lag
+from manager.util.loop import observe_lag
 from manager.util.program import Program
 
 if TYPE_CHECKING:
@@ -61,9 +61,7 @@ async def assembled(
 ) -> AsyncIterator[Manager]:
     """Connect the manager of `program` with the controllers of `operators`, and close it at the end.
 
-    `declared` has the values of the settings that `operators` declare. `known` are all operators, also those
-    that do not run: the manager serves their webhooks. `watchdog` ends the process when it does not end
-    itself.
+    `declared` has the values of their settings. The manager serves the webhooks of all operators `known`.
 
     Waits for an API server that does not answer yet, and serves health checks and metrics meanwhile. Raises
     `ConfigError` when there is no usable configuration, `ServerUnusable` when the server is not usable.
@@ -146,7 +144,7 @@ async def assembled(
         await add_webhooks(manager, settings, [made[operator] for operator in known], transport, config)
         if not own:
             keep_console()
-        metrics.loop_tasks.set_function(count_tasks)
+        metrics.loop_tasks.set_function(lambda: len(asyncio.all_tasks()))
         manager.add(Runnable("loop-lag", lambda: observe_lag(metrics.loop_lag)))
         manager.add(Runnable("open-files", report_exhaustion))
         manager.add(Runnable("settle", lambda: _settle_when_synced(manager)))
@@ -155,7 +153,6 @@ async def assembled(
 
 
 def _options(settings: Settings, operator: AnyOperator) -> ControllerOptions:
-    """Return the options that the operator declares in code, overridden by the given settings."""
     given: dict[str, Any] = {}
     if settings.is_given(Settings.resync_period):
         given["resync_period"] = settings.resync_period or None

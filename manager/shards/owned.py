@@ -47,8 +47,7 @@ _current: ContextVar[OwnedShard | None] = ContextVar("owned_shard", default=None
 class OwnedShards:
     """Work on the objects of the shards that a `ShardCoordinator` takes.
 
-    Attributes:
-        leadership: permits effects in the shard that the caller works in; outside of all, in the first one.
+    `leadership` permits effects in the shard that the caller works in; outside of all, in the first one.
     """
 
     def __init__(self, count: int, metrics: Metrics, *, grace: float = 30.0) -> None:
@@ -91,9 +90,8 @@ class OwnedShards:
     async def run(self, prepared: Callable[[frozenset[int]], None]) -> None:
         """Start the controllers, and call `prepared` with the shards that are, whenever these change.
 
-        The first call waits until the rest of the cache is known, but not for ever: some kind may not be
-        served. Likewise a shard counts as prepared after a while. Nothing is done with objects that are not
-        known (see `ControllerShards`).
+        The first call waits until the rest of the cache is known, and a shard until its objects are, but not
+        for ever: some kind may not be served. Nothing is done with objects that are not known.
         """
         assert self._work is not None
         self._work.start_controllers()
@@ -159,7 +157,6 @@ class OwnedShards:
             controller.end(number)
 
     def _restrict(self, shards: ShardSet) -> None:
-        """Hold only the objects of these shards; see `ShardFilter.restrict`."""
         self._fetched = shards
         for each in self._filters():
             each.restrict(shards)

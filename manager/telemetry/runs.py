@@ -253,10 +253,9 @@ def current_record() -> ReconcileRecord | None:
 
 
 def called(what: str, seconds: float, error: str = "") -> None:
-    """Note in the record of the current reconcile, if there is one, a call outside of the cluster.
+    """Note in the record of the current reconcile, if any, a call outside of the cluster that took `seconds`.
 
-    The call has ended, and took `seconds`. `what` is `service/method`, without anything that is different for
-    each object; `error` is a word for how it failed, or empty.
+    `what` is `service/method`, the same for each object; `error` is a word for how it failed, or empty.
     """
     if (record := current_record()) is not None:
         record.called += 1
@@ -301,8 +300,6 @@ _decode = msgspec.msgpack.Decoder(ReconcileRecord).decode
 
 
 class _Ring(msgspec.Struct, gc=False, eq=False):
-    """The records of one object."""
-
     key: ObjectKey
     records: tuple[bytes, ...] = ()
     dead: int = 0
@@ -435,8 +432,7 @@ class ControllerHistory:
 class History:
     """The last records of all controllers of a process, within a number of bytes.
 
-    Beyond it, the controller that has most drops its oldest record: a busy controller does not push out the
-    records of a quiet one.
+    Beyond it, the controller that has most drops its oldest record.
     """
 
     def __init__(self, budget: int = BUDGET) -> None:

@@ -7,16 +7,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = [
-    "BindAddress",
-    "client_at",
-    "in_pod",
-    "is_loopback",
-    "parse_address",
-    "parse_bind_address",
-    "split_address",
-]
-
 _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*")
 _MAX_PORT = 65535
 _DIGITS = re.compile(r"[0-9]{1,5}")

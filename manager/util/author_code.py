@@ -11,8 +11,6 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-__all__ = ["format_exception", "line_in", "line_of", "line_that_asks"]
-
 _LIBRARY = {
     *("aiohappyeyeballs", "aiohttp", "click", "cryptography", "httptools", "jinja2", "kubernetes_asyncio"),
     *("manager", "manager_kinds", "manager_tools", "msgspec", "multidict", "opentelemetry", "orjson"),
@@ -102,8 +100,6 @@ def _folded(stack: traceback.StackSummary, place: TracebackType | None) -> trace
 
 
 class _Fold(traceback.FrameSummary):
-    """Frames of the library that follow one another."""
-
     def __init__(self, frames: list[traceback.FrameSummary]) -> None:
         super().__init__("", len(frames), "", lookup_line=False)
 

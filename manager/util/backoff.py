@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 import random
 
-__all__ = ["Backoff", "ExponentialDelay"]
-
 
 class ExponentialDelay:
     """The delay that belongs to a number of failures.
 
-    The first is near `base` seconds, each further one `factor` times the one before, and none is longer
-    than `cap`. Jitter spreads each over a band of `jitter` (0.1 is ten percent), at the cap too: clients
-    that failed together do not come back together, however long the outage was.
+    The first is near `base` seconds, each further one `factor` times the one before, and none is longer than
+    `cap`. Jitter spreads each over a band of `jitter` (0.1 is ten percent), at the cap too.
     """
 
     def __init__(
@@ -40,11 +37,7 @@ class ExponentialDelay:
 
 
 class Backoff(ExponentialDelay):
-    """The delays of one activity that is tried again until it works: a watch, an election, a connection.
-
-    Attributes:
-        failures: the number of failures since the last `reset`.
-    """
+    """The delays of one activity that is tried again until it works: a watch, an election, a connection."""
 
     failures = 0
 

@@ -159,11 +159,8 @@ def has_webhooks(operator: Any) -> bool:
 def registrations(operator: Any) -> Iterator[Admission[Any] | Conversion]:
     """Yield the registrations that an operator's marked methods define, from its class or an instance.
 
-    A class suffices to read the registrations; calling them needs an instance. `kind` is the admitted kind
-    and the hub of conversions; `admission` are its `AdmissionOptions`. Other kinds follow, each an
-    `Admission` in an attribute of the class.
-
-    Raises `RegistrationError` for methods that do not fit.
+    A class suffices to read them; calling them needs an instance. Raises `RegistrationError` for methods that
+    do not fit.
     """
     cls = operator if isinstance(operator, type) else type(operator)
     options: AdmissionOptions = operator.admission
@@ -268,7 +265,6 @@ def _check_about(method: _Method, mark: _Mark, others: Sequence[Admission[Any]])
 
 
 def _check_call(method: _Method) -> None:
-    """Check that the method takes the arguments of each of its decorators."""
     if not inspect.iscoroutinefunction(method.function):
         raise method.refused("a webhook method has to be an `async def`, without yield")
     calls = {mark: _call(mark, method.marks) for mark in method.marks}

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +11,22 @@ import pytest
 from manager.api import ObjectMeta
 from manager_kinds.core_v1 import Pod
 from manager_tools.testing import operated
-from tests.support.markdown import code_of
+from tests.support.markdown import code_of, import_from
 
 pytestmark = pytest.mark.virtual_time
 PAGE = Path("docs/coming-from-kopf.md")
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    folder = tmp_path_factory.mktemp("kopf")
-    for name in ("devices", "test_devices"):
-        (folder / f"page_of_kopf_{name}.py").write_text(
-            code_of(PAGE, f"{name}.py").replace("from devices", "from page_of_kopf_devices")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    sources = {
+        f"page_of_kopf_{name}": code_of(PAGE, f"{name}.py").replace(
+            "from devices", "from page_of_kopf_devices"
         )
-    sys.path.insert(0, str(folder))
-    try:
-        devices = importlib.import_module("page_of_kopf_devices")
-        tests = importlib.import_module("page_of_kopf_test_devices")
-        yield type("Page", (), {**vars(devices), "tests": tests})
-    finally:
-        sys.path.remove(str(folder))
+        for name in ("devices", "test_devices")
+    }
+    devices, tests = import_from(tmp_path_factory.mktemp("kopf"), sources)
+    return type("Page", (), {**vars(devices), "tests": tests})
 
 
 def device(page: Any, name: str = "a", address: str = "here", volume: int = 1, **metadata: Any) -> Any:

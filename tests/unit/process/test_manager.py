@@ -72,15 +72,6 @@ async def test_runnables_report_a_failure_and_keep_the_others_running():
     await recorded.runnables.stop()
 
 
-async def test_runnables_report_only_the_first_failure():
-    recorded = Recorded()
-    recorded.runnables.start(Runnable("bad", fail))
-    recorded.runnables.start(Runnable("worse", cancel_itself))
-    await recorded.runnables.stop()
-    with pytest.raises(ValueError, match="broken"):
-        await recorded.failure
-
-
 async def test_runnables_report_a_failure_during_stop():
     recorded = Recorded()
 
@@ -379,14 +370,6 @@ async def test_manager_ends_everything_at_once_when_cancelled(moment: str):
     assert "released" not in house.notes
     assert {"helper ended", "health closed"} <= set(house.notes)
     assert house.notes.count("worker cancelled") == (moment in {"working", "stopping"})
-
-
-async def test_manager_can_be_cancelled_before_its_first_step():
-    house = House()
-    house.task = asyncio.create_task(house.manager.run(house.stop))
-    house.task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await house.ended()
 
 
 async def test_manager_is_not_ready_while_stopping():

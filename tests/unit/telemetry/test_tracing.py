@@ -28,7 +28,15 @@ from manager.kube.errors import Unreachable
 from manager.kube.wire import WireRequest
 from manager.telemetry.logs import captured
 from manager.telemetry.runs import called
-from manager.telemetry.tracing import CannotTrace, Tracer, _session, _tracer, is_asked_for, tracing
+from manager.telemetry.tracing import (
+    CannotTrace,
+    ReviewTrace,
+    Tracer,
+    _session,
+    _tracer,
+    is_asked_for,
+    tracing,
+)
 from manager.util.program import Program
 from manager_kinds.core_v1 import ConfigMap
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
@@ -227,8 +235,8 @@ async def test_review_span_joins_the_trace_of_the_caller():
     tracer, trace, parent = Tracer(provider), "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
     for status in (200, 503, 0):
         of = {"Traceparent": f"00-{trace}-{parent}-01", "tracestate": "vendor=a:b,other=c"}
-        tracer.review("/mutate", of).ended(status)
-    tracer.review("/mutate", {"traceparent": "nonsense"}).ended(200)
+        ReviewTrace(tracer, "/mutate", of).ended(status)
+    ReviewTrace(tracer, "/mutate", {"traceparent": "nonsense"}).ended(200)
     *known, unknown = exporter.get_finished_spans()
     assert {span.context.trace_state.to_header() for span in known} == {"vendor=a:b,other=c"}
     for span in known:
@@ -260,7 +268,7 @@ async def test_tracer_review_ignores_malformed_trace_headers_cheaply(
     tracer = Tracer(provider)
     with Effort() as spent:
         for _ in range(20):
-            tracer.review("/mutate", headers).ended(200)
+            ReviewTrace(tracer, "/mutate", headers).ended(200)
     provider.shutdown()
     assert spent.units < 20
     assert caplog.text == ""

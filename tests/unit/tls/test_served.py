@@ -284,10 +284,6 @@ def test_a_self_signed_certificate_is_for_a_server_of_these_names():
     made.verify_directly_issued_by(made)
 
 
-def test_a_self_signed_certificate_can_be_served():
-    SelfSigned().pair(NOW).context()
-
-
 def test_a_self_signed_certificate_is_kept_and_replaced_in_good_time():
     source = SelfSigned()
     first = source.pair(NOW)
