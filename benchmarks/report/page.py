@@ -17,21 +17,11 @@ if TYPE_CHECKING:
 
     from benchmarks.results import Results, Run
 
-__all__ = ["NAME", "RAW", "files_of", "page", "write_page"]
+__all__ = ["NAME", "RAW", "files_of", "page"]
 
 NAME, RAW = "README.md", "results.json"
 # Written by hand: explanations of aims that are not reached.
 PROFILES = "profiles.md"
-
-
-def write_page(results: Results, folder: Path) -> None:
-    """Write the page and its plots into a folder; remove plots of parts without results."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for path, text in files_of(results, folder).items():
-        if text is None:
-            path.unlink(missing_ok=True)
-        else:
-            path.write_text(text)
 
 
 def files_of(results: Results, folder: Path) -> dict[Path, str | None]:

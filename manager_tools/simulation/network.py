@@ -108,9 +108,6 @@ class Sent:
 sender: contextvars.ContextVar[Sent | None] = contextvars.ContextVar("sender", default=None)
 """On behalf of which request the control plane does what it does."""
 
-Fate = Callable[[Sent], str]
-"""Says what becomes of a request beside the weather: "", "before" or "after" for a death of the sender."""
-
 Told = Callable[[str, str], None]
 """Gets what happened, for a time line: the process, and what."""
 
