@@ -179,7 +179,6 @@ class Busy:
 
 
 def _wait_seen(watch: StatusWatch, count: int) -> None:
-    """Wait until the API server's own caches have `count` objects."""
     deadline = time.monotonic() + START_WITHIN
     while len(watch.seen) < count:
         if time.monotonic() > deadline:
