@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.parts import PARTS
 from benchmarks.program import CONCURRENCY
 from benchmarks.report.aims import aims_of, all_aims, asides_of
 from benchmarks.report.charts import charts_of
-from benchmarks.report.prose import ABOUT, AIMS, FAIRNESS, INTRODUCTION, REPEAT
 from benchmarks.report.tables import left_out, rounds_in_words, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from benchmarks.results import Results, Run
 
@@ -22,6 +22,7 @@ __all__ = ["NAME", "RAW", "files_of", "page"]
 NAME, RAW = "README.md", "results.json"
 # Written by hand: explanations of aims that are not reached.
 PROFILES = "profiles.md"
+PROSE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("prose.toml").read_text())
 
 
 def files_of(results: Results, folder: Path) -> dict[Path, str | None]:
@@ -38,7 +39,7 @@ def page(results: Results, *, has_profiles: bool = False) -> str:
 
 def _lines(results: Results, *, has_profiles: bool) -> Iterator[str]:
     yield "<!-- made by `.venv/bin/python -m benchmarks`; do not edit -->"
-    yield INTRODUCTION
+    yield PROSE["introduction"]
     if results.runs:
         # The run that most parts of the page are from.
         of = list(results.of_run.values())
@@ -49,8 +50,8 @@ def _lines(results: Results, *, has_profiles: bool) -> Iterator[str]:
             yield from _part(results, key, main)
     else:
         yield "Nothing has been measured yet.\n"
-    yield FAIRNESS.format(concurrency=CONCURRENCY)
-    yield REPEAT.format(raw=RAW)
+    yield PROSE["fairness"].format(concurrency=CONCURRENCY)
+    yield PROSE["repeat"].format(raw=RAW)
 
 
 def _aims(results: Results, *, has_profiles: bool) -> Iterator[str]:
@@ -58,7 +59,7 @@ def _aims(results: Results, *, has_profiles: bool) -> Iterator[str]:
     if not aims_of(results):
         return
     yield "## Aims\n"
-    yield AIMS.format(concurrency=CONCURRENCY)
+    yield PROSE["aims"].format(concurrency=CONCURRENCY)
     verdicts = [[aim.text, aim.found, aim.verdict if aim.reached else f"**{aim.verdict}**"] for aim in aims]
     verdicts += [[text, found, ""] for text, found in asides_of(results)]
     yield from _markdown(["aim", "found", ""], verdicts, labels=2)
@@ -89,7 +90,7 @@ def _part(results: Results, key: str, main: Run) -> Iterator[str]:
     part, run, table = PARTS[key], results.run_of(key), table_of(results, key)
     yield f"## {part.title}\n"
     # Older runs had one time for all rates of new objects.
-    yield ABOUT[key].format(**{"long_seconds": run.sizes.get("seconds"), **run.sizes})
+    yield PROSE["about"][key].format(**{"long_seconds": run.sizes.get("seconds"), **run.sizes})
     rounds = results.rounds_of(key)
     if run is not main:
         other = f"{run.date} UTC, {rounds_in_words(rounds)}, on {run.machine['processor']}"
