@@ -92,7 +92,7 @@ def encode_deployment(index: int) -> bytes:
 
 
 def _filled(sample: str, index: int, *, name: str, **values: str) -> bytes:
-    """Return the sample with a value for each placeholder: `@pod-ip@` is that of `pod_ip`."""
+    """Return the sample with its placeholders filled in: the value `pod_ip` stands for `@pod-ip@`."""
     text = _sample(sample)
     common = {"name": name, "uid": _uid(name), "namespace": _namespace(index), "owner": _owner(index)}
     for key, value in (common | values).items():
