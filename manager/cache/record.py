@@ -63,6 +63,11 @@ class _Metadata(msgspec.Struct):
 _metadata_decoder = msgspec.json.Decoder(_Metadata)
 
 
+def meta_in(raw: bytes) -> Meta:
+    """Decode the metadata in an object's JSON."""
+    return _metadata_decoder.decode(raw).metadata
+
+
 # Not known to the garbage collector: a record holds no reference that could close a cycle, and there may be
 # hundreds of thousands of them to walk past.
 class Record(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
@@ -86,7 +91,7 @@ class Record(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
 
     def meta(self) -> Meta:
         """Decode the metadata; each call costs a few microseconds and makes a new one."""
-        return _metadata_decoder.decode(self.raw).metadata
+        return meta_in(self.raw)
 
     def decode(self, model: type[R]) -> R:
         """Decode the whole object into a new one of the caller's own.

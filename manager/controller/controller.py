@@ -469,7 +469,7 @@ class Controller:
             if own_writes is not None and self._queue.discard_if_only(item.key, own_writes):
                 run.skipped = True
             return self._finish(item, run, result)
-        except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
+        except BaseException as error:
             if _is_meant_for_worker(error):
                 raise
             self._fail(item, run, error, timed_out=limit.expired, log=log)
@@ -486,7 +486,7 @@ class Controller:
         try:
             async with asyncio.timeout(_REPORT_WITHIN):
                 await self.reconciler.failed(key, error)
-        except (Exception, BaseExceptionGroup, asyncio.CancelledError) as problem:
+        except BaseException as problem:
             if _is_meant_for_worker(problem):
                 raise
             log.debug("cannot report the failure on the object", error=explain(problem))
@@ -582,5 +582,15 @@ def _is_meant_for_worker(error: BaseException) -> bool:
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
     if isinstance(error, BaseExceptionGroup):
-        return error.subgroup((KeyboardInterrupt, SystemExit)) is not None
-    return False
+        return error.subgroup(KeyboardInterrupt) is not None
+    if isinstance(error, GeneratorExit):
+        return not _is_in_loop()  # what is left of a worker is closed after the loop
+    return isinstance(error, KeyboardInterrupt)
+
+
+def _is_in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

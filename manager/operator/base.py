@@ -62,7 +62,7 @@ class OperatorBase:
     finalizer_first: ClassVar[bool] = True
     skips_own_writes: ClassVar[bool] = False
     shared_out: ClassVar[bool] = True
-    outside: ClassVar[str] = ""
+    outside: ClassVar[str | type] = ""
 
     # Derived attributes
     sources: ClassVar[tuple[Owns | Watch | Reads, ...]] = ()
@@ -94,8 +94,11 @@ class OperatorBase:
         # On an object of others no condition is set that its author does not name.
         named = tuple(getattr(status, "meanings", ()))
         takes = cls.condition_list.takes if cls.condition_list is not None else lambda _: True
-        if refused := [each for each in cls.conditions if not takes(each)]:
-            raise TypeError(f"{cls.__name__}.conditions: {kind.__name__} takes none of type {refused[0]}")
+        if cls.condition_list and (refused := [each for each in cls.conditions if not takes(each)]):
+            why = cls.condition_list.why_refused(refused[0])
+            raise TypeError(
+                f"{cls.__name__}.conditions: {kind.__name__} takes none of type {refused[0]}: {why}"
+            )
         cls.conditions = cls.conditions or tuple(filter(takes, named or (("Ready",) if is_crd(kind) else ())))
         cls.has_conditions = cls.condition_list is not None
         cls.tells_of_children = (

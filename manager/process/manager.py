@@ -131,8 +131,7 @@ class Runnables:
 
     def start(self, runnable: Runnable, context: Context | None = None) -> None:
         """Run it in the background, under its name in task dumps, and in `context` if one is given."""
-        run = _run(runnable)
-        task = asyncio.get_running_loop().create_task(run, name=runnable.name, context=context)
+        task = asyncio.get_running_loop().create_task(runnable.run(), name=runnable.name, context=context)
         task.add_done_callback(self._ended)
         self._tasks.append(task)
 
@@ -164,10 +163,6 @@ class Runnables:
             error = RuntimeError(f"{task.get_name()} was cancelled, and not by its owner")
         if error is not None and not self._failure.done():
             self._failure.set_exception(error)
-
-
-async def _run(runnable: Runnable) -> None:
-    await runnable.run()
 
 
 class Manager:
