@@ -44,7 +44,7 @@ from tests.support.storage import storage_classes
 # `make e2e` alone runs them, as they need a cluster with real nodes.
 collect_ignore = ["e2e"]
 
-LONG = 600
+LONG = 1200
 """Seconds that a test with the mark `whole` or `long` may take."""
 
 # A bytecode cache that all workers and the processes of tests share.
