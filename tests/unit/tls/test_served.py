@@ -190,7 +190,7 @@ async def test_a_certificate_that_is_yet_to_be_made_is_waited_for(pairs: Pairs):
     assert certificate.problem is None
     assert [line["event"] for line in lines] == [
         "waiting for a certificate",
-        "serving this certificate from now on",
+        "serving a new certificate",
     ]
     async with certificate.refreshed():
         assert certificate.context is not None
