@@ -82,6 +82,7 @@ def test_benchmark_suite_measures_steady_change_and_ten_controllers():
 
 @pytest.mark.integration
 @pytest.mark.whole
+@pytest.mark.timeout(900)
 @pytest.mark.last
 def test_shard_benchmark_moves_just_the_objects_that_have_to_move():
     figures = run_shards(FEWEST)

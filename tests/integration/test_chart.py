@@ -93,6 +93,7 @@ def is_there(plane: ControlPlane, name: str, replicas: int) -> None:
     assert status.get("updatedReplicas") == replicas, status
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.whole
 def test_chart_takes_over_make_install_upgrades_with_all_values_and_uninstalls(
     plane: ControlPlane, chart: Path, tmp_path: Path

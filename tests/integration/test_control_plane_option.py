@@ -170,6 +170,7 @@ def test_author_tests_pass_on_devcluster(tmp_path: Path):
     assert "6 passed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.timeout(180)
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 def test_author_tests_pass_on_a_real_api_server(tmp_path: Path):
     done = run(tmp_path, "--control-plane=envtest")

@@ -32,7 +32,7 @@ def bare(own_control_plane: StartControlPlane) -> ControlPlane:
     return plane
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(600)
 def test_memcached_costs_two_writes_per_object_and_then_none(
     bare: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
 ):
@@ -61,7 +61,7 @@ def test_memcached_costs_two_writes_per_object_and_then_none(
     assert manager.metrics().value("controller_runtime_reconcile_total", controller="memcached") == OBJECTS
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(600)
 def test_manager_start_with_finished_objects_only_reads_and_caches_little(
     bare: ControlPlane, run_manager: RunManager, fault_proxy: Callable[[Path], FaultProxy]
 ):

@@ -184,7 +184,7 @@ def leftovers(plane: ControlPlane) -> list[str]:
 
 
 @pytest.mark.contract
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(600)
 @pytest.mark.usefixtures("volume")
 def test_make_deploy_serves_all_samples_and_undeploy_leaves_nothing(
     plane: ControlPlane,
@@ -244,6 +244,7 @@ def as_deployed(
 
 
 @pytest.mark.whole
+@pytest.mark.timeout(600)
 @pytest.mark.usefixtures("volume")
 def test_namespaced_manager_has_rights_only_in_its_namespaces(
     plane: ControlPlane,

@@ -46,6 +46,7 @@ def follow(page: Path, terminal: Terminal) -> None:
                 terminal.follow(command)
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "page", [page if page == "README.md" else pytest.param(page, marks=pytest.mark.whole) for page in WALKED]
 )
@@ -83,6 +84,7 @@ def remove_greetings(plane: ControlPlane, definitions: str) -> None:
 
 
 @pytest.mark.whole
+@pytest.mark.timeout(300)
 def test_writing_an_operator_page_yields_a_running_operator(
     plane: ControlPlane, run_manager: RunManager, tmp_path: Path
 ):
@@ -104,6 +106,7 @@ def test_writing_an_operator_page_yields_a_running_operator(
 
 
 @pytest.mark.whole
+@pytest.mark.timeout(600)
 def test_webhooks_page_yields_answering_webhooks(plane: ControlPlane, tmp_path: Path):
     blocks = list(Page(WEBHOOKS_PAGE).blocks())
     second = next(number for number, block in enumerate(blocks) if "apis/hello/v2" in block.text)
@@ -140,6 +143,7 @@ def test_webhooks_page_yields_answering_webhooks(plane: ControlPlane, tmp_path: 
 
 
 @pytest.mark.whole
+@pytest.mark.timeout(300)
 def test_page_commands_for_a_deployed_manager_succeed(plane: ControlPlane, tmp_path: Path):
     make = f"make --silent --directory={Path.cwd()} KUBECTL={plane.kubectl_program()}"
     with Terminal(tmp_path / "terminal", plane) as terminal:

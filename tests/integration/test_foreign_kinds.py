@@ -98,7 +98,7 @@ def strictly_accepted(plane: ControlPlane, objects: list[Manifest]) -> list[str]
     return done.stdout.splitlines()
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(600)
 def test_monitors_and_rules_are_what_the_prometheus_operator_defines(plane: ControlPlane):
     accepted = strictly_accepted(plane, manifests("prometheus"))
     assert len(accepted) == 3
@@ -108,7 +108,7 @@ def test_monitors_and_rules_are_what_the_prometheus_operator_defines(plane: Cont
     }
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(600)
 def test_certificates_and_issuers_are_what_cert_manager_defines(plane: ControlPlane):
     ours = [each for each in manifests("cert-manager") if each["apiVersion"] == "cert-manager.io/v1"]
     accepted = strictly_accepted(plane, ours)
@@ -116,7 +116,7 @@ def test_certificates_and_issuers_are_what_cert_manager_defines(plane: ControlPl
     assert kinds == ["certificate", "certificate", "issuer", "issuer"]
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(600)
 def test_bundle_cluster_service_version_is_accepted_strictly(plane: ControlPlane, tmp_path: Path):
     assert main(["bundle", str(tmp_path)]) == 0
     version = yaml.safe_load((tmp_path / "bundle" / "manifests" / CSV).read_text())

@@ -21,6 +21,7 @@ def house(*arguments: str) -> str:
 
 
 @pytest.mark.whole
+@pytest.mark.timeout(180)
 def test_house_counts_the_files_and_functions_of_a_change():
     printed = house("--files")
     counts = dict(re.findall(r"^from (.+): (\d+) files, \d+ functions$", printed, re.MULTILINE))

@@ -235,6 +235,7 @@ def run(tree: ImageTree, image: str, *arguments: str) -> subprocess.CompletedPro
     )
 
 
+@pytest.mark.timeout(600)
 def test_manager_image_gets_ready_as_nobody_on_read_only_tree_and_sends_traces(
     tree: ImageTree, tmp_path: Path
 ):
@@ -259,6 +260,7 @@ def test_manager_image_gets_ready_as_nobody_on_read_only_tree_and_sends_traces(
             assert manager.stop() == 0
 
 
+@pytest.mark.timeout(600)
 def test_image_of_new_project_gets_ready_with_library_from_checkout(image_folder: Path, tmp_path: Path):
     project = tmp_path / "shop"
     begin = ("init", str(project), "--domain=acme.test")
@@ -277,11 +279,13 @@ def test_image_of_new_project_gets_ready_with_library_from_checkout(image_folder
             assert manager.wait_ready().stop() == 0
 
 
+@pytest.mark.timeout(600)
 def test_petstore_image_serves_as_nobody_on_read_only_tree(tree: ImageTree, tmp_path: Path):
     with PetStoreProcess(tmp_path, "--memory", program=tree.program("petstore")) as store:
         assert_keeps_a_pet(store)
 
 
+@pytest.mark.timeout(600)
 def test_images_hold_a_bill_of_materials_of_just_what_is_in_them(tree: ImageTree):
     installed = tree.build("manager") / "opt/operator-manager"
     bill = json.loads((installed / "sbom.cdx.json").read_text())
@@ -311,6 +315,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[1:3]))
 def test_images_hold_what_every_program_imports(command: tuple[str, ...], tree: ImageTree):
     image, *entry = command
@@ -320,6 +325,7 @@ def test_images_hold_what_every_program_imports(command: tuple[str, ...], tree: 
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.timeout(600)
 def test_images_hold_no_pip_no_sources_and_no_compiler(tree: ImageTree):
     for image in ("manager", "petstore"):
         root = tree.build(image)

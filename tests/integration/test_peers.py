@@ -55,6 +55,7 @@ def ours(plane: EnvtestControlPlane) -> Story:
     return story_of(OURS.make().program, plane)
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("peer", OTHERS, ids=lambda peer: peer.name)
 def test_benchmark_peer_does_what_the_manager_does(peer: Peer, plane: EnvtestControlPlane, ours: Story):
     assert story_of(built(peer), plane) == ours

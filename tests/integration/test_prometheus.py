@@ -95,6 +95,7 @@ def prometheus(
         yield server
 
 
+@pytest.mark.timeout(240)
 def test_targets_are_read_rules_are_evaluated_and_every_query_of_the_dashboard_has_an_answer(
     crds: ControlPlane,
     namespace: str,

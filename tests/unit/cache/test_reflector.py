@@ -215,6 +215,7 @@ class TestReflectorPages:
             assert following.reflector.problem is not None
             assert following.reflector.problem.startswith("pods: GET /api/v1/pods: not a list: ")
 
+    @pytest.mark.timeout(20)
     @pytest.mark.parametrize("objects", [(), (("a", 1),)])
     async def test_page_that_links_to_itself_is_a_problem_and_the_list_is_retried_later(
         self, following: Following, server: PodServer, objects: tuple[tuple[str, int], ...]

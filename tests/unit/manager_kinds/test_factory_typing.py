@@ -6,6 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
 from mypy import api as mypy
 
 from tests.support import ROOT
@@ -155,6 +156,7 @@ WRONG = {
 }
 
 
+@pytest.mark.timeout(240)
 def test_mypy_finds_each_typo_and_takes_what_is_right(tmp_path: Path):
     lines = {PROGRAM.count("\n") + number: name for number, name in enumerate(WRONG, start=1)}
     (tmp_path / "pyproject.toml").write_text(SETTINGS.read_text())

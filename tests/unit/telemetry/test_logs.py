@@ -435,6 +435,7 @@ def test_line_writer_limits_the_bytes_of_waiting_lines(narrow_ends: Ends):
     assert narrow_ends.read_until(b"and on")
 
 
+@pytest.mark.timeout(30)
 def test_line_writer_keeps_at_most_8_mb_waiting():
     with contextlib.closing(Ends(max_waiting=MAX_WAITING)) as ends:
         for _ in range(12):

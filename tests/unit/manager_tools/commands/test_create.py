@@ -57,7 +57,7 @@ def project(new_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def files(folder: Path) -> dict[str, str]:
     return {
-        str(path.relative_to(folder)): path.read_text()
+        str(path.relative_to(folder)): path.read_bytes().decode(errors="replace")
         for path in folder.rglob("*")
         if path.is_file() and not {"__pycache__", ".git"}.intersection(path.parts)
     }
@@ -79,7 +79,7 @@ def python(folder: Path, *module: str) -> str:
 
 
 @pytest.mark.whole
-@pytest.mark.timeout(1200)  # 30 s of CPU in child processes, which a busy machine slows down
+@pytest.mark.timeout(900)  # 30 s of CPU in child processes, which a busy machine slows down
 def test_project_with_added_kinds_passes_its_style_types_tests_and_demo(command: Command, project: Path):
     assert command(*CREATE, "--owns=Deployment", "--cluster-scoped").code == 0
     assert command("create", "api", "--group=hello", "--version=v2", "--kind=Box", "--owns=Secret").code == 0
@@ -213,6 +213,8 @@ def test_scaffold_overwrites_no_existing_file_or_operator(command: Command, proj
         (("init", "new", "--domain"), "init: Option '--domain' requires an argument."),
         (("init", "new", "--domain=Acme"), "init: invalid value 'Acme' for --domain: "),
         (("init", "My Shop", "--domain=a.b"), "init: 'My Shop' cannot name a program"),
+        (("init", "new", "--renew"), "init: new/requirements.txt: No such file or directory"),
+        (("init", ".", "--renew", "--name=a"), "init: --renew goes without --domain and --name"),
         (("init", "pyproject.toml/new", "--domain=a.b"), "init: pyproject.toml/new"),
         (("create", "thing"), "create: No such command 'thing'."),
         (("create", "api", "--version=v1", "--kind=A"), "create api: Missing option '--group'."),
