@@ -351,7 +351,7 @@ def test_load_settings_names_missing_file():
         ({"leader_elect_renew_deadline": "-1s"}, ("--leader-elect-renew-deadline",)),
     ],
 )
-def test_lease_times_that_do_not_fit_together_are_told_by_their_flags(
+def test_lease_times_that_do_not_fit_together_are_reported_by_their_flags(
     flags: dict[str, str], names: tuple[str, ...]
 ):
     text = refusal(flags)
