@@ -556,4 +556,4 @@ def test_manifests_of_a_project_are_limited_to_namespaces(
         == "NAMESPACES=Team A: names of namespaces, separated by commas, are expected\n"
     )
     makefile = Path("manager_tools/scaffold/project/Makefile").read_text()
-    assert "python -m manager_tools.commands.namespaces $(NAMESPACES)" in makefile
+    assert "python -m manager_tools.codegen.namespaces $(NAMESPACES)" in makefile
