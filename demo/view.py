@@ -82,7 +82,7 @@ def _samples(board: Board, width: int, room: int) -> Table:
         if wide:
             table.add_row(entry.title, _state(entry), values, because)
         else:
-            # What matters more comes first: the line may be too short for both.
+            # The more important text comes first: the line may be too short for both.
             both = (values, because) if entry.ready else (because, values)
             table.add_row(entry.title, _state(entry), Text("  ").join(each for each in both if each))
     if cut:

@@ -335,9 +335,7 @@ class _Stage:
 class _OnDevcluster(_Stage):
     cluster: DevCluster
 
-    def __init__(
-        self, cluster: DevCluster, closing: AsyncExitStack, namespaces: Sequence[str]
-    ) -> None:
+    def __init__(self, cluster: DevCluster, closing: AsyncExitStack, namespaces: Sequence[str]) -> None:
         super().__init__(closing, namespaces)
         self.cluster = cluster
 
@@ -403,9 +401,7 @@ class _OnEnvtest(_Stage):
     async def _wait_for_roles(self, user: str, manifests: Sequence[dict[str, Any]]) -> None:
         """Return when the authorizer has seen the roles."""
         path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-        rules = next(
-            each["rules"] for each in manifests if each["metadata"]["name"].endswith("manager-role")
-        )
+        rules = next(each["rules"] for each in manifests if each["metadata"]["name"].endswith("manager-role"))
         for rule in rules[:1]:
             resource, _, subresource = rule["resources"][0].partition("/")
             wanted = {
@@ -595,9 +591,9 @@ class World:
     """Test environment.
 
     Attributes: `namespace` is the default namespace of objects: the first of `namespaces`, else `default` on
-    devcluster, and on a real API server a namespace of this test's own. `cluster` is devcluster, `manager` runs the operators with the
-    roles that `generate` writes, `client` writes as an administrator would, and reads from the server with
-    `client.uncached`.
+    devcluster, and on a real API server a namespace of this test's own. `cluster` is devcluster, `manager`
+    runs the operators with the roles that `generate` writes, `client` writes as an administrator would, and
+    reads from the server with `client.uncached`.
     """
 
     def __init__(self, stage: _Stage, manager: Manager) -> None:

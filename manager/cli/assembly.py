@@ -165,8 +165,8 @@ async def _warn_if_missing(transport: Transport, namespace: str) -> None:
         await transport.request("GET", f"/api/v1/namespaces/{namespace}", deadline=_LOOK_TIMEOUT)
     except NotFound:
         _log.warning(
-            f"--namespaces: the namespace {namespace} does not exist; the manager goes on, and watches it once "
-            "somebody creates it",
+            f"--namespaces: the namespace {namespace} does not exist; the manager goes on, and watches it as "
+            "soon as it does",
             namespace=namespace,
         )
     except KubeError as error:

@@ -86,7 +86,9 @@ class CertificateWire(ScriptedWire):
         return self.why
 
 
-@pytest.mark.parametrize("why", [None, "user me: the client certificate has expired, at 2026-01-02 03:04:05 UTC"])
+@pytest.mark.parametrize(
+    "why", [None, "user me: the client certificate has expired, at 2026-01-02 03:04:05 UTC"]
+)
 async def test_expired_client_certificate_is_named_when_the_server_does_not_know_the_client(why: str | None):
     wire = CertificateWire()
     wire.why, said = why, "Unauthorized" if why is None else f"Unauthorized; {why}"

@@ -71,7 +71,8 @@ async def test_operated_watches_and_has_rights_in_its_namespaces_alone():
         await asyncio.sleep(5)
         found = await world.client.uncached.list(ConfigMap)
         assert world.namespace == "team-a"
-        assert {each.metadata.namespace for each in found if each.metadata.name == "a"} == {"team-a", "default"}
+        places = {each.metadata.namespace for each in found if each.metadata.name == "a"}
+        assert places == {"team-a", "default"}
         with pytest.raises(Forbidden):
             await world.manager.client.uncached.list(ConfigMap, namespace="other")
 
