@@ -161,13 +161,13 @@ class RecordDecoder:
 
     Of `managedFields`, which can be half of an object, it keeps only the entries of our field managers.
 
-    With `metadata_only`, it drops everything but the metadata, whatever the server sent, and with `parts`
-    everything but the metadata and these parts. It also drops managedFields, and annotations that hold
-    content: kubectl's copy of the applied object, and every annotation of more than 4 KB. It keeps the first
-    1,000 labels, annotations, finalizers and owner references, and always the controller.
+    With `metadata_only`, it drops everything but the metadata, and with `parts` everything but the metadata
+    and these parts. It also drops managedFields, and annotations that hold content: kubectl's copy of the
+    applied object, and every annotation of more than 4 KB. It keeps the first 1,000 labels, annotations,
+    finalizers and owner references, and always the controller.
 
-    With `owners`, it cuts others' objects in the same way: objects that have no owner of these kinds (group
-    and kind), and that our field managers have not written to.
+    With `owners`, it cuts others' objects in the same way: without an owner of these kinds (group and kind),
+    and not written to by our field managers.
     """
 
     def __init__(
@@ -389,10 +389,7 @@ class Parts:
                 at.setdefault(steps[-1][0], {})
 
     def of(self, raw: bytes) -> bytes:
-        """Return an object's JSON without the rest. A value of another shape than a path expects stays.
-
-        Raises msgspec.DecodeError for what is no JSON object.
-        """
+        """Return an object's JSON without the rest. A value of another shape than a path expects stays."""
         return _prune(raw.strip(), self._tree)
 
 
@@ -528,9 +525,8 @@ _current: ContextVar[ref[set[Change]] | None] = ContextVar("own_writes", default
 def own_writes_from_here() -> set[Change]:
     """Return a set that collects the writes of the calling task, and of tasks that it starts from now on.
 
-    The set gets only a write for which the server has ruled out any change between `before` and `after`: a
-    create, and a write that required a version. Any other write may have merged with a change by another
-    client that this process has not seen. Collecting ends when the caller drops the set.
+    It gets only a write for which the server has ruled out any change between `before` and `after`: a create,
+    and a write that required a version. Collecting ends when the caller drops the set.
     """
     changes: set[Change] = set()
     _current.set(ref(changes))

@@ -65,9 +65,7 @@ async def assembled(
 ) -> AsyncIterator[Manager]:
     """Connect the manager of `program` with the controllers of `operators`, and close it at the end.
 
-    `declared` has the values of the settings that `operators` declare. `known` are all operators, also those
-    that do not run: the manager serves their webhooks. `watchdog` ends the process when it does not end
-    itself.
+    `declared` has the values of their settings. The manager serves the webhooks of all operators `known`.
 
     Waits for an API server that does not answer yet, and serves health checks and metrics meanwhile. Raises
     `ConfigError` when there is no usable configuration, `ServerUnusable` when the server is not usable.

@@ -224,7 +224,7 @@ class Applier:
         if given_up:
             wanted = without_fields(orjson.loads(encoded), given_up)
             encoded = orjson.dumps(wanted)
-        own = self._own_entries(live)
+        own = own_entries(live, self.field_manager, self.former_managers)
         # The entry of our create is only taken over before something is changed.
         taken_over = own.former or bool(given_up and own.applied is not None and own.owns(given_up))
         uid = live["metadata"]["uid"]
@@ -591,7 +591,7 @@ class Applier:
         controllers = [each for each in references if each.get("controller")]
         controller = controllers[0] if controllers else None
         if controller is None:
-            own = self._own_entries(live)
+            own = own_entries(live, self.field_manager, self.former_managers)
             made_here = own.created is not None or own.applied is not None or own.former
             if adopt and made_here:
                 return True
@@ -636,15 +636,13 @@ class Applier:
 
     def _settle(self, uid: str, encoded: bytes, after: dict[str, Any] | None = None) -> None:
         """Remember that an object has the wanted fields, and with `after` what our write has stored."""
-        state = _UNKNOWN if after is None else _state(after, self._own_entries(after))
+        state = _UNKNOWN
+        if after is not None:
+            state = _state(after, own_entries(after, self.field_manager, self.former_managers))
         self._settled[uid] = hash(encoded), state
         self._settled.move_to_end(uid)
         if len(self._settled) > SETTLED_OBJECTS:
             self._settled.popitem(last=False)
-
-    def _own_entries(self, live: dict[str, Any]) -> OwnEntries:
-        entries = live["metadata"].get("managedFields", ())
-        return own_entries(entries, self.field_manager, self.former_managers)
 
     async def _take_over(self, change: _Change, body: bytes, found: bytes) -> None:
         """Make one record of an apply of all that is ours (see `ownership`); `body` is the apply to come.
