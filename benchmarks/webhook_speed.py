@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import copy
 import ssl
 import statistics
 import sys
@@ -38,6 +37,11 @@ from tests.support.daemon import Daemon
 from tests.support.ports import PortBlock
 
 GROUP = "petstore.example.com"
+SAMPLES = Path(__file__).with_name("samples")
+SPECS = {
+    "v1alpha1": {"name": "Thor", "type": "dog", "birthday": "2021-04-01T00:00:00Z"},
+    "v1beta1": {"name": "Thor", "species": "dog", "birthday": "2021-04-01"},
+}
 HEAD = (
     "POST {path}?timeout=10s HTTP/1.1\r\nHost: x\r\n"
     "Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
@@ -46,64 +50,19 @@ HEAD = (
 
 def pet(name: str, version: str) -> dict[str, Any]:
     """Build a Pet with the usual additions of the API server."""
-    fields = {f"f:{field}": {} for field in ("name", "species", "birthday", "owner")}
-    if version == "v1alpha1":
-        spec = {"name": "Thor", "type": "dog", "birthday": "2021-04-01T00:00:00Z"}
-    else:
-        spec = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
-    return {
-        "apiVersion": f"{GROUP}/{version}",
-        "kind": "Pet",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "uid": "0f6c1c52-1f0f-4cc4-9d8a-4f3f3f0a2b1c",
-            "resourceVersion": "123456",
-            "generation": 1,
-            "creationTimestamp": "2026-01-01T00:00:00Z",
-            "labels": {"app.kubernetes.io/name": "operator-manager", "team": "animals"},
-            "finalizers": ["pet.petstore.example.com/finalizer"],
-            "managedFields": [
-                {
-                    "manager": manager,
-                    "operation": "Apply",
-                    "apiVersion": f"{GROUP}/{version}",
-                    "time": "2026-01-01T00:00:00Z",
-                    "fieldsType": "FieldsV1",
-                    "fieldsV1": {"f:metadata": {"f:labels": {"f:team": {}}}, "f:spec": fields},
-                }
-                for manager in ("kubectl", "operator-manager/pet")
-            ],
-        },
-        "spec": spec,
-        "status": {"id": "0f6c1c52", "observedGeneration": 1, "conditions": []},
-    }
+    raw = (SAMPLES / "pet.json").read_text().replace("@name@", name).replace("@version@", version)
+    found: dict[str, Any] = orjson.loads(raw)
+    return {**found, "spec": dict(SPECS[version])}
 
 
 def admission_review(*, tidy: bool) -> bytes:
     """Build a review of a Pet's update; an untidy Pet needs a patch."""
-    kind = {"group": GROUP, "version": "v1beta1", "kind": "Pet"}
-    old = pet("thor", "v1beta1")
-    new = copy.deepcopy(old)
+    review = orjson.loads((SAMPLES / "admission-review.json").read_bytes())
+    old, new = pet("thor", "v1beta1"), pet("thor", "v1beta1")
     if not tidy:
         new["spec"] |= {"name": " Thor ", "species": "Dog"}
-    resource = {"group": GROUP, "version": "v1beta1", "resource": "pets"}
-    request = {
-        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
-        "kind": kind,
-        "resource": resource,
-        "requestKind": kind,
-        "requestResource": resource,
-        "name": "thor",
-        "namespace": "default",
-        "operation": "UPDATE",
-        "userInfo": {"username": "jane", "groups": ["system:authenticated"]},
-        "object": new,
-        "oldObject": old,
-        "dryRun": False,
-        "options": {"apiVersion": "meta.k8s.io/v1", "kind": "UpdateOptions"},
-    }
-    return orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+    review["request"] |= {"object": new, "oldObject": old}
+    return orjson.dumps(review)
 
 
 def conversion_review(objects: int, *, start: str, end: str) -> bytes:
