@@ -27,6 +27,7 @@ from devcluster.controllers.job import JobController
 from devcluster.controllers.kubelet import Kubelet
 from devcluster.controllers.namespaces import NamespaceController
 from devcluster.controllers.nodes import NodeController
+from devcluster.controllers.policy_status import PolicyStatusController
 from devcluster.controllers.quota import QuotaController
 from devcluster.controllers.replica_set import ReplicaSetController
 from devcluster.controllers.scheduler import Scheduler
@@ -87,6 +88,7 @@ class Controllers:
             VolumeController(environment),
             DisruptionController(environment),
             QuotaController(environment, QuotaLedger(store)),
+            PolicyStatusController(environment),
         ]
         self._routes: defaultdict[tuple[str, str], list[Handler]] = defaultdict(list)
         for controller in self._controllers:
