@@ -18,7 +18,16 @@ import math
 
 from devcluster.controllers.client import Object
 
-__all__ = ["CRASH", "NEVER_READY", "NO_IMAGE", "failure_of", "ready_delay_of", "run_time_of", "starved_of"]
+__all__ = [
+    "CRASH",
+    "NEVER_READY",
+    "NO_IMAGE",
+    "PREFIX",
+    "failure_of",
+    "ready_delay_of",
+    "run_time_of",
+    "starved_of",
+]
 
 PREFIX = "devcluster.local/"
 NEVER_READY, CRASH, NO_IMAGE = "never-ready", "crash", "image-pull-error"

@@ -12,6 +12,7 @@ from typing import Self
 
 from devcluster.builtin.quotas import QuotaLedger
 from devcluster.clock import Clock
+from devcluster.controllers.autoscaler import AutoscalerController
 from devcluster.controllers.client import Client
 from devcluster.controllers.controller import ANYTHING, Controller, Environment, Handler
 from devcluster.controllers.cron_job import CronJobController
@@ -87,6 +88,7 @@ class Controllers:
             EndpointSliceController(environment),
             VolumeController(environment),
             DisruptionController(environment),
+            AutoscalerController(environment),
             QuotaController(environment, QuotaLedger(store)),
             PolicyStatusController(environment),
         ]
