@@ -6,15 +6,18 @@ import asyncio
 import math
 import random
 import re
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TypeVar
 
 from manager.kube.errors import (
     ApiError,
     ConfigError,
+    ConnectionLost,
     DeadlineExceeded,
     Fenced,
     Forbidden,
@@ -24,10 +27,11 @@ from manager.kube.errors import (
     ServiceUnavailable,
     TooManyRequests,
     TransportError,
+    Unauthorized,
     Unreachable,
     error_from,
 )
-from manager.kube.wire import LONGEST, WebSocket, WebSocketWire, Wire, WireRequest
+from manager.kube.wire import LONGEST, CertificateWire, WebSocket, WebSocketWire, Wire, WireRequest
 from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics, Observe, counting, observing
 from manager.telemetry.runs import NO_ANSWER, RequestRecord, current_record
@@ -35,6 +39,8 @@ from manager.telemetry.tracing import RequestTrace, current_trace
 from manager.util.author_code import line_that_asks
 from manager.util.backoff import ExponentialDelay
 from manager.util.loop import Deadlines
+
+E = TypeVar("E", bound=KubeError)
 
 _log = get_logger("kube")
 
@@ -295,7 +301,8 @@ class Transport:
             async with self._opening(path, _OK):
                 response = await stack.enter_async_context(self._wire.exchange(request))
                 if response.status != _OK:
-                    raise error_from(response.status, response.headers, await response.read())
+                    error = error_from(response.status, response.headers, await response.read())
+                    raise await self._with_expired_certificate(error)
             async with (
                 aclosing(response.chunks()) as arriving,
                 aclosing(self._unless_idle(arriving, path, idle_timeout)) as chunks,
@@ -473,9 +480,19 @@ class Transport:
                 delay = self._delay_before_retry(request.method, error, attempts)
                 # Waiting only to run into the deadline would hide what really happened.
                 if delay is None or clock() + delay >= give_up_at:
+                    await self._with_expired_certificate(error)
                     raise
             attempts += 1
             await asyncio.sleep(delay)
+
+    async def _with_expired_certificate(self, error: E) -> E:
+        """Return the error, with the client certificate that has expired if that may be its cause."""
+        of_tls = isinstance(error, ConnectionLost) or isinstance(error.__cause__, ssl.SSLError)
+        if (isinstance(error, Unauthorized) or of_tls) and isinstance(self._wire, CertificateWire):
+            why = await self._wire.expired_certificate()
+            if why is not None:
+                error.args = (f"{error}; {why}",)
+        return error
 
     def _failure(self, request: WireRequest, error: ProtocolError | TransportError) -> KubeError:
         """Return what a failed attempt raises: which request it was, and whether the fence has ended it."""

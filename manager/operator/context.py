@@ -931,11 +931,9 @@ def _differing_metadata(metadata: ObjectMeta, stored: bytes) -> list[str]:
 def _unstable(name: str, applied: Applied[Any], fields: Sequence[str]) -> str:
     """Say why a child is changed too often."""
     if applied.outcome is Outcome.UPDATED:
-        said = (
-            f"each reconcile wants {name} differently, at {', '.join(fields)}; it is updated less often now"
-        )
+        said = f"reconciles keep changing {name} at {', '.join(fields)}; it is updated less often now"
     else:
-        said = f"{name} is changed in turn: {_who(applied.conflicts, fields)}; it is put back less often now"
+        said = f"{name} keeps changing: {_who(applied.conflicts, fields)}; it is restored less often now"
     return shortened(said)
 
 

@@ -565,7 +565,7 @@ def test_read_kubeconfig_raises_only_one_line_errors_for_any_bytes(
         (b"token: hunter2\nusers: " + b"[" * 250, "not valid YAML in line 2, column 207: it is nested too"),
     ],
 )
-def test_a_file_that_is_not_yaml_is_told_by_its_line_and_not_by_its_content(
+def test_a_file_that_is_not_yaml_is_reported_by_its_line_and_not_by_its_content(
     tmp_path: Path, content: bytes, expected: str
 ):
     file = tmp_path / "config"

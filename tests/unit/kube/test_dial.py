@@ -237,7 +237,7 @@ async def test_socks_proxy_that_refuses_makes_the_server_unreachable(
                 await fetch(wire)
 
 
-async def test_socks_proxy_that_is_none_is_told():
+async def test_socks_proxy_that_is_none_is_reported():
     async with LocalServer() as server:  # it waits for the end of a line
         server_url = URL(server.url)
         async with wire_to("http://127.0.0.1:80", proxy=server_url.with_scheme("socks5")) as wire:
