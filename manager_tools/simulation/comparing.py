@@ -448,7 +448,7 @@ def _comparable(value: Any, chance: Chance) -> Any:
 
 
 def _type_of(item: Any) -> str:
-    """Conditions come in the order in which they were first set."""
+    """Return the type of a condition, to sort by: their own order tells only which was set first."""
     return str(item.get("type", "")) if isinstance(item, dict) else ""
 
 
