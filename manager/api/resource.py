@@ -15,8 +15,7 @@ from pydantic import ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from manager.api.merging import as_model_says, take_changes
-from manager.api.model import ApiModel
+from manager.api.model import ApiModel, as_model_says, take_changes
 
 # Sets attributes without pydantic's checks.
 _set = object.__setattr__

@@ -349,7 +349,7 @@ class WorkQueue(Generic[K]):
         now = self._loop.time()
         delay = self._backoff.next_delay(key, now=now)
         if not 0 <= delay < math.inf:
-            raise ValueError(f"a back-off answers seconds, not {delay}")
+            raise ValueError(f"a back-off must return seconds from 0 on, not {delay}")
         if not self._closed:
             self._count_retried()
         self.add(key, priority=priority, after=delay, trigger=Trigger("back-off", now))

@@ -301,13 +301,15 @@ def check_sources(operator: str, sources: Iterable[Owns | Watch | Reads]) -> Non
 
 
 def check_indexes(where: str, kind: type[Resource], indexes: Mapping[str, IndexFunction]) -> None:
-    """Raise TypeError for an index by a field that the kind does not have.
+    """Raise TypeError for an index function that cannot be called, or by a field that the kind does not have.
 
-    Only for a kind that the model defines: of others a model may have fewer fields than there are.
+    Fields of a kind that others define are not checked: its model may have fewer than there are.
     """
-    if not is_crd(kind):
-        return
     for name, function in indexes.items():
+        if not _takes(function, 2):
+            raise TypeError(f"{where}[{name!r}] is called with (record, meta)")
+        if not is_crd(kind):
+            continue
         said = check_path(kind, steps_of(function))
         if said is not None:
             raise TypeError(f"{where}[{name!r}]: {kind.__name__} {said}")

@@ -26,7 +26,7 @@ _log = get_logger("leader")
 
 @dataclass(eq=False, slots=True)
 class OwnedShard:
-    """A shard while it is this replica's, and the reconciles in progress in it."""
+    """A shard that this replica owns, with its reconciles in progress."""
 
     number: int
     leadership: Leadership

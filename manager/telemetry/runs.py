@@ -213,7 +213,7 @@ class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
         return sent
 
     def add_spared(self, verb: str, kind: type[Resource], key: ObjectKey, subresource: str = "") -> None:
-        """Add a request that was not needed."""
+        """Add a request that was not sent, because it would have changed nothing."""
         self.spared += 1
         if len(self.requests) < MOST_REQUESTS:
             within = f"/namespaces/{key.namespace}" if key.namespace else ""

@@ -226,6 +226,15 @@ def test_index_is_refused_when_its_field_does_not_exist(kind: type[Resource], pa
             type("Some", (Operator,), members)
 
 
+def test_index_is_refused_when_its_function_takes_no_record_and_metadata():
+    for members, where in (
+        ({"indexes": {"it": lambda obj: ()}}, "Some.indexes"),
+        ({"owns": (Owns(Pod, indexes={"it": lambda obj: ()}),)}, "Some: Owns(Pod).indexes"),
+    ):
+        with pytest.raises(TypeError, match=rf"^{re.escape(where)}\['it'\] is called with \(record, meta\)$"):
+            type("Some", (Operator,), {"kind": Gadget, **members})
+
+
 def test_operator_is_refused_when_it_has_no_kind():
     class Lost(Operator[Any]):
         """Operator without a kind."""

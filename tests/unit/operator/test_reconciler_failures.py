@@ -635,7 +635,7 @@ async def test_cleanup_that_goes_on_takes_its_failure_back():
     ],
     ids=["degraded", "ready", "neither"],
 )
-async def test_cleanup_that_is_not_done_is_told_where_there_is_no_progressing(
+async def test_cleanup_that_is_not_done_is_reported_where_there_is_no_progressing(
     declared: tuple[str, ...], told: dict[str, tuple[str, str]]
 ):
     async def cleanup(self: Doing, obj: Any, ctx: Context) -> Result:

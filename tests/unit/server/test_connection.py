@@ -431,7 +431,7 @@ async def test_empty_lines_have_an_end():
         assert (await hostile.rest()).startswith(b"HTTP/1.1 431 ")
 
 
-async def test_a_page_that_fails_for_everybody_is_told_of_some_times_and_then_counted():
+async def test_page_that_fails_for_everybody_is_logged_a_few_times_and_then_counted():
     async def fails(request: web.Request) -> web.StreamResponse:
         raise LookupError("a fault of ours")
 
@@ -547,7 +547,7 @@ async def test_server_drops_a_silent_connection_when_no_descriptor_is_left(monke
                     assert await second.ask() == b"hello"
 
 
-async def test_a_fault_of_ours_costs_one_connection_and_is_told(monkeypatch: pytest.MonkeyPatch):
+async def test_a_fault_of_ours_costs_one_connection_and_is_reported(monkeypatch: pytest.MonkeyPatch):
     loop = asyncio.get_running_loop()
     connect, faults = loop.connect_accepted_socket, [ValueError("odd")]
 
@@ -588,7 +588,7 @@ async def test_a_request_that_comes_too_slowly_is_told_so():
 
 
 @pytest.mark.each_loop
-async def test_plain_http_on_a_port_for_https_is_told_so():
+async def test_plain_http_on_a_port_for_https_is_reported():
     async with site(tls=True) as address:
         async with client(address) as confused:
             confused.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" + bytes(1_000_000))
