@@ -182,7 +182,7 @@ fmt: tools ## format the sources and apply the lint fixes that are safe
 	$(BIN)/ruff format .
 
 .PHONY: manifests
-manifests: venv ## generated files of config/: definitions, roles and webhooks from the code, the dashboard
+manifests: venv ## generated files of config/: definitions, roles and webhooks from the code
 	$(BIN)/operator-manager generate
 	$(RELEASE) generate
 

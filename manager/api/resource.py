@@ -15,8 +15,7 @@ from pydantic import ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from manager.api.merging import as_model_says, take_changes
-from manager.api.model import ApiModel
+from manager.api.model import ApiModel, as_model_says, take_changes
 
 # Sets attributes without pydantic's checks.
 _set = object.__setattr__
@@ -187,15 +186,6 @@ class Resource(ApiModel):
     def origin(self) -> bytes | None:
         """The JSON that the object was decoded from, whatever has changed since; None if made in code."""
         return getattr(self, "_origin", None)
-
-    def rebase(self, stored: Resource) -> None:
-        """Take over metadata and origin from `stored`, the latest read or written state of the same object.
-
-        All other changes made here stay, and now count as changes of that state.
-        """
-        self.metadata = stored.metadata
-        if stored.origin is not None:
-            _set(self, "_origin", stored.origin)
 
     def take(self, stored: Resource, *, sent: Mapping[str, Any]) -> None:
         """Take over the changes in the answer to a write, and its origin; in place.

@@ -92,7 +92,7 @@ class Store(Protocol):
     """Storage of one material."""
 
     def __str__(self) -> str:
-        """Where it is, for messages."""
+        """Return the place of the material, for messages."""
 
     async def read(self) -> Snapshot:
         """Return the current content; an empty material if nothing is stored.
@@ -101,10 +101,9 @@ class Store(Protocol):
         """
 
     async def write(self, material: Material, instead_of: Snapshot) -> None:
-        """Replace what was read as a whole.
+        """Replace what was read as a whole; raises what `read` raises, and `Changed` if it has changed since.
 
-        Raises `Changed` when the content has changed since, and what `read` raises. After another error it
-        may have been written all the same.
+        After another error it may have been written all the same.
         """
 
 

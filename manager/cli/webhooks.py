@@ -66,7 +66,7 @@ _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfig
 
 
 def certificate_way(settings: Settings, config: ClusterConfig) -> Way | None:
-    """Return the way of `--webhook-certificates`, with `auto` resolved; None if that takes an attempt."""
+    """Return the way of `--webhook-certificates`, with `auto` resolved; None if only a request can tell."""
     if settings.webhook_certificates != "auto":
         return settings.webhook_certificates
     if settings.webhook_cert_path is not None:
@@ -85,8 +85,7 @@ async def add_webhooks(
 ) -> None:
     """Make the manager serve the webhooks of all `operators`, since the API server calls also idle ones'.
 
-    Raises `RegistrationError` for webhooks that do not fit, and `SettingsError` for client authorities that
-    cannot be read.
+    Raises `RegistrationError`, and `SettingsError` for client authorities that cannot be read.
     """
     webhooks = webhooks_of(operators)
     if not webhooks:

@@ -26,7 +26,7 @@ _log = get_logger("leader")
 
 @dataclass(eq=False, slots=True)
 class OwnedShard:
-    """A shard while it is this replica's, and the reconciles in progress in it."""
+    """A shard that this replica owns, with its reconciles in progress."""
 
     number: int
     leadership: Leadership
@@ -47,8 +47,7 @@ _current: ContextVar[OwnedShard | None] = ContextVar("owned_shard", default=None
 class OwnedShards:
     """Work on the objects of the shards that a `ShardCoordinator` takes.
 
-    Attributes:
-        leadership: permits effects in the shard that the caller works in; outside of all, in the first one.
+    `leadership` permits effects in the shard that the caller works in; outside of all, in the first one.
     """
 
     def __init__(self, count: int, metrics: Metrics, *, grace: float = 30.0) -> None:
