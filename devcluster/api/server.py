@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from devcluster.access.attributes import Attributes, refusal
+from devcluster.access.attributes import refusal
 from devcluster.api import conversion, negotiation
 from devcluster.api.bodies import decode_object
 from devcluster.api.call import Call
@@ -172,18 +172,7 @@ class ApiServer:
         """Raise StatusError, 403, when the user may not act on the target; `name` replaces its name."""
         if self.authorizer is None:
             return
-        if target.plural:
-            wanted = Attributes(
-                verb=target.verb,
-                group=target.group,
-                version=target.version,
-                resource=target.plural,
-                subresource=target.subresource,
-                namespace=target.namespace,
-                name=target.name if name is None else name,
-            )
-        else:
-            wanted = Attributes(verb=target.verb, path=target.path)
+        wanted = target.attributes(name)
         decision = self.authorizer.authorize(user, wanted)
         if not decision.allowed:
             raise refusal(user, wanted, decision)
