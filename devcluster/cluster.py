@@ -24,8 +24,8 @@ from devcluster.builtin import initial_objects, read_recorded, resources
 from devcluster.clock import Clock
 from devcluster.crd.definition import definitions_resource
 from devcluster.crd.establish import Establisher
-from devcluster.exchange import ApiRequest, ApiResponse, User
 from devcluster.faults import FaultControl, with_fault_endpoint, with_faults
+from devcluster.http_call import ApiRequest, ApiResponse, User
 from devcluster.kinds.registry import Registry
 from devcluster.local_files import LocalFiles, kubeconfig_of, signing_key_file, write_kubeconfig
 from devcluster.storage import Disk, Journal, Key, Store

@@ -24,7 +24,7 @@ from aiohttp.http_exceptions import LineTooLong
 from multidict import CIMultiDict
 
 from devcluster.errors import StatusError, internal_error, request_entity_too_large
-from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut, Handler, WebSocket
+from devcluster.http_call import ApiRequest, ApiResponse, ConnectionCut, Handler, WebSocket
 
 __all__ = ["BODY_LIMIT", "HttpServer", "server_context"]
 
@@ -307,7 +307,7 @@ class _Connection(web.RequestHandler):
 
 
 class _Socket:
-    """A `devcluster.exchange.WebSocket` of aiohttp."""
+    """A `devcluster.http_call.WebSocket` of aiohttp."""
 
     def __init__(self, response: web.WebSocketResponse) -> None:
         self._response = response

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from devcluster.access.attributes import Attributes, quoted
 from devcluster.access.tokens import AUDIENCE
 from devcluster.errors import FieldError, bad_request, field_forbidden, field_invalid, invalid
-from devcluster.exchange import User
+from devcluster.http_call import User
 
 if TYPE_CHECKING:
     from devcluster.access.authentication import Authenticator

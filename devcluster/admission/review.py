@@ -15,7 +15,7 @@ from devcluster.errors import StatusError
 
 if TYPE_CHECKING:
     from devcluster.admission.configuration import Hook, Invocation
-    from devcluster.api.ports import AdmissionInfo
+    from devcluster.api.interfaces import AdmissionInfo
 
 __all__ = ["Verdict", "denial", "make_review", "read_answer"]
 

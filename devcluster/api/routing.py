@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from devcluster.access.attributes import Attributes
-from devcluster.exchange import ApiRequest
+from devcluster.http_call import ApiRequest
 
 __all__ = ["Target", "target_of"]
 
