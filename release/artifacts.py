@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from manager.util.version import VERSION
-from release.kustomize import ROOT
+from release import ROOT
 
 __all__ = ["CHECKSUMS", "CannotRelease", "bundle_archive", "chart_archive", "checksums", "context", "wheels"]
 

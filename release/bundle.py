@@ -15,14 +15,14 @@ from typing import Any
 
 from manager.util.version import VERSION
 from manager.util.yaml_text import yaml_stream
-from release import OLDEST_KUBERNETES
+from manager_tools.chart import OLDEST_KUBERNETES
+from release import PROGRAM
 from release.bundle_webhooks import (
     CERTIFICATE_FLAG,
     is_made_by_olm,
     led_to_olms_service,
     webhook_definitions,
 )
-from release.chart import PREFIX
 
 __all__ = ["bundle_files"]
 
@@ -79,7 +79,9 @@ def bundle_files(manifests: Sequence[Manifest], icon: bytes) -> dict[str, str]:
     special = [base, scorecard, *definitions, *samples, deployment, *used]
     for each in ours:
         # An object without our prefix belongs to a sample, such as a Secret, and not to the operator.
-        theirs = each["kind"] in _OF_OLM | _POLICIES or not each["metadata"]["name"].startswith(PREFIX)
+        theirs = each["kind"] in _OF_OLM | _POLICIES or not each["metadata"]["name"].startswith(
+            PROGRAM.prefix
+        )
         if not theirs and not any(each is other for other in special):
             files[_path(each)] = _yaml(_without_namespace(each))
     files["bundle/tests/scorecard/config.yaml"] = _yaml(scorecard)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from release.chart import PREFIX
+from release import PROGRAM
 
 __all__ = ["CERTIFICATE_FLAG", "is_made_by_olm", "led_to_olms_service", "webhook_definitions"]
 
@@ -23,7 +23,7 @@ _PORT_NAME = "webhook-server"
 
 def is_made_by_olm(manifest: Manifest) -> bool:
     """Return whether OLM creates it: a configuration, the webhooks' Service, or a certificate role."""
-    return manifest["kind"] in _TYPES or manifest["metadata"]["name"].startswith(f"{PREFIX}webhook-")
+    return manifest["kind"] in _TYPES or manifest["metadata"]["name"].startswith(f"{PROGRAM.prefix}webhook-")
 
 
 def webhook_definitions(manifests: Iterable[Manifest], deployment: Manifest) -> Iterator[Manifest]:

@@ -8,11 +8,21 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import yaml
-
 from manager.util.version import VERSION
 from manager.util.yaml_text import yaml_documents, yaml_stream
+from manager_tools.chart import (
+    BuildFailed,
+    Image,
+    InvalidImage,
+    NotOurs,
+    ToolMissing,
+    build,
+    build_extra,
+    chart_files,
+    write_tree,
+)
 from manager_tools.commands.namespaces import LimitedAlready, limited_to
+from release import PROGRAM, ROOT
 from release.artifacts import (
     CHECKSUMS,
     CannotRelease,
@@ -23,12 +33,8 @@ from release.artifacts import (
     wheels,
 )
 from release.bundle import bundle_files
-from release.chart import NAMESPACE, PREFIX, Manifest, chart_files
 from release.cluster import DoesNotFit, check_fits, only_served
 from release.dashboard import dashboard_text
-from release.image import Image, InvalidImage
-from release.kustomize import ROOT, BuildFailed, ToolMissing, build
-from release.tree import NotOurs, write_tree
 
 __all__ = ["main"]
 
@@ -45,6 +51,7 @@ _POLICIES = {
 _DASHBOARD = ROOT / "config" / "grafana" / "operator-manager.json"
 _CONFIGURATION = ROOT / "docs" / "configuration.md"
 _CHANGELOG = ROOT / "CHANGELOG.md"
+_DESCRIPTION = "A Kubernetes controller manager: one asyncio process, shared watches, typed operators"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -204,26 +211,7 @@ def _chart(options: argparse.Namespace) -> int:
 
 
 def _chart_files(options: argparse.Namespace) -> dict[str, str]:
-    config = ROOT / "config"
-    budget = yaml.safe_load((config / "high-availability" / "pod_disruption_budget.yaml").read_text())
-    manifests = yaml_documents(_build(options, "default"))
-    certificates = [
-        each
-        for each in yaml_documents(build(config / "cert-manager"))
-        if each["apiVersion"] == "cert-manager.io/v1"
-    ]
-    shards = yaml_documents((config / "shards" / "role.yaml").read_text())
-    extras = (_extra("prometheus"), certificates, _extra("owner-references"), shards)
-    return chart_files(manifests, *extras, budget)
-
-
-def _extra(name: str) -> list[Manifest]:
-    """Build an optional folder of config/, with the names and the namespace of config/default."""
-    manifests = yaml_documents(build(ROOT / "config" / name, prefix=PREFIX, namespace=NAMESPACE))
-    for subject in (each for manifest in manifests for each in manifest.get("subjects", ())):
-        # kustomize does this only for an account in the same build.
-        subject |= {"name": f"{PREFIX}{subject['name']}", "namespace": NAMESPACE}
-    return manifests
+    return chart_files(PROGRAM, ROOT / "config", _images(options), _DESCRIPTION)
 
 
 def _everything(options: argparse.Namespace) -> int:
@@ -246,7 +234,10 @@ def _everything(options: argparse.Namespace) -> int:
 def _bundle_files(options: argparse.Namespace) -> dict[str, str]:
     icon = (ROOT / "config" / "manifests" / "icon.svg").read_bytes()
     # OpenShift, OLM's main platform, enables this admission plugin.
-    manifests = [*yaml_documents(_build(options, "manifests")), *_extra("owner-references")]
+    manifests = [
+        *yaml_documents(_build(options, "manifests")),
+        *build_extra(PROGRAM, ROOT / "config" / "owner-references"),
+    ]
     return bundle_files(manifests, icon)
 
 
@@ -264,8 +255,13 @@ def _build(options: argparse.Namespace, overlay: str) -> str:
     folder = ROOT / "config" / overlay
     if not (folder / "kustomization.yaml").is_file():
         raise BuildFailed(f"config/{overlay} is no folder with a kustomization.yaml")
-    given = {"operator-manager": options.image, "petstore": options.petstore_image}
-    text = build(folder, {name: image for name, image in given.items() if image is not None})
+    text = build(folder, _images(options))
     if options.namespaces:
         text = yaml_stream(limited_to(options.namespaces, yaml_documents(text)))
     return text
+
+
+def _images(options: argparse.Namespace) -> dict[str, Image]:
+    """Return the images that the options name, by the plain names of those they replace."""
+    given = {PROGRAM.name: options.image, "petstore": options.petstore_image}
+    return {name: image for name, image in given.items() if image is not None}

@@ -27,8 +27,8 @@ Manifest = dict[str, Any]
 _WRITTEN = Path(__file__).with_name("config")
 _KUSTOMIZATION = "kustomization.yaml"
 _REFERENCES = "kustomizeconfig.yaml"
-# Files that differ only in the program's name. Kustomizations of `default`, `network-policy` and `prometheus` are
-# a project's own, and may patch them.
+# Files that differ only in the program's name. Kustomizations of `default`, `network-policy` and
+# `prometheus` are a project's own, and may patch them.
 _CONSTANT = {
     "default": ("manager_metrics_patch.yaml", "manager_webhook_patch.yaml", "metrics_service.yaml"),
     "high-availability": (_KUSTOMIZATION, "pod_disruption_budget.yaml"),

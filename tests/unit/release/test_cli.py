@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from manager.util.yaml_text import yaml_documents
+from manager_tools.chart import Image, InvalidImage
 from release import kustomize
 from release.cli import main
-from release.image import Image, InvalidImage
 from tests.support.tools import tool
 
 Printed = Callable[..., list[dict[str, Any]]]

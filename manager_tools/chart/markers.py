@@ -6,9 +6,11 @@ code parses YAML as text.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
-__all__ = ["CERTIFICATES", "MARKERS", "PLACE", "POD_FIELDS", "RELEASE", "Marker"]
+__all__ = ["CERTIFICATES", "PLACE", "POD_FIELDS", "RELEASE", "Companion", "Marker", "markers"]
 
 CERTIFICATES = "and .Values.webhook.enable .Values.certManager.enable"
 """The condition that cert-manager creates the webhooks' certificate."""
@@ -35,14 +37,18 @@ _EXTRA_ARGS = Marker(
     "        {{- toYaml . | nindent 8 }}\n"
     "        {{- end }}\n",
 )
-_EXTRA_ENV = Marker(
-    "        - '@extraEnv@'\n",
-    "        {{- with .Values.manager.extraEnv }}\n        {{- toYaml . | nindent 8 }}\n        {{- end }}\n",
-)
-_STORAGE = Marker("'@storage@'", "{{ .Values.petstore.storage }}")
-_ADDRESS = Marker(
-    "'@address@'",
-    '{{ .Values.petstore.address | default (printf "%s-petstore:6742" .Release.Name) | quote }}',
+# The first is for a container without other variables.
+_EXTRA_ENV = (
+    Marker(
+        "        env:\n        - '@extraEnv@'\n",
+        "        {{- with .Values.manager.extraEnv }}\n        env:\n"
+        "        {{- toYaml . | nindent 8 }}\n        {{- end }}\n",
+    ),
+    Marker(
+        "        - '@extraEnv@'\n",
+        "        {{- with .Values.manager.extraEnv }}\n"
+        "        {{- toYaml . | nindent 8 }}\n        {{- end }}\n",
+    ),
 )
 _KEEP = Marker(
     "  annotations:\n    '@keep@': ''\n",
@@ -135,25 +141,23 @@ POD_FIELDS = {
 
 
 def _of_program(program: str) -> tuple[Marker, ...]:
-    """Return the markers of a program; both programs have them."""
+    """Return the markers that the manager and each companion have."""
     return (
         *_image(program),
         Marker(f"'@{program}.resources@'", f"{{{{- toYaml .Values.{program}.resources | nindent 12 }}}}"),
-        # The store's pods have no other annotations.
-        _metadata("annotations", f"{program}.podAnnotations", "      ", alone=program == "petstore"),
-        _metadata("labels", f"{program}.podLabels", "      "),
+        *_metadata("annotations", f"{program}.podAnnotations", "      "),
+        *_metadata("labels", f"{program}.podLabels", "      "),
         *(_pod_field(field, value.format(program)) for field, value in POD_FIELDS.items()),
     )
 
 
-def _metadata(field: str, value: str, indent: str, *, alone: bool = False) -> Marker:
-    """Return a marker for additional annotations or labels, or for all of them (`alone`)."""
-    head = f"{indent}{field}:\n" if alone else ""
-    return Marker(
-        f"{head}{indent}  '@{value}@': ''\n",
-        f"{indent}{{{{- with .Values.{value} }}}}\n{head}"
-        f"{indent}  {{{{- toYaml . | nindent {len(indent) + 2} }}}}\n{indent}{{{{- end }}}}\n",
-    )
+def _metadata(field: str, value: str, indent: str) -> tuple[Marker, Marker]:
+    """Return markers for all annotations or labels, and for more of them than there are."""
+    marked = f"{indent}  '@{value}@': ''\n"
+    filled = f"{indent}  {{{{- toYaml . | nindent {len(indent) + 2} }}}}\n{indent}{{{{- end }}}}\n"
+    begun = f"{indent}{{{{- with .Values.{value} }}}}\n"
+    head = f"{indent}{field}:\n"
+    return Marker(f"{head}{marked}", f"{begun}{head}{filled}"), Marker(marked, f"{begun}{filled}")
 
 
 def _pod_field(field: str, value: str) -> Marker:
@@ -164,12 +168,33 @@ def _pod_field(field: str, value: str) -> Marker:
     )
 
 
-MARKERS = (
-    *(RELEASE, PLACE, _REPLICAS, _SHARDS, _EXTRA_ARGS, _EXTRA_ENV, _ADDRESS, _STORAGE, _KEEP),
-    *(_KEEP_CONVERTED, _TRUST, _WEBHOOK_ADDRESS, _WEBHOOK_PORT, _WEBHOOK_PORTS, _READINESS, _API_SERVERS),
-    *(_CERTIFICATE_ARGS, _CERTIFICATE_MOUNTS, _CERTIFICATE_VOLUMES),
-    *(*_of_program("manager"), *_of_program("petstore")),
-    _pod_field("topologySpreadConstraints", "manager.topologySpreadConstraints"),
-    _metadata("annotations", "manager.serviceAccount.annotations", "  ", alone=True),
-    Marker("'@maxUnavailable@'", "{{ .Values.manager.podDisruptionBudget.maxUnavailable }}"),
-)
+class Companion(Protocol):
+    """A program beside the manager: its name, the key of its values, and the port that the manager calls."""
+
+    name: str
+    key: str
+    port: str
+
+
+def markers(companions: Iterable[Companion]) -> tuple[Marker, ...]:
+    """Return every marker of a chart with these programs beside the manager."""
+    return (
+        *(RELEASE, PLACE, _REPLICAS, _SHARDS, _EXTRA_ARGS, *_EXTRA_ENV, _KEEP, _KEEP_CONVERTED, _TRUST),
+        *(_WEBHOOK_ADDRESS, _WEBHOOK_PORT, _WEBHOOK_PORTS, _READINESS, _API_SERVERS),
+        *(_CERTIFICATE_ARGS, _CERTIFICATE_MOUNTS, _CERTIFICATE_VOLUMES),
+        *_of_program("manager"),
+        _pod_field("topologySpreadConstraints", "manager.topologySpreadConstraints"),
+        *_metadata("annotations", "manager.serviceAccount.annotations", "  "),
+        Marker("'@maxUnavailable@'", "{{ .Values.manager.podDisruptionBudget.maxUnavailable }}"),
+        *(marker for each in companions for marker in _of_companion(each)),
+    )
+
+
+def _of_companion(companion: Companion) -> tuple[Marker, ...]:
+    key = companion.key
+    own = f'(printf "%s-{companion.name}:{companion.port}" .Release.Name)'
+    return (
+        *_of_program(key),
+        Marker(f"'@{key}.storage@'", f"{{{{ .Values.{key}.storage }}}}"),
+        Marker(f"'@{key}.address@'", f"{{{{ .Values.{key}.address | default {own} | quote }}}}"),
+    )

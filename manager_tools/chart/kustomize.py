@@ -12,11 +12,9 @@ from typing import Any
 
 import yaml
 
-from release.image import Image
+from manager_tools.chart.image import Image
 
-__all__ = ["ROOT", "BuildFailed", "ToolMissing", "build"]
-
-ROOT = Path(__file__).resolve().parent.parent
+__all__ = ["BuildFailed", "ToolMissing", "build"]
 
 
 class ToolMissing(Exception):
