@@ -12,9 +12,15 @@ OWNER_REFERENCES: Final = "OwnerReferencesPermissionEnforcement"
 _ALWAYS: Final = frozenset(
     {
         "DefaultStorageClass",
+        "LimitRanger",
+        "MutatingAdmissionPolicy",
         "MutatingAdmissionWebhook",
         "NamespaceLifecycle",
+        "PodSecurity",
+        "Priority",
+        "ResourceQuota",
         "ServiceAccount",
+        "ValidatingAdmissionPolicy",
         "ValidatingAdmissionWebhook",
     }
 )

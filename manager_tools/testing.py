@@ -59,8 +59,8 @@ from manager.util import clock as manager_clock
 from manager.util.address import BindAddress
 from manager.util.program import Program
 from manager.webhook.configurations import ClientConfig, by_url, webhook_configurations
-from manager.webhook.endpoint import Endpoint, Unanswered, status_body
-from manager.webhook.endpoints import endpoints_of
+from manager.webhook.endpoint import Unanswered, status_body
+from manager.webhook.endpoints import Endpoint, endpoints_of
 from manager.webhook.methods import registrations, webhooks_of
 from manager.webhook.registration import Webhooks
 from manager_tools.codegen import custom_resource_definitions, roles

@@ -1,4 +1,4 @@
-"""Everything that a release hands out: the same bytes for the same commit, however often it is made."""
+"""Folders and archives that a release hands out: the same bytes for the same commit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ from pathlib import Path
 from manager.util.version import VERSION
 from release import ROOT
 
-__all__ = ["CHECKSUMS", "CannotRelease", "bundle_archive", "chart_archive", "checksums", "context", "wheels"]
+__all__ = [
+    "CHECKSUMS",
+    "CannotRelease",
+    "bundle_archive",
+    "chart_archive",
+    "checksums",
+    "context",
+    "wheels",
+]
 
 CHECKSUMS = "SHA256SUMS"
 _NAME = "operator-manager"

@@ -20,7 +20,7 @@ from blockbuster import BlockBuster
 
 from manager.util.garbage import tune_garbage_collector
 from manager_tools.simulation.loop import VirtualLoop
-from tests.support import left_behind
+from tests.support import left_behind, time_limit
 from tests.support.control_plane import ControlPlane, Lacking
 from tests.support.control_plane_kinds import KINDS, ControlPlaneKind
 from tests.support.crds import install_crds
@@ -43,9 +43,6 @@ from tests.support.storage import storage_classes
 
 # `make e2e` alone runs them, as they need a cluster with real nodes.
 collect_ignore = ["e2e"]
-
-LONG = 600
-"""Seconds that a test with the mark `whole` or `long` may take."""
 
 # A bytecode cache that all workers and the processes of tests share.
 sys.dont_write_bytecode = False
@@ -81,6 +78,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     hypothesis.settings.load_profile("tests")
     config.pluginmanager.register(left_behind)
+    config.pluginmanager.register(time_limit, time_limit.__name__)
     config.pluginmanager.register(EndsWithItsTests(control_plane.__name__))
     if config.getoption("write_seconds") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Seconds())
@@ -92,17 +90,13 @@ def pytest_collection_modifyitems(
 ) -> Generator[None, None, None]:
     """Deselect tests that do not suit a control plane, mark integration tests, and sort all.
 
-    A test that requests a control plane, also indirectly, is an integration test. Long tests get more time.
+    A test that requests a control plane, also indirectly, is an integration test.
     """
     everything = config.getoption("all_on_envtest")
     items[:] = [item for item in items if has_business_on(item, everything=everything)]
     for item in items:
         if KIND_PARAMETER in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.integration)
-        if item.get_closest_marker("timeout") is None and any(
-            map(item.get_closest_marker, ("whole", "long"))
-        ):
-            item.add_marker(pytest.mark.timeout(LONG))
     yield
     # Plugins that shuffle have done so by now, and keep the tests of a file together.
     arrange(items)

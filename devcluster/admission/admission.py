@@ -10,8 +10,10 @@ from devcluster.admission.claims import check_growth, default_storage_class
 from devcluster.admission.client import WebhookClient
 from devcluster.admission.configuration import Configuration
 from devcluster.admission.escalation import Escalation
+from devcluster.admission.limits import LimitRanger, ResourceQuotas
 from devcluster.admission.namespaces import NamespaceLifecycle
 from devcluster.admission.owner_references import OwnerReferences
+from devcluster.admission.pod_security import PodSecurity
 from devcluster.admission.service_account import ServiceAccounts
 from devcluster.admission.webhooks import Webhooks
 from devcluster.admission_plugins import OWNER_REFERENCES, check_plugins
@@ -58,6 +60,9 @@ class ClusterAdmission:
             else None
         )
         self._escalation = Escalation(authorizer) if authorizer is not None else None
+        self._limits = LimitRanger(store)
+        self._security = PodSecurity(store)
+        self._quotas = ResourceQuotas(store)
         self._configuration = Configuration(store, registry)
         self._webhooks = Webhooks(self._configuration, client, rng)
 
@@ -68,6 +73,7 @@ class ClusterAdmission:
             or _is_creation_of(info, "pods")
             or _is_creation_of(info, "persistentvolumeclaims")
             or _is_update_of(info, "persistentvolumeclaims")
+            or any(each.concerns(info) for each in (self._limits, self._security, self._quotas))
             or (self._owners is not None and self._owners.concerns(info))
             or (self._escalation is not None and self._escalation.concerns(info))
             or self._configuration.concerns(info)
@@ -93,11 +99,16 @@ class ClusterAdmission:
             self._owners.check(info)
         if _is_update_of(info, "persistentvolumeclaims"):
             check_growth(self._store, info)
+        self._limits.check(info)
+        self._security.check(info)
         if self._configuration.concerns(info):
             await self._webhooks.validate(info)
+        # No other task runs between this and the write, so two creations cannot both take what is left.
+        self._quotas.check(info)
 
     async def _complete(self, info: AdmissionInfo) -> None:
         """Apply the plugins' defaults; a second call changes nothing."""
+        self._limits.default(info)
         if _is_creation_of(info, "pods") and self._accounts is not None:
             await self._accounts.admit(info)
         elif _is_creation_of(info, "persistentvolumeclaims"):

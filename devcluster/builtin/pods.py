@@ -11,9 +11,9 @@ from devcluster.builtin.differences import unified
 from devcluster.builtin.fields import child
 from devcluster.builtin.pod_checks import pod_spec
 from devcluster.builtin.pod_defaults import default_pod
+from devcluster.builtin.pod_resources import quality_of_service
 from devcluster.builtin.pod_rows import pod_cells, wide_cells
 from devcluster.builtin.pod_warnings import name_warnings, pod_warnings
-from devcluster.builtin.quality_of_service import quality_of_service
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, forbidden
 
 if TYPE_CHECKING:
@@ -182,10 +182,17 @@ def _prioritize(pod: Object, context: Context) -> None:
     found = _priority_class(name, context)
     if found is not None:
         spec["priorityClassName"] = found["metadata"]["name"]
-    elif name and name not in PRIORITIES:
-        about = pod["metadata"].get("name") or pod["metadata"].get("generateName", "")
+    about = pod["metadata"].get("name") or pod["metadata"].get("generateName", "")
+    if found is None and name and name not in PRIORITIES:
         raise forbidden("", "pods", about, f"no PriorityClass with name {name} was found")
-    spec["priority"] = found.get("value", 0) if found else PRIORITIES.get(name or "", 0)
+    priority, given = found.get("value", 0) if found else PRIORITIES.get(name or "", 0), spec.get("priority")
+    if given is not None and given != priority:
+        text = (
+            f"the integer value of priority ({given}) must not be provided in pod spec; priority admission "
+            f"controller computed {priority} from the given PriorityClass name"
+        )
+        raise forbidden("", "pods", about, text)
+    spec["priority"] = priority
     spec.setdefault("preemptionPolicy", (found or {}).get("preemptionPolicy", "PreemptLowerPriority"))
 
 

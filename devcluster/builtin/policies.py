@@ -15,16 +15,17 @@ from devcluster.builtin.checks import (
     texts,
 )
 from devcluster.builtin.fields import child
-from devcluster.builtin.quantity import round_up
+from devcluster.builtin.quantity import round_up, value_of
 from devcluster.builtin.resource_checks import amount_errors
 from devcluster.errors import (
     FieldError,
+    field_duplicate,
     field_forbidden,
     field_invalid,
     field_required,
     field_unsupported,
 )
-from devcluster.names import path_segment
+from devcluster.names import label_key, path_segment
 from devcluster.types.table import choices
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ class LeaseStrategy(StoredStrategy):
 
 
 class QuotaStrategy(BuiltinStrategy):
-    """Stored: nothing counts."""
+    """The rules of quotas."""
 
     columns = columns("Name | Request | Limit | Age")
 
@@ -262,13 +263,21 @@ class QuotaStrategy(BuiltinStrategy):
         child(obj, "status")
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check that the amounts are countable."""
-        hard = new["spec"].get("hard") or {}
-        return [
+        """Check that the amounts are countable, and the scopes possible for them."""
+        spec = new["spec"]
+        hard, scopes = spec.get("hard") or {}, spec.get("scopes") or ()
+        wrong = [
             wrong
             for name, amount in hard.items()
             for wrong in amount_errors(name, amount, f"spec.hard[{name}]")
         ]
+        for scope in scopes:
+            if scope not in SCOPES:
+                wrong.append(field_invalid("spec.scopes", scopes, "unsupported scope"))
+            elif any(not name.endswith("pods") and not _allows(scope, name) for name in hard):
+                wrong.append(field_invalid("spec.scopes", scopes, "unsupported scope applied to resource"))
+        conflicts = [pair for pair in CONFLICTS if pair <= {*scopes}]
+        return wrong + [field_invalid("spec.scopes", scopes, "conflicting scopes") for _ in conflicts]
 
     def row(self, obj: Object) -> list[Any]:
         """Return the cells, with the used and the allowed amounts."""
@@ -280,8 +289,26 @@ class QuotaStrategy(BuiltinStrategy):
         return [obj["metadata"].get("name", ""), *map(", ".join, cells), self.created(obj)]
 
 
+SCOPES = (
+    "BestEffort",
+    "CrossNamespacePodAffinity",
+    "NotBestEffort",
+    "NotTerminating",
+    "PriorityClass",
+    "Terminating",
+)
+CONFLICTS = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
+
+
+def _allows(scope: str, name: str) -> bool:
+    """Return whether a scope can limit a resource other than the number of pods."""
+    return scope not in {"BestEffort", "CrossNamespacePodAffinity"} and (
+        name in {"cpu", "memory", "ephemeral-storage"} or name.startswith(("requests.", "limits."))
+    )
+
+
 class LimitRangeStrategy(PlainStrategy):
-    """Stored: nothing is limited."""
+    """The rules of limit ranges."""
 
     create_on_update = True
 
@@ -295,3 +322,71 @@ class LimitRangeStrategy(PlainStrategy):
             for name, values in (("default", limits), ("defaultRequest", requests)):
                 if values:
                     item[name] = values
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        """Check that each type occurs once, and that its bounds and defaults fit each other."""
+        wrong: list[FieldError] = []
+        seen: set[str] = set()
+        for index, limit in enumerate(new["spec"].get("limits") or ()):
+            path, kind = f"spec.limits[{index}]", limit.get("type", "")
+            wrong += texts(label_key(kind), f"{path}.type", kind)
+            if "/" not in kind and kind not in LIMITED:
+                text = "must be a standard limit type or fully qualified"
+                wrong.append(field_invalid(f"{path}.type", kind, text))
+            if kind in seen:
+                wrong.append(field_duplicate(f"{path}.type", kind))
+            seen.add(kind)
+            wrong += _limit_errors(limit, path)
+        return wrong
+
+
+LIMITED = ("Container", "PersistentVolumeClaim", "Pod")
+BOUNDS = (
+    ("min", "min value", "max", "max value", "min", "min"),
+    ("min", "min value", "defaultRequest", "default request value", "defaultRequest", "defaultRequest"),
+    ("defaultRequest", "default request value", "max", "max value", "defaultRequest", "defaultRequest"),
+    (
+        "defaultRequest",
+        "default request value",
+        "default",
+        "default limit value",
+        "defaultRequest",
+        "defaultRequest",
+    ),
+    ("min", "min value", "default", "default value", "default", "min"),
+    ("default", "default value", "max", "max value", "default", "max"),
+)
+"""What must not be larger than what, and the field and value that an error names."""
+
+
+def _limit_errors(limit: Object, path: str) -> list[FieldError]:
+    wrong: list[FieldError] = []
+    if limit.get("type") == "Pod":
+        text = "may not be specified when `type` is 'Pod'"
+        wrong += [
+            field_forbidden(f"{path}.{each}", text)
+            for each in ("default", "defaultRequest")
+            if limit.get(each)
+        ]
+    if limit.get("type") == "PersistentVolumeClaim" and not any(
+        "storage" in (limit.get(each) or {}) for each in ("min", "max")
+    ):
+        text = "either minimum or maximum storage value is required, but neither was provided"
+        wrong.append(field_required(f"{path}.limits", text))
+    for low, low_text, high, high_text, field, shown in BOUNDS:
+        lows, highs = limit.get(low) or {}, limit.get(high) or {}
+        if limit.get("type") == "Pod" and not {low, high} <= {"min", "max"}:
+            continue
+        for name in sorted(lows.keys() & highs.keys()):
+            if value_of(lows[name]) > value_of(highs[name]):
+                text = f"{low_text} {lows[name]} is greater than {high_text} {highs[name]}"
+                wrong.append(field_invalid(f"{path}.{field}[{name}]", limit[shown][name], text))
+    for name, ratio in sorted((limit.get("maxLimitRequestRatio") or {}).items()):
+        here = f"{path}.maxLimitRequestRatio[{name}]"
+        least, most = (value_of((limit.get(each) or {}).get(name, 0)) for each in ("min", "max"))
+        if value_of(ratio) < 1:
+            wrong.append(field_invalid(here, ratio, f"ratio {ratio} is less than 1"))
+        elif least and most and value_of(ratio) > most / least:
+            text = f"max limit/request ratio {ratio} is greater than max/min = {float(most / least):.6f}"
+            wrong.append(field_invalid(here, ratio, text))
+    return wrong

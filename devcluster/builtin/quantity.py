@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from fractions import Fraction
 from typing import Any
 
 from devcluster.quantity import parse_quantity
+from devcluster.types.quantity import canonical
 
-__all__ = ["is_whole", "round_up", "value_of"]
+__all__ = ["is_whole", "quantity_text", "round_up", "value_of"]
 
 
 def round_up(amounts: dict[str, Any] | None) -> None:
@@ -26,4 +28,21 @@ def is_whole(quantity: Any) -> bool:
 
 def value_of(quantity: Any) -> Fraction:
     """Return the amount; 0 for a value that is no quantity (decoding has refused those already)."""
-    return parse_quantity(str(quantity)) or Fraction(0)
+    return _value(str(quantity))
+
+
+@functools.lru_cache(maxsize=4096)
+def _value(text: str) -> Fraction:
+    return parse_quantity(text) or Fraction(0)
+
+
+def quantity_text(value: Fraction, *, binary: bool) -> str:
+    """Return a sum in the form of quantities: with the largest suffix that needs no fraction."""
+    if not binary or value.denominator != 1:
+        return canonical(f"{math.ceil(value * 1000)}m")
+    number = int(value)
+    for suffix in ("", "Ki", "Mi", "Gi", "Ti", "Pi"):
+        if number % 1024 or not number:
+            return f"{number}{suffix}"
+        number //= 1024
+    return f"{number}Ei"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
+from devcluster.builtin.quotas import QuotaLedger
 from devcluster.clock import Clock
 from devcluster.controllers.client import Client
 from devcluster.controllers.controller import ANYTHING, Controller, Environment, Handler
@@ -26,6 +27,7 @@ from devcluster.controllers.job import JobController
 from devcluster.controllers.kubelet import Kubelet
 from devcluster.controllers.namespaces import NamespaceController
 from devcluster.controllers.nodes import NodeController
+from devcluster.controllers.quota import QuotaController
 from devcluster.controllers.replica_set import ReplicaSetController
 from devcluster.controllers.scheduler import Scheduler
 from devcluster.controllers.service_accounts import ServiceAccountController
@@ -84,6 +86,7 @@ class Controllers:
             EndpointSliceController(environment),
             VolumeController(environment),
             DisruptionController(environment),
+            QuotaController(environment, QuotaLedger(store)),
         ]
         self._routes: defaultdict[tuple[str, str], list[Handler]] = defaultdict(list)
         for controller in self._controllers:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+from devcluster.builtin.pod_resources import pod_resources
 from devcluster.builtin.quantity import value_of
 from devcluster.controllers.client import Object
 from devcluster.storage.selectors import LabelSelector
@@ -88,20 +88,7 @@ class Shortage(NamedTuple):
 
 def requests_of(spec: Object) -> dict[str, Fraction]:
     """Return what the scheduler reserves for a pod of that specification."""
-    total = dict.fromkeys([PODS], Fraction(1))
-    for container in spec.get("containers") or ():
-        for name, amount in _requests(container).items():
-            total[name] = total.get(name, Fraction(0)) + amount
-    sidecars: dict[str, Fraction] = {}
-    for container in spec.get("initContainers") or ():
-        stays = container.get("restartPolicy") == "Always"
-        for name, amount in _requests(container).items():
-            needed = amount + sidecars.get(name, 0)
-            if stays:
-                sidecars[name] = needed
-                total[name] = total.get(name, Fraction(0)) + amount
-            total[name] = max(total.get(name, Fraction(0)), needed)
-    return total
+    return {PODS: Fraction(1), **pod_resources(spec, "requests")}
 
 
 def shortage(wanted: Mapping[str, Fraction], used: Mapping[str, Fraction], node: Object) -> Shortage | None:
@@ -111,7 +98,7 @@ def shortage(wanted: Mapping[str, Fraction], used: Mapping[str, Fraction], node:
         return None
     reasons, is_final = [], False
     for name, amount in wanted.items():
-        there = _amount(allocatable.get(name, "0"))
+        there = value_of(allocatable.get(name, "0"))
         if amount and amount > there - used.get(name, 0):
             reasons.append("Too many pods" if name == PODS else f"Insufficient {name}")
             is_final |= amount > there and name != PODS
@@ -138,16 +125,6 @@ def unschedulable_message(shortages: Sequence[Shortage]) -> str:
 
 def _counted(reasons: Mapping[str, int]) -> str:
     return ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
-
-
-def _requests(container: Object) -> dict[str, Fraction]:
-    requests = (container.get("resources") or {}).get("requests") or {}
-    return {name: _amount(amount) for name, amount in requests.items()}
-
-
-@functools.lru_cache(maxsize=4096)
-def _amount(quantity: str) -> Fraction:
-    return value_of(quantity)
 
 
 def _hard_taints(node: Object) -> list[Object]:

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from devcluster import names
+from devcluster.crd.approval import APPROVAL, APPROVED, BYPASSED, approval_of, is_protected
 from devcluster.crd.conditions import is_established
 from devcluster.crd.go_objects import show, version_object
 from devcluster.crd.schema_checks import check_schema
@@ -41,7 +42,6 @@ _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 _SELECTABLE_MAXIMUM = 8
 _WARNING_MAXIMUM = 256
-_APPROVAL = "api-approved.kubernetes.io"
 _SELECTABLE = (
     "must point to a field of type string, boolean or integer. Enum string fields and strings with formats "
     "are allowed."
@@ -60,7 +60,7 @@ def check_spec(new: Object, old: Object | None) -> Iterator[FieldError]:
     shared = {key for key in _SHARED if _is_shared(versions, key)}
     for index, version in enumerate(versions):
         yield from _version(version, f"spec.versions[{index}]", shared, old)
-    yield from _version_list(versions, shared)
+    yield from _version_list(versions, shared, given=spec.get("versions") is not None)
     if versions:
         yield from _label("spec.version", versions[0].get("name") or "")
     yield from _names(spec.get("names") or {})
@@ -240,8 +240,9 @@ def _selectable(fields: Sequence[Object], schema: Object, path: str) -> Iterator
         yield field_too_many(path, len(seen), _SELECTABLE_MAXIMUM)
 
 
-def _version_list(versions: Sequence[Object], shared: set[str]) -> Iterator[FieldError]:
-    shown = show([version_object({k: v for k, v in each.items() if k not in shared}) for each in versions])
+def _version_list(versions: Sequence[Object], shared: set[str], *, given: bool) -> Iterator[FieldError]:
+    plain = [version_object({k: v for k, v in each.items() if k not in shared}) for each in versions]
+    shown = show(plain if given else None)
     found = [each.get("name") for each in versions]
     if len(set(found)) < len(found):
         yield _versions(shown, "must contain unique version names")
@@ -342,28 +343,11 @@ def _at(value: Any, path: Sequence[str]) -> Any:
 
 
 def _approval(new: Object, old: Object | None) -> Iterator[FieldError]:
-    group = new["spec"].get("group") or ""
-    if not (group in {"k8s.io", "kubernetes.io"} or group.endswith((".k8s.io", ".kubernetes.io"))):
+    if not is_protected(new):
         return
-    state, text = _approval_state(new)
-    if not text or (old is not None and _approval_state(old)[0] == state):
+    state, text = approval_of(new)
+    if state in {APPROVED, BYPASSED} or (old is not None and approval_of(old)[0] == state):
         return
-    field = f"metadata.annotations[{_APPROVAL}]"
-    given = (new["metadata"].get("annotations") or {}).get(_APPROVAL)
-    yield field_required(field, text) if state == "missing" else field_invalid(field, given, text)
-
-
-def _approval_state(obj: Object) -> tuple[str, str]:
-    """Return the state of the approval (missing, invalid, approved or bypassed), and its error."""
-    about = "see https://github.com/kubernetes/enhancements/pull/1111"
-    value = (obj["metadata"].get("annotations") or {}).get(_APPROVAL) or ""
-    if not value:
-        return "missing", f'protected groups must have approval annotation "{_APPROVAL}", {about}'
-    if value.startswith("unapproved"):
-        return "bypassed", ""
-    if urlsplit(value).netloc and urlsplit(value).scheme:
-        return "approved", ""
-    return "invalid", (
-        f'protected groups must have approval annotation "{_APPROVAL}" with either a URL or a reason '
-        f'starting with "unapproved", {about}'
-    )
+    field = f"metadata.annotations[{APPROVAL}]"
+    given = (new["metadata"].get("annotations") or {}).get(APPROVAL)
+    yield field_invalid(field, given, text) if given else field_required(field, text)

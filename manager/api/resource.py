@@ -188,15 +188,6 @@ class Resource(ApiModel):
         """The JSON that the object was decoded from, whatever has changed since; None if made in code."""
         return getattr(self, "_origin", None)
 
-    def rebase(self, stored: Resource) -> None:
-        """Take over metadata and origin from `stored`, the latest read or written state of the same object.
-
-        All other changes made here stay, and now count as changes of that state.
-        """
-        self.metadata = stored.metadata
-        if stored.origin is not None:
-            _set(self, "_origin", stored.origin)
-
     def take(self, stored: Resource, *, sent: Mapping[str, Any]) -> None:
         """Take over the changes in the answer to a write, and its origin; in place.
 

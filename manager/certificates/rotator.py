@@ -41,8 +41,7 @@ class _Watched:
 class CertificateRotator:
     """Control loop that reads the store and all targets, and takes the next step.
 
-    It remembers nothing that matters: killed at any point, another one goes on. Two at work at once do no
-    harm, as every write is conditional on what it was decided on; they only get in each other's way.
+    Killed at any point, another one goes on. Two at once do no harm, as every write is conditional.
     """
 
     def __init__(

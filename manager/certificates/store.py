@@ -101,10 +101,9 @@ class Store(Protocol):
         """
 
     async def write(self, material: Material, instead_of: Snapshot) -> None:
-        """Replace what was read as a whole.
+        """Replace what was read as a whole; raises what `read` raises, and `Changed` if it has changed since.
 
-        Raises `Changed` when the content has changed since, and what `read` raises. After another error it
-        may have been written all the same.
+        After another error it may have been written all the same.
         """
 
 

@@ -61,9 +61,7 @@ async def assembled(
 ) -> AsyncIterator[Manager]:
     """Connect the manager of `program` with the controllers of `operators`, and close it at the end.
 
-    `declared` has the values of the settings that `operators` declare. `known` are all operators, also those
-    that do not run: the manager serves their webhooks. `watchdog` ends the process when it does not end
-    itself.
+    `declared` has the values of their settings. The manager serves the webhooks of all operators `known`.
 
     Waits for an API server that does not answer yet, and serves health checks and metrics meanwhile. Raises
     `ConfigError` when there is no usable configuration, `ServerUnusable` when the server is not usable.
@@ -169,7 +167,7 @@ async def _serve_metrics_and_health(
     stack: AsyncExitStack, manager: Manager, settings: Settings, transport: Transport
 ) -> Server | None:
     """Serve the pages for monitoring until the end of `stack`; return the server of `/metrics`."""
-    from manager.server.pages import health_routes, metrics_routes  # noqa: PLC0415 - as in `_served`
+    from manager.server.pages import health_routes, metrics_routes  # noqa: PLC0415 - aiohttp.web: 0.1 s
 
     certificate = access = None
     if settings.metrics_secure:
@@ -207,7 +205,7 @@ def _keep_console(
         return
     from aiohttp import web  # noqa: PLC0415 - 0.15 s
 
-    from manager.console.pages import Console  # noqa: PLC0415 - these: 10 ms
+    from manager.console.pages import Console  # noqa: PLC0415 - these: 40 ms
     from manager.console.shard_holders import ShardHolders, ShardLeases  # noqa: PLC0415
     from manager.console.web import audience_of  # noqa: PLC0415
     from manager.server.server import serve  # noqa: PLC0415

@@ -129,8 +129,8 @@ def enabled_operators(
 ) -> tuple[AnyOperator, ...]:
     """Return the operators that `entries` select, in their own order; errors name the source `where`.
 
-    `foo` enables foo and `-foo` disables it, whichever comes first; `*` enables all that no entry
-    names. Raises `SettingsError` for an unknown name, and when no operator is left to run.
+    `foo` enables foo, `-foo` disables it, and `*` enables all that no entry names. Raises `SettingsError` for
+    an unknown name, and when no operator is left to run.
     """
     check_names(operators, (entry.removeprefix("-") for entry in entries if entry != _ALL), where=where)
     first = {entry.removeprefix("-"): entry for entry in reversed(entries)}

@@ -85,8 +85,7 @@ async def add_webhooks(
 ) -> None:
     """Make the manager serve the webhooks of all `operators`, since the API server calls also idle ones'.
 
-    Raises `RegistrationError` for webhooks that do not fit, and `SettingsError` for client authorities that
-    cannot be read.
+    Raises `RegistrationError`, and `SettingsError` for client authorities that cannot be read.
     """
     webhooks = webhooks_of(operators)
     if not webhooks:

@@ -32,7 +32,7 @@ from manager.client.ownership import (
     wants_otherwise,
     without_fields,
 )
-from manager.client.reader import LiveReader, decode_at_once
+from manager.client.reader import decode_at_once
 from manager.client.repair import RefusedRepairs, Repair, refused_lists, repair_patch
 from manager.client.write import (
     APPLY_PATCH,
@@ -151,7 +151,6 @@ class Applier:
         self._transport = transport
         self._mapper = mapper
         self._cache = cache
-        self.uncached = LiveReader(transport, mapper)
         self.field_manager = field_manager
         self.former_managers = tuple(former_managers)
         self.child_label = child_label
@@ -214,7 +213,7 @@ class Applier:
                 return await self._create(obj, wanted, given_up, dry_run=dry_run)
             except AlreadyExists:
                 # Not in the cache yet, or made by another client a moment ago: look before touching it.
-                found = await self.uncached.read(kind, key)
+                found = await self._read_stored(kind, key)
         await own_turn(len(found))
         live = _decoded(kind, found)
         adopted = False
@@ -225,7 +224,7 @@ class Applier:
         if given_up:
             wanted = without_fields(orjson.loads(encoded), given_up)
             encoded = orjson.dumps(wanted)
-        own = own_entries(live["metadata"].get("managedFields", ()), self.field_manager, self.former_managers)
+        own = own_entries(live, self.field_manager, self.former_managers)
         # The entry of our create is only taken over before something is changed.
         taken_over = own.former or bool(given_up and own.applied is not None and own.owns(given_up))
         uid = live["metadata"]["uid"]
@@ -235,7 +234,7 @@ class Applier:
             (is_wanted and state == _state(live, own)) or self._holds(wanted, encoded, live, own)
         ):
             if not is_wanted:
-                self._note_settled(uid, encoded, _UNKNOWN)
+                self._settle(uid, encoded)
             if (run := current_record()) is not None:
                 run.add_spared("apply", kind, key)
             return Applied(decode_at_once(found, kind, key, parsed=live), None, Outcome.UNCHANGED)
@@ -251,7 +250,7 @@ class Applier:
         restores = adopted or self._wants_the_same(encoded, live, own, conflicts)
         after = _decoded(kind, raw)
         if not dry_run:
-            self._settle(after, encoded)
+            self._settle(uid, encoded, after)
         now = decode_at_once(raw, kind, key, parsed=after)
         if _content(after) == _content(live):
             return Applied(now, None, Outcome.UNCHANGED)  # only ownership was to be written down
@@ -282,7 +281,7 @@ class Applier:
         """
         kind, key, dry_run = change.kind, change.key, change.dry_run
         if taken_over:
-            found = await self.uncached.read(kind, key)
+            found = await self._read_stored(kind, key)
             raw = await self._try(change, _decoded(kind, found), orjson.loads(body))
             if dry_run:
                 return raw, ()
@@ -378,9 +377,14 @@ class Applier:
                 conflict = error  # it has changed since, if only in its status
         raise conflict or refusal
 
+    async def _read_stored(self, kind: type[Resource], key: ObjectKey) -> bytes:
+        """Return the object as the server has it now, with every manager's fields."""
+        mapping = await self._mapper.resolve(kind.gvk)
+        return await self._transport.request("GET", mapping.path(key.namespace, key.name))
+
     async def _find_stored(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
         try:
-            return await self.uncached.read(kind, key)
+            return await self._read_stored(kind, key)
         except NotFound:
             return None
 
@@ -417,7 +421,7 @@ class Applier:
         if not changes:
             self._remember(uid, wanted)
             return Applied(obj, None, Outcome.UNCHANGED)
-        raw = await self.uncached.read(kind, key)  # the cache has no entries of other managers
+        raw = await self._read_stored(kind, key)  # the cache has no entries of other managers
         live = _decoded(kind, raw)
         stored = await patch()
         self._remember(uid, wanted)
@@ -570,7 +574,7 @@ class Applier:
             raw = await self._send("POST", kind, key, encoded, query)
         after = _decoded(kind, raw)
         if not dry_run:
-            self._settle(after, kept)
+            self._settle(after["metadata"]["uid"], kept, after)
         return Applied(decode_at_once(raw, kind, key, parsed=after), None, Outcome.CREATED)
 
     def _refuse_foreign(
@@ -587,9 +591,7 @@ class Applier:
         controllers = [each for each in references if each.get("controller")]
         controller = controllers[0] if controllers else None
         if controller is None:
-            own = own_entries(
-                live["metadata"].get("managedFields", ()), self.field_manager, self.former_managers
-            )
+            own = own_entries(live, self.field_manager, self.former_managers)
             made_here = own.created is not None or own.applied is not None or own.former
             if adopt and made_here:
                 return True
@@ -632,14 +634,11 @@ class Applier:
             return True
         return holds(_fields(orjson.loads(encoded)), live, owned, exact=exact)
 
-    def _settle(self, after: dict[str, Any], encoded: bytes) -> None:
-        """Remember the object as the server has stored it after our write."""
-        own = own_entries(
-            after["metadata"].get("managedFields", ()), self.field_manager, self.former_managers
-        )
-        self._note_settled(after["metadata"]["uid"], encoded, _state(after, own))
-
-    def _note_settled(self, uid: str, encoded: bytes, state: int) -> None:
+    def _settle(self, uid: str, encoded: bytes, after: dict[str, Any] | None = None) -> None:
+        """Remember that an object has the wanted fields, and with `after` what our write has stored."""
+        state = _UNKNOWN
+        if after is not None:
+            state = _state(after, own_entries(after, self.field_manager, self.former_managers))
         self._settled[uid] = hash(encoded), state
         self._settled.move_to_end(uid)
         if len(self._settled) > SETTLED_OBJECTS:
@@ -676,7 +675,7 @@ class Applier:
                     return
                 name = translated[0]
                 await self._send_apply(kind, key, body, force=True, dry_run=False, field_manager=name)
-            found = await self.uncached.read(kind, key)
+            found = await self._read_stored(kind, key)
         raise Conflict(409, "Conflict", f"{kind.gvk.kind} {key} keeps being changed by others")
 
 

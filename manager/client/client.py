@@ -15,7 +15,7 @@ from manager.cache import Cache, metadata_of
 from manager.cache.record import CUT, MOST_KEPT
 from manager.client.applier import Applied, Applier
 from manager.client.pod_streams import PodStreams
-from manager.client.reader import CachedReader, LiveList, MetadataReader, decode_object, followed
+from manager.client.reader import CachedReader, LiveList, LiveReader, MetadataReader, decode_object, followed
 from manager.client.write import (
     MERGE_PATCH,
     STRICT,
@@ -77,6 +77,8 @@ class Client(CachedReader, Applier):
         former_managers: Sequence[str] = (),
         child_label: ChildLabel | None = None,
     ) -> None:
+        self.uncached = LiveReader(transport, mapper)
+        CachedReader.__init__(self, cache, live=self.uncached)
         Applier.__init__(
             self,
             transport,
@@ -86,7 +88,6 @@ class Client(CachedReader, Applier):
             former_managers=former_managers,
             child_label=child_label,
         )
-        CachedReader.__init__(self, cache, live=self.uncached)
         self.metadata = MetadataReader(cache, live=self.uncached)
         self.status = StatusClient(self._send, field_manager=field_manager)
         self.pod_streams = PodStreams(transport)

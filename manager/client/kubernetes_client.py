@@ -21,7 +21,7 @@ from kubernetes_asyncio.client.exceptions import ApiException, ApiValueError
 from kubernetes_asyncio.client.rest import RESTClientObject
 from multidict import CIMultiDict
 
-from manager.api import GroupVersionKind, ObjectKey, Resource, Unstructured
+from manager.api import GroupVersionKind, ObjectKey, Unstructured
 from manager.cache import Cache
 from manager.client.pod_streams import CHANNELS, IDLE_TIMEOUT, LONGEST_OUTPUT
 from manager.kube.errors import ApiError, DeadlineExceeded, ProtocolError
@@ -70,7 +70,7 @@ class _Rest(RESTClientObject):
 
     def __init__(self, transport: Transport, cache: Cache, *, field_manager: str) -> None:
         self._transport = transport
-        self._observer = _Observer(cache)
+        self._cache = cache
         self._field_manager = field_manager
 
     async def close(self) -> None:
@@ -133,8 +133,26 @@ class _Rest(RESTClientObject):
             head=answer.begin,
         )
         if method != "GET":
-            self._observer.written(method, path, query, body, answer.data)
+            self._observe(method, path, query, body, answer.data)
         return answer
+
+    def _observe(self, method: str, path: str, query: Mapping[str, str], body: Any, raw: bytes) -> None:
+        """Show the answer of a write to the cache, unless it is of a dry run, or of more than one object."""
+        options = body if isinstance(body, dict) else {}
+        if "dryRun" in query or (method == "DELETE" and options.get("dryRun")):
+            return
+        if method != "DELETE":
+            gvk = _identity(raw)
+            if gvk is not None and any(each.spec.gvk == gvk for each in self._cache.informers):
+                kind = Unstructured.of(gvk.api_version, gvk.kind)
+                self._cache.observe_write(kind, raw, before=_replaced(method, options))
+        elif (found := _named(path)) is not None:
+            key = ObjectKey(unquote(found["namespace"] or ""), unquote(found["name"]))
+            wanted = (unquote(found["group"] or ""), found["version"], found["plural"])
+            for informer in self._cache.informers:
+                spec = informer.spec
+                if (spec.gvk.group, spec.gvk.version, spec.plural) == wanted:
+                    informer.observe_delete(key, (options.get("preconditions") or {}).get("uid"), raw)
 
     async def _stream(self, path: str, query: Mapping[str, str], accept: str, timeout: Any) -> _Streamed:
         idle = _seconds(timeout, part=1)
@@ -259,16 +277,6 @@ class _Streamed:
         while line := await self.readline():
             yield line
 
-    async def iter_any(self) -> AsyncIterator[bytes]:
-        """Iterate over pieces of any size."""
-        while part := await self.readany():
-            yield part
-
-    async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
-        """Iterate over pieces of at most that size."""
-        while part := await self.read(size):
-            yield part
-
     def close(self) -> None:
         """Drop the connection; a read that is under way does so when it ends."""
         self._ended, self._held = True, b""
@@ -305,40 +313,6 @@ class _Streamed:
             return False
         self._held += part
         return True
-
-
-class _Observer:
-    """An observer that passes answers of writes to the cache, so that the next read is no older."""
-
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
-
-    def written(self, method: str, path: str, query: Mapping[str, str], body: Any, raw: bytes) -> None:
-        """Take in an answer; ignore one of a dry run, of a collection, or of a kind that is not cached."""
-        options = body if isinstance(body, dict) else {}
-        if "dryRun" in query or (method == "DELETE" and options.get("dryRun")):
-            return
-        if method == "DELETE":
-            self._deleted(path, (options.get("preconditions") or {}).get("uid"), raw)
-            return
-        kind = self._cached(_identity(raw))
-        if kind is not None:
-            self._cache.observe_write(kind, raw, before=_replaced(method, options))
-
-    def _deleted(self, path: str, uid: str | None, raw: bytes) -> None:
-        if (found := _named(path)) is None:
-            return
-        key = ObjectKey(unquote(found["namespace"] or ""), unquote(found["name"]))
-        wanted = (unquote(found["group"] or ""), found["version"], found["plural"])
-        for informer in self._cache.informers:
-            spec = informer.spec
-            if (spec.gvk.group, spec.gvk.version, spec.plural) == wanted:
-                informer.observe_delete(key, uid, raw)
-
-    def _cached(self, gvk: GroupVersionKind | None) -> type[Resource] | None:
-        if gvk is None or all(each.spec.gvk != gvk for each in self._cache.informers):
-            return None
-        return Unstructured.of(gvk.api_version, gvk.kind)
 
 
 class _Identity(msgspec.Struct, rename="camel"):

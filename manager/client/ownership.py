@@ -71,13 +71,12 @@ def creator_name(field_manager: str, wanted: bytes) -> str:
     return f"{field_manager}+{hashlib.blake2b(wanted, digest_size=6).hexdigest()}"
 
 
-def own_entries(
-    managed_fields: Sequence[Mapping[str, Any]], field_manager: str, former: Sequence[str] = ()
-) -> OwnEntries:
-    """Pick the entries of `field_manager` for the object itself (subresources are booked apart).
+def own_entries(live: Mapping[str, Any], field_manager: str, former: Sequence[str] = ()) -> OwnEntries:
+    """Pick an object's entries of `field_manager` for itself (subresources are booked apart).
 
     One whose record is not in the server's format counts as one without fields.
     """
+    managed_fields = live["metadata"].get("managedFields", ())
     applied = created = None
     created_by = ""
     for entry in managed_fields:

@@ -146,7 +146,7 @@ def applied_fields(obj: Resource, owner: Resource | None, child_label: ChildLabe
     if owner is not None and child_label is not None and child_label.is_set:
         # Last, as `_keep_label` does it: the order counts for the record of our create.
         metadata.setdefault("labels", {})[child_label.key] = child_label.value_of(owner.metadata.uid)
-    plain = _plain_fields(type(obj))
+    plain = plain_fields(type(obj))
     if plain is None or obj.gvk == SECRET:
         wire = sent_fields(obj)
         wire.pop("status", None)
@@ -169,12 +169,12 @@ def encode_applied(wanted: dict[str, Any], obj: Resource) -> bytes:
     try:
         return orjson.dumps(wanted, option=_BY_MODEL)
     except TypeError:
-        wanted |= obj.to_wire(only={*(_plain_fields(type(obj)) or ())})
+        wanted |= obj.to_wire(only={*(plain_fields(type(obj)) or ())})
         return orjson.dumps(wanted)
 
 
 @cache
-def _plain_fields(kind: type[Resource]) -> dict[str, str] | None:
+def plain_fields(kind: type[Resource]) -> dict[str, str] | None:
     """Return the JSON names of a kind's own fields if all of them are maps of arbitrary values, else None.
 
     Such fields are the same in JSON and in code, and serialising them by the model costs as much as decoding

@@ -25,10 +25,8 @@ K = TypeVar("K", bound=Hashable)
 class KeyBackoff(Generic[K]):
     """A counter of each key's failures, which returns the wait after each.
 
-    The wait grows only after it has been waited out. A failure before that, of an attempt with another cause,
-    does not change the time of the next one. Otherwise an object that changes often during an outage of
-    seconds would wait for a quarter of an hour after it. It keeps an entry only for keys that have failed and
-    not been forgotten since.
+    The wait grows only after it has been waited out. Otherwise an object that changes often during an outage
+    of seconds would wait for a quarter of an hour after it.
     """
 
     def __init__(
@@ -96,9 +94,8 @@ _SLACK = 64
 class DelayedItems(Generic[K]):
     """A heap of delayed items that returns each when it is due, with one timer of the loop for all of them.
 
-    An item leaves early by `cancel`. Its entry then stays in the heap as a dead one, recognised by a time
-    that is no longer the item's; the heap is rebuilt before dead entries outnumber the living, so that a
-    busy key with a long `requeue_after` costs no memory.
+    An item that leaves by `cancel` stays in the heap as a dead entry, recognised by a time that is no longer
+    the item's. The heap is rebuilt before dead entries outnumber the living.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, release: Callable[[QueueItem[K]], None]) -> None:
@@ -258,8 +255,6 @@ def _waiting_since(level: _Level[K]) -> float:
 
 class QueueMetrics:
     """The metrics of a queue; each is a bound method, because they run for every key."""
-
-    __slots__ = ("_metrics", "_name", "added", "retried", "waited", "worked")
 
     def __init__(self, metrics: Metrics, name: str) -> None:
         """`name` is the queue's, which is its controller's."""

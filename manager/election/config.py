@@ -46,18 +46,12 @@ def host_clock() -> str:
 
 @dataclass(frozen=True, slots=True)
 class LeaseTiming:
-    """The three durations of an election, in seconds.
+    """The three durations of an election, in seconds; ValueError, which names the flag, if they do not fit.
 
-    A leader that has not renewed for `renew_deadline` stops; the others wait `lease_duration` before they
-    take over. The difference is the margin for clocks that run at different rates and for the last writes
-    of the old leader to die: with 15 and 10, clocks may differ by a fifth in rate. Raises ValueError, which
-    names the flag, when the three do not fit together.
-
-    Attributes:
-        lease_duration: how long the others wait after the last change of the lease before they take it.
-        renew_deadline: how long a leader goes on without a renewal that it knows succeeded.
-        retry_period: time between renewals, and between a standby's looks at the lease.
-        clock: names the monotonic clock of this process (`host_clock`); empty if no other process reads it.
+    A leader that has not renewed for `renew_deadline` stops; the others wait `lease_duration` after the last
+    change before they take over. The difference is the margin for clocks that run at different rates, and for
+    the last writes of the old leader to die. `retry_period` lies between renewals, and between a standby's
+    looks. `clock` names the monotonic clock of this process (`host_clock`), if others read it.
     """
 
     lease_duration: float = 15.0

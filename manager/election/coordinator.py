@@ -40,13 +40,10 @@ class Work(Protocol):
 class ControllerObjects:
     """The objects of one controller.
 
-    Attributes:
-        name: the controller's name.
-        objects: the informer of its own kind.
-        others: the informers of all other kinds that it reads.
-        whole: whether all objects belong to the first shard.
-        enqueue: called with each object that comes to this replica, if `counts` says so of its record.
-        handed_over: called with each object that another replica works on from then on.
+    `objects` is the informer of its own kind, `others` are those of all other kinds that it reads. If
+    `whole`, all objects belong to the first shard. `enqueue` is called with each object that comes to this
+    replica, if `counts` says so of its record, and `handed_over` with each that another replica works on from
+    then on.
     """
 
     name: str

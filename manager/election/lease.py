@@ -147,9 +147,8 @@ class Lease:
     def claimed(self, *, identity: str, seconds: int, now: datetime) -> Lease:
         """Return this lease as held by `identity` from `now` on, or renewed when it holds it already.
 
-        Other clients' labels, annotations and newer fields stay. The resourceVersion stays too, so that the
-        server refuses the write if the lease has changed meanwhile. The UID has to stay: without it, the
-        server takes the replacement of a deleted lease for a creation.
+        What other clients put there stays. So do resourceVersion and UID: the server refuses the write if the
+        lease has changed meanwhile, or was replaced.
         """
         stamp = self._stamp(now)
         spec = {**self.spec, "holderIdentity": identity, "leaseDurationSeconds": seconds, _RENEW_TIME: stamp}
@@ -288,8 +287,8 @@ class Leases:
 class LeaseClient(Leases):
     """A client of one Lease. Every method raises KubeError.
 
-    A write whose error says nothing about its effect (a connection lost, a deadline, a failing server) may
-    have happened, or may still happen: the resourceVersion it carries makes that harmless.
+    A write whose error says nothing about its effect may still happen: its resourceVersion makes that
+    harmless.
     """
 
     def __init__(self, transport: Transport, *, namespace: str, name: str) -> None:

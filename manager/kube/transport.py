@@ -97,6 +97,8 @@ def allow_after_stop(allowed: bool = True) -> None:
 class Transport:
     """Sender of requests over a wire, which turns answers that are errors into exceptions.
 
+    Attributes: `writes_in_flight`, the number of writes in progress, also of those that wait for a retry.
+
     It retries, within the request's deadline and a bounded count:
 
     - 429 and 503 with Retry-After, whatever the method: the server has not acted on the request;
@@ -141,7 +143,7 @@ class Transport:
         self._deadlines = Deadlines()
         # A request causes the same warning every time.
         self._warn = lru_cache(_REMEMBERED)(log_warnings)
-        self._writes_in_flight = self._work_in_flight = 0
+        self.writes_in_flight = self._work_in_flight = 0
         # Not set while no connection can be made.
         self._reached = asyncio.Event()
         self._reached.set()
@@ -164,11 +166,6 @@ class Transport:
                 return await self._reached.wait()
         except TimeoutError:
             return False
-
-    @property
-    def writes_in_flight(self) -> int:
-        """Return the number of writes in progress, including those that wait for a retry."""
-        return self._writes_in_flight
 
     @property
     def fenced(self) -> str | None:
@@ -245,7 +242,7 @@ class Transport:
         seconds = self._deadline if deadline is None else deadline
         writes = method != "GET"
         works = writes and not _allowed_after_stop.get()
-        self._writes_in_flight += writes
+        self.writes_in_flight += writes
         self._work_in_flight += works
         sent, trace = _begin_record(request, _verb(method, content_type, query, body), path, name)
         failure: BaseException | None = None
@@ -263,7 +260,7 @@ class Transport:
             raise
         finally:
             self._deadlines.stop(limit)
-            self._writes_in_flight -= writes
+            self.writes_in_flight -= writes
             self._work_in_flight -= works
             if trace is not None:
                 trace.ended(answer, failure)

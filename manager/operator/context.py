@@ -22,6 +22,7 @@ from manager.api import (
     controller_of,
 )
 from manager.api.rights import Undeclared
+from manager.cache import meta_in
 from manager.client import (
     Applied,
     Client,
@@ -263,8 +264,8 @@ class Context:
                 f"{kind} has no status.conditions that can be set: use ctx.event() for {type}{hint}"
             )
         if not conditions.takes(type):
-            kind = self.object.kind
-            raise Undeclared(f"{kind} takes no condition of type {type}: its model names those it takes")
+            kind, why = self.object.kind, conditions.why_refused(type)
+            raise Undeclared(f"{kind} takes no condition of type {type}: {why}")
         if self._before is None:
             self._before = {each.type: each for each in conditions.read(self.object)}
         value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
@@ -705,6 +706,21 @@ class Context:
                 f"{type(operator).__name__} has changed the status of {obj.kind} {obj.key}{hint}"
             )
 
+    def refuse_unwritten_metadata(self) -> None:
+        """Raise Undeclared if the object's metadata was changed, and no write has sent that."""
+        obj, informer = self.object, self._operator.informer
+        if obj.origin is None or not (changed := _differing_metadata(obj.metadata, obj.origin)):
+            return
+        record = informer.get(obj.key)
+        if record is not None and record.uid == obj.metadata.uid:
+            # The client's own `patch` and `update` leave the object as it is.
+            changed = [each for each in changed if each in _differing_metadata(obj.metadata, record.raw)]
+        if changed:
+            raise Undeclared(
+                f"{type(self._operator).__name__} has changed {', '.join(changed)} of {obj.kind} {obj.key}, "
+                "and nothing has written it: call `await ctx.patch()` after the change"
+            )
+
     def is_blocked(self, types: AbstractSet[str]) -> None:
         """Note that the conditions of these types were set because the object is blocked."""
         there = self.conditions
@@ -737,7 +753,7 @@ class Context:
             of_obstacle = known is not None and known.get(each.type) == (each.reason, each.message)
             if not (of_obstacle or is_of_failure(each)):
                 continue
-            if each.type == "Degraded":
+            if each.type == "Degraded" and conditions.takes(each.type):
                 self.condition(each.type, False, "AsExpected")
             else:
                 conditions.remove(self.object, each.type)
@@ -901,6 +917,19 @@ class Context:
             and before.labels.get(label.key) != after.labels.get(label.key)
             and before.owner_references == after.owner_references
         )
+
+
+def _differing_metadata(metadata: ObjectMeta, stored: bytes) -> list[str]:
+    """Return the fields of an object's metadata that differ from its stored JSON."""
+    there = meta_in(stored)
+    differs = {
+        "metadata.labels": metadata.labels != there.labels,
+        "metadata.annotations": metadata.annotations != there.annotations,
+        "metadata.finalizers": metadata.finalizers != [*there.finalizers],
+        "metadata.ownerReferences": [(each.uid, bool(each.controller)) for each in metadata.owner_references]
+        != [(each.uid, each.controller) for each in there.owner_references],
+    }
+    return [name for name, holds in differs.items() if holds]
 
 
 def _unstable(name: str, applied: Applied[Any], fields: Sequence[str]) -> str:

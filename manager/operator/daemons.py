@@ -112,7 +112,7 @@ class Daemons(Source):
                 if task.cancelling():
                     raise
                 failed: BaseException = error  # some library's cancellation that leaked
-            except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the operator's code may raise anything
                 failed = error
             if (times := repeats.count()) is not None:
                 get_logger("controller").error(

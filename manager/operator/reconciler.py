@@ -223,10 +223,7 @@ class _ByKey:
     """Leaves everything to the operator."""
 
     def __init__(self, operator: Operator[Any]) -> None:
-        self._operator = operator
-
-    async def reconcile(self, request: ObjectKey) -> Result | None:
-        return await self._operator.reconcile_key(request)
+        self.reconcile = operator.reconcile_key
 
 
 class ObjectReconciler(Generic[T]):
@@ -392,6 +389,8 @@ class ObjectReconciler(Generic[T]):
             raise
         except Exception as error:  # noqa: BLE001 - the operator says which of them it knows
             result = await self._after(error, obj, ctx, deleting=deleting)
+        else:
+            ctx.refuse_unwritten_metadata()
         if deleting and not ctx.has_set_conditions:
             operator.cleanup_blocked(Blocked("CleaningUp", "it is not done yet", passing=True), ctx)
         await ctx.finish()
@@ -502,7 +501,7 @@ class Timers:
             await asyncio.sleep(seconds * (1 + operator.manager.rng.uniform(-timer.jitter, timer.jitter)))
             try:
                 await getattr(operator, timer.name)()
-            except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the operator's code may raise anything
                 if (times := repeats.count()) is not None:
                     get_logger("controller").error(
                         "a timer failed",

@@ -119,9 +119,8 @@ async def _close_in_time(
 class Runnables:
     """Tasks that run until they are stopped, and whose first failure is reported to their owner.
 
-    A task group cancels its other tasks at once when one fails. A manager must not: when one part fails,
-    reconciles still finish, the lease is released and events are sent. So the failure is handed to the
-    owner, who stops each set of runnables in its own time.
+    A task group cancels its other tasks at once when one fails. A manager must not: reconciles still finish,
+    the lease is released and events are sent.
     """
 
     def __init__(self, failure: asyncio.Future[None]) -> None:
@@ -132,16 +131,15 @@ class Runnables:
 
     def start(self, runnable: Runnable, context: Context | None = None) -> None:
         """Run it in the background, under its name in task dumps, and in `context` if one is given."""
-        run = _run(runnable)
-        task = asyncio.get_running_loop().create_task(run, name=runnable.name, context=context)
+        task = asyncio.get_running_loop().create_task(runnable.run(), name=runnable.name, context=context)
         task.add_done_callback(self._ended)
         self._tasks.append(task)
 
     async def stop(self) -> None:
         """Cancel what still runs and wait until all of it has ended, newest first, however long it takes.
 
-        When this is cancelled itself, what is left still runs; call it again. No task is cancelled twice,
-        which would cut short its own way of ending.
+        When this is cancelled itself, call it again. No task is cancelled twice, which would cut its end
+        short.
         """
         while self._tasks:
             task = self._tasks[-1]
@@ -165,10 +163,6 @@ class Runnables:
             error = RuntimeError(f"{task.get_name()} was cancelled, and not by its owner")
         if error is not None and not self._failure.done():
             self._failure.set_exception(error)
-
-
-async def _run(runnable: Runnable) -> None:
-    await runnable.run()
 
 
 class Manager:

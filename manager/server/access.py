@@ -124,11 +124,8 @@ class _Head(msgspec.Struct):
     alg: str
 
 
-class _Expiry(msgspec.Struct):
-    exp: float = math.inf
-
-
 class _Claims(msgspec.Struct):
+    exp: float = math.inf
     aud: str | list[str] = ""
     sub: str = ""
 
@@ -138,26 +135,26 @@ def has_expired(token: str) -> bool:
 
     No server may accept such a token (RFC 7519, 4.1.4). Any other text may be a token.
     """
-    claims = _claims(token, _Expiry)
+    claims = _claims(token)
     return claims is not None and claims.exp + SLACK < now().timestamp()
 
 
 def is_for(token: str, audience: str) -> bool:
     """Return whether it is a JSON Web Token that says of itself that it is for this audience."""
-    claims = _claims(token, _Claims)
+    claims = _claims(token)
     return claims is not None and audience in ([claims.aud] if isinstance(claims.aud, str) else claims.aud)
 
 
 def account_of(token: str) -> tuple[str, str] | None:
     """Return namespace and name of the service account that a token names; None without one."""
-    claims = _claims(token, _Claims)
+    claims = _claims(token)
     match claims and claims.sub.split(":"):
         case ["system", "serviceaccount", namespace, name]:
             return namespace, name
     return None
 
 
-def _claims(token: str, kind: type[V]) -> V | None:
+def _claims(token: str) -> _Claims | None:
     parts = token.split(".")
     if len(parts) != _WEB_TOKEN_PARTS:
         return None
@@ -166,7 +163,7 @@ def _claims(token: str, kind: type[V]) -> V | None:
         if is_too_deep(head) or is_too_deep(claims):
             return None
         msgspec.json.decode(head, type=_Head)
-        return msgspec.json.decode(claims, type=kind)
+        return msgspec.json.decode(claims, type=_Claims)
     except (ValueError, msgspec.MsgspecError):
         return None
 

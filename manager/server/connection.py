@@ -43,7 +43,7 @@ class ClientConnection(asyncio.Protocol):
     """Filter between a transport and the HTTP protocol that limits what a client may send.
 
     The protocol gets a head once it is whole, a body once its request is being answered, and the next head
-    once the answer is sent. aiohttp limits neither a head as a whole, nor its time, nor pipelined requests.
+    once the answer is sent. aiohttp limits neither a whole head, nor its time, nor pipelined requests.
     """
 
     def __init__(

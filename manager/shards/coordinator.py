@@ -32,9 +32,8 @@ def balance(count: int, members: Collection[str], holders: Mapping[int, str]) ->
     """Return the member that should hold each of `count` shards, given the present `holders` of some of them.
 
     All members get equally many, or one more, and as few shards as possible change hands. The answer depends
-    on the arguments alone, so replicas that see the same want the same. Where they do not, two may want one
-    shard for a while, or none does: the Lease decides the first, and the next look the second. Without
-    members no shard should have a holder.
+    on the arguments alone. Replicas that do not see the same may both want a shard for a while, or neither:
+    the Lease decides.
     """
     if not members:
         return {}

@@ -47,8 +47,7 @@ _current: ContextVar[OwnedShard | None] = ContextVar("owned_shard", default=None
 class OwnedShards:
     """Work on the objects of the shards that a `ShardCoordinator` takes.
 
-    Attributes:
-        leadership: permits effects in the shard that the caller works in; outside of all, in the first one.
+    `leadership` permits effects in the shard that the caller works in; outside of all, in the first one.
     """
 
     def __init__(self, count: int, metrics: Metrics, *, grace: float = 30.0) -> None:

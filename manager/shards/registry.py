@@ -21,8 +21,8 @@ MEMBER = "member"
 class ReplicaRegistry:
     """Registry of a program's replicas, in which this replica registers itself.
 
-    It grants nothing: a replica that is taken for gone, and is not, holds its shards as long as it renews
-    them. But one that cannot register is no member in its own eyes either, and gives them up.
+    It grants nothing: a replica that is taken for gone holds its shards as long as it renews them. One that
+    cannot register is no member in its own eyes either.
     """
 
     def __init__(

@@ -264,9 +264,8 @@ _BATCH_BYTES = 64 * 1024
 class LineWriter:
     """Writer of lines to a file descriptor, in order, from a thread of its own.
 
-    A stalled reader of a pipe would block the event loop, and with it the renewal of the lease; here it
-    only blocks the thread. Lines beyond the limit are dropped; a line reports their number once the reader
-    goes on.
+    A stalled reader of a pipe would block the event loop, and with it the renewal of the lease. Lines beyond
+    the limit are dropped; a line reports their number once the reader goes on.
     """
 
     def __init__(

@@ -56,14 +56,11 @@ class Watchdog:
 
     A task may swallow its cancellation, a thread cannot be cancelled, and a loop that is blocked runs no
     timer: none of them may keep a process alive that has lost its lease, or that was asked to stop. Times are
-    those of `time.monotonic`, which is the clock of the program's event loop.
+    those of `time.monotonic`, the clock of the program's event loop.
 
     While entered it has a thread, which logs what still runs and ends the process. When that thread cannot
-    run in time, because some code holds the interpreter's lock or the whole process was frozen,
-    `faulthandler` does it, and writes the stack of each thread to stderr. Before it is entered, the watchdog
-    only notes limits.
-
-    It also names a reconciler that keeps the loop to itself: that computes, or waits without `await`.
+    run in time, because some code holds the interpreter's lock or the process was frozen, `faulthandler` does
+    it. It also names a reconciler that keeps the loop to itself: that computes, or waits without `await`.
     """
 
     def __init__(

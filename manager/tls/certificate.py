@@ -153,8 +153,7 @@ class Authority:
     ) -> KeyPair:
         """Issue a certificate for a server with these host names and IP addresses, and its new key.
 
-        It expires with the authority at the latest. `chance` is for simulations. Raises ValueError for an
-        invalid certificate or key of the authority.
+        It expires with the authority at the latest. Raises ValueError for an invalid certificate or key.
         """
         own = x509.load_pem_x509_certificate(self.certificate)
         signing = load_pem_private_key(self.key, password=None)

@@ -49,11 +49,10 @@ class KeyPair:
     """The private key of the first certificate, not encrypted."""
 
     def context(self, client_authorities: bytes | None = None, *, required: bool = True) -> ssl.SSLContext:
-        """Build a server's TLS context: TLS 1.2, HTTP/1.1.
+        """Build a server's TLS context: TLS 1.2, HTTP/1.1. Raises `CertificateUnusable`.
 
-        With CA certificates in PEM, a client's certificate must be for clients and lead to one of them;
-        with `required`, a client must present one. Blocks for about a millisecond. Raises
-        `CertificateUnusable`, for example when certificate and key do not match.
+        With CA certificates in PEM, a client's certificate must lead to one of them; with `required`, a
+        client must present one. Blocks for about a millisecond.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         # In TLS 1.3 a client may change keys as often as it likes, in 27 bytes each, and OpenSSL answers all

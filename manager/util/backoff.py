@@ -9,9 +9,8 @@ import random
 class ExponentialDelay:
     """The delay that belongs to a number of failures.
 
-    The first is near `base` seconds, each further one `factor` times the one before, and none is longer
-    than `cap`. Jitter spreads each over a band of `jitter` (0.1 is ten percent), at the cap too: clients
-    that failed together do not come back together, however long the outage was.
+    The first is near `base` seconds, each further one `factor` times the one before, and none is longer than
+    `cap`. Jitter spreads each over a band of `jitter` (0.1 is ten percent), at the cap too.
     """
 
     def __init__(

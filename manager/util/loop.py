@@ -40,8 +40,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     class ExactLoop(uvloop.Loop):
         """uvloop, but for its clock.
 
-        That one counts milliseconds and stands still while callbacks run: too coarse for
-        durations, and after a pause of the machine a deadline that has passed would seem ahead.
+        That one counts milliseconds and stands still while callbacks run, also in a pause of the machine.
         """
 
         time = staticmethod(time.monotonic)
@@ -103,10 +102,7 @@ async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> tuple[T]
 class Portions:
     """Division of long work into portions of some milliseconds, so that other tasks get their turn.
 
-    portions = Portions()
-    for record in informer.list():
-        await portions.begin(len(record.raw))
-        pet = record.decode(Pet)
+    Before each, `await portions.begin(len(record.raw))`.
     """
 
     def __init__(self) -> None:

@@ -18,9 +18,8 @@ _LONGEST = 40
 class Program:
     """The name and the version of a program, handed down to all that a cluster could see of it.
 
-    Field managers, user agent, Events, lease, the certificate's Secret, webhook configurations, generated
-    manifests, environment variables and entry points are called after it, so that two programs of different
-    names share none of these. Raises `ValueError` for a name that they cannot have.
+    Field managers, user agent, Events, lease, Secret, webhook configurations, environment variables and entry
+    points are called after it. Raises `ValueError` for a name that they cannot have.
     """
 
     name: str

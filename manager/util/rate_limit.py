@@ -47,8 +47,8 @@ class TokenBucket:
 class Repeats:
     """Counter of a repeated event, which is reported at once, and then less and less often, with a count.
 
-    Reports follow after one minute, two, four and eight, and then every quarter of an hour. The counter
-    starts afresh after a quiet time of that length.
+    Reports follow after one minute, two, four, eight, and then fifteen. A quiet time of that length starts
+    afresh.
     """
 
     __slots__ = ("_interval", "_next", "_untold")

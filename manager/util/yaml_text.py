@@ -42,9 +42,8 @@ class _Refusal(yaml.MarkedYAMLError):
 def load(text: bytes, *, unique_keys: bool = False) -> Any:
     """Parse a YAML text like `yaml.safe_load`; `unique_keys` rejects a mapping with a repeated key.
 
-    A few lines of nested aliases can expand beyond any memory, when the result is printed, or already in
-    parsing when mappings are merged. `NotYaml` is raised for these, for recursive or too deeply nested
-    values, for numbers that cannot be printed, and for anything that is not YAML.
+    Raises `NotYaml` for what is not YAML, for values that are recursive, too deeply nested or expand beyond
+    any memory by aliases, and for numbers that cannot be printed.
     """
     with _plain_errors():
         _check(text, yaml.SafeLoader)

@@ -105,7 +105,7 @@ class ConversionEndpoint:
                 self._ways[key] = _way(conversion, start, end)
 
     async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytearray:
-        """See `Endpoint`. An object that cannot be converted fails its whole review, and is named in it."""
+        """Answer like `AdmissionEndpoint`; an object that cannot be converted fails its review by name."""
         question = await read_conversion(body)
         told = {"webhook": self.path, "uid": question.uid, "version": question.desired_api_version}
         limit = time_limit(waits, _LONGEST_WAIT)
@@ -202,8 +202,7 @@ def _way(conversion: Conversion, start: type[Resource], end: type[Resource]) -> 
 async def _go(step: _Step, content: JsonObject, head: _Head) -> str:
     """Take the step, and return the reason why a part of the metadata stays as it was, or "".
 
-    On the way to the hub, for storage, such a part is an error. On the way from it, the error would hide all
-    other objects of the list.
+    On the way to the hub, for storage, that is an error. On the way from it, it would hide the whole list.
     """
     result: object = await step.convert(content)  # type: ignore[func-returns-value]  # whatever it really does
     if result is not None:

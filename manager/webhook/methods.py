@@ -33,6 +33,9 @@ from manager.webhook.registration import (
 )
 from manager.webhook.request import AdmissionRequest, JsonObject
 
+if sys.version_info >= (3, 14):
+    from annotationlib import Format
+
 _JSON, _NEW, _OLD, _OLD_OR_NONE, _OPTIONS, _REQUEST = "object", "new", "old", "old?", "options", "request"
 
 _CALLS: Mapping[str, tuple[str, ...]] = {
@@ -340,8 +343,6 @@ def positional(cls: type, name: str, count: int) -> list[inspect.Parameter] | No
 
 def _signature(function: Any) -> inspect.Signature:
     if sys.version_info >= (3, 14):  # which looks for the names of annotations, if nothing else is said
-        from annotationlib import Format  # noqa: PLC0415 - older ones have no such module
-
         return inspect.signature(function, annotation_format=Format.FORWARDREF)
     return inspect.signature(function)
 

@@ -23,7 +23,8 @@ from manager.util.address import BindAddress
 from manager.util.duration import parse_duration
 from manager.util.loop import SMALL
 from manager.util.rate_limit import Lines
-from manager.webhook.endpoint import LINES, Busy, Endpoint, Unanswered, status_body
+from manager.webhook.endpoint import LINES, Busy, Unanswered, status_body
+from manager.webhook.endpoints import Endpoint
 
 LIMITS = Limits(
     connections=256,  # each is one review at a time; API servers open as many as they have requests
@@ -73,10 +74,9 @@ class Held:
 class Bodies:
     """Memory limit for the bodies of all requests and their answers together.
 
-    A small body needs none: there are no more of them than connections. A larger one says how long it is, and
-    waits until there is room for it and an answer of its length; the smallest of all waiting bodies is first.
-    A client that has made the server wait for a while, with a body or with an answer that it does not read,
-    gives way.
+    A small body needs none. A larger one waits until there is room for it and an answer of its length; the
+    smallest of all waiting bodies is first. A client that has made the server wait for a while, with a body
+    or with an answer that it does not read, gives way.
     """
 
     def __init__(
@@ -209,8 +209,7 @@ class Bodies:
 class Turns:
     """Scheduler of reviews, by which neither the loop nor a small review waits long for a large one.
 
-    The small ones of many connections may come at once, and each takes its milliseconds: as many as make up
-    `SMALL` bytes are begun in one turn of the loop, and at least one.
+    Small ones are begun together up to `SMALL` bytes in one turn of the loop.
     """
 
     def __init__(self, *, waits: float = 5.0) -> None:
@@ -310,8 +309,7 @@ class WebhookServer:
     def _review_handler(self, endpoint: Endpoint) -> Handler:
         """Return the handler that hands reviews to `endpoint`, only of clients with a certificate if needed.
 
-        Each request gets an answer: 200 with a review, or another status with a `Status`, whose message the
-        API server shows to its user.
+        Each request gets an answer: 200 with a review, or another status with a `Status`.
         """
         metrics, path = self._metrics, endpoint.path
         requests, latency = metrics.webhook_requests, metrics.webhook_latency.labels(path)

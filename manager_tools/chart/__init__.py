@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from manager_tools.chart.files import OLDEST_KUBERNETES, Manifest, build_extra, chart_files, namespace_of
+from manager_tools.chart.files import (
+    OLDEST_KUBERNETES,
+    Manifest,
+    NotOurs,
+    build_extra,
+    chart_files,
+    namespace_of,
+    write_tree,
+)
 from manager_tools.chart.image import Image, InvalidImage
 from manager_tools.chart.kustomize import BuildFailed, ToolMissing, build
-from manager_tools.chart.tree import NotOurs, write_tree
 
 __all__ = [
     "OLDEST_KUBERNETES",

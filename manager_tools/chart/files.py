@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,15 @@ from manager_tools.chart.image import DIGEST, NAME, TAG, Image
 from manager_tools.chart.kustomize import BuildFailed, build
 from manager_tools.chart.markers import CERTIFICATES, PLACE, POD_FIELDS, RELEASE, markers
 
-__all__ = ["OLDEST_KUBERNETES", "Manifest", "build_extra", "chart_files", "namespace_of"]
+__all__ = [
+    "OLDEST_KUBERNETES",
+    "Manifest",
+    "NotOurs",
+    "build_extra",
+    "chart_files",
+    "namespace_of",
+    "write_tree",
+]
 
 Manifest = dict[str, Any]
 
@@ -94,6 +103,10 @@ _NARROWER: dict[str, dict[str, Any]] = {
     "storage": {"type": "string", "pattern": "^[0-9.]+([EPTGMK]i?|k)?$"},
 }
 _TYPES = {bool: "boolean", str: "string"}
+
+
+class NotOurs(Exception):
+    """The folder holds something else."""
 
 
 def namespace_of(program: Program) -> str:
@@ -171,9 +184,24 @@ def chart_files(
     return files
 
 
+def write_tree(folder: Path, files: Mapping[str, str]) -> None:
+    """Make `folder` hold these files by their paths, and nothing else.
+
+    Raises NotOurs, and removes nothing, when it is there without the first of them: another folder then.
+    """
+    if folder.exists():
+        if any(folder.iterdir()) and not (folder / next(iter(files))).is_file():
+            raise NotOurs(f"{folder} holds something else; nothing is written")
+        shutil.rmtree(folder)
+    for path, text in files.items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+
+
 @dataclass(frozen=True, slots=True)
 class _Companion:
-    """A program beside the manager, the defaults of its values, and the port that the manager calls, if any."""
+    """A program beside the manager, the defaults of its values, and the port that the manager calls."""
 
     name: str
     key: str

@@ -1,4 +1,4 @@
-"""`kubectl kustomize`, with the images that were asked for."""
+"""Manifests of a folder: `kubectl kustomize` with other images."""
 
 from __future__ import annotations
 

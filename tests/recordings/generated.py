@@ -1,13 +1,13 @@
 """The files of devcluster that one version of Kubernetes determines; `make record` renews them.
 
-devcluster/types/builtin.json       types, enums, defaults and protobuf numbers of the built-in kinds
+devcluster/types/builtin.json       types, enums, defaults and protobuf numbers of built-in kinds
 devcluster/builtin/bootstrap.json   objects that a new API server creates: roles, bindings, priority classes
 devcluster/version.py               the version
 
-The sources are the OpenAPI v3 documents of a running API server (types, formats, enums, list types, patch keys,
-defaults) and the Go modules of the same version, which `go mod download` brings: the tags of their structs
-have the JSON names, the omission of empty fields and the protobuf field numbers; generated.proto tells which named
-lists are messages. Only such facts are taken, no descriptions.
+The sources are the OpenAPI v3 documents of a running API server (types, formats, enums, list types, patch
+keys, defaults) and the Go modules of the same version, which `go mod download` brings: the tags of their structs
+have the JSON names, the omission of empty fields and the protobuf field numbers; generated.proto tells which
+named lists are messages. Only such facts are taken, no descriptions.
 
 builtin.json has one type a line, so that a diff shows what a new version changed (wheels compress it anyway).
 `schema` is the type's OpenAPI component without descriptions, `go` how Go sees it:
@@ -36,6 +36,13 @@ NAME = "devcluster"
 """What --only calls these files."""
 ROOT = Path(__file__).resolve().parents[2] / "devcluster"
 TABLE, INITIAL, VERSION = ROOT / "types/builtin.json", ROOT / "builtin/bootstrap.json", ROOT / "version.py"
+VERSION_TEXT = """\
+\"\"\"The Kubernetes version whose behaviour devcluster copies; `make record` writes it.\"\"\"
+
+from __future__ import annotations
+
+KUBERNETES = "{version}"
+"""
 AGGREGATION = 30.0
 """Seconds until the controllers have filled the roles that aggregate others."""
 
@@ -78,7 +85,7 @@ BASIC = {"string", "bool", "int32", "int64", "int", "float64", "byte", "uint8", 
 
 
 def renewed(plane: ControlPlane, version: str) -> dict[Path, str]:
-    """Return the new content of each file; `plane` has the API server and the controllers, `version` is `v1.36.3`.
+    """Return the new content of each file; `plane` has controllers, `version` is like `v1.36.3`.
 
     Raises:
         AssertionError: the sources of that version cannot be had, or do not fit the server.
@@ -87,7 +94,7 @@ def renewed(plane: ControlPlane, version: str) -> dict[Path, str]:
     paths = [each["serverRelativeURL"] for each in documents[0]["paths"].values()]
     types = builtin_types(map(plane.api.get, paths), Sources(go_modules(version)))
     objects = initial_objects(plane.api.get, json.loads(INITIAL.read_text()))
-    text = f'"""The Kubernetes version whose behaviour devcluster copies; `make record` writes it."""\n\nKUBERNETES = "{version}"\n'
+    text = VERSION_TEXT.format(version=version)
     lines = (f"{json.dumps(name)}:{json.dumps(types[name], separators=(',', ':'))}" for name in sorted(types))
     return {
         TABLE: "{\n" + ",\n".join(lines) + "\n}\n",

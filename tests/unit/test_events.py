@@ -161,7 +161,7 @@ async def test_correlator_forgets_the_least_recently_used_series(monkeypatch: py
 
     def count(name: str) -> int:
         assert len(correlator._series) <= 3
-        return correlator.observe(ObjectReference.of(widget(name)), "Normal", "Created", "x").count
+        return correlator.observe(ObjectReference.of(widget(name)), "Normal", "Created", "x")[0].count
 
     assert [count(name) for name in "abcadab"] == [1, 1, 1, 2, 1, 3, 1]
 
@@ -597,7 +597,7 @@ async def spoilt(bench: Bench, name: str, answer: Reply) -> None:
     bench.wire.on("PATCH", f"{EVENTS}/{stored}", answer)
 
 
-class TestEventRecorderWithSpoiltEvents:
+class TestEventRecorderSpoiltEvents:
     """Events that other clients have filled or changed so that nothing else can update them."""
 
     async def test_spoilt_event_delays_no_other_event(self, bench: Bench):
@@ -622,7 +622,7 @@ class TestEventRecorderWithSpoiltEvents:
             assert (first["count"], second["count"]) == (1, count)
 
 
-class TestEventRecorderWithFailingServer:
+class TestEventRecorderFailingServer:
     @pytest.fixture
     async def failing(self, bench: Bench) -> Bench:
         bench.wire.on("POST", "/api/v1/namespaces/odd/events", Reply.status(500, "InternalError"))

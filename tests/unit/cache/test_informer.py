@@ -47,7 +47,7 @@ async def informer(make: Make) -> Informer:
     return make()
 
 
-class TestFollowing:
+class TestInformerRun:
     async def test_informer_lists_objects_and_tells_subscribers_of_changes(
         self, informer: Informer, wire: ScriptedWire
     ):
@@ -105,7 +105,7 @@ class TestFollowing:
         assert (len(informer), informer.size) == (1, len(raw))
 
 
-class TestSubscribers:
+class TestInformerSubscribe:
     async def test_subscriber_gets_present_objects_as_initial_events_unless_it_wants_no_replay(
         self, informer: Informer
     ):
@@ -174,7 +174,7 @@ class TestSubscribers:
         assert repr(modified) == "<MODIFIED ns/a 6>"
 
 
-class TestOurOwnWrites:
+class TestInformerObserveWrite:
     async def test_own_write_is_read_back_at_once(self, informer: Informer):
         informer.observe_write(encoded(pod("a", 5)))
         held = informer.get(ObjectKey("ns", "a"))
@@ -227,7 +227,7 @@ class TestOurOwnWrites:
             informer.observe_delete(ObjectKey("ns", "a"), None, b"<html>")
 
 
-class TestOurOwnDeletes:
+class TestInformerObserveDelete:
     A = ObjectKey("ns", "a")
 
     @pytest.fixture(autouse=True)

@@ -357,8 +357,8 @@ def test_takeover_patch_joins_the_fields_of_former_managers_with_ours(operation:
     joined = [entry("memcached", "Apply", "b", "a", "d"), entries[2], *entries[4:]]
     assert patched(entries, "old", "older") == joined
     assert patched(joined, "old", "older") is None, "it is not done again"
-    assert not own_entries(joined, "memcached", ("old", "older")).former
-    assert own_entries(entries, "memcached", ("old", "older")).former
+    assert not own_entries({"metadata": {"managedFields": joined}}, "memcached", ("old", "older")).former
+    assert own_entries({"metadata": {"managedFields": entries}}, "memcached", ("old", "older")).former
 
 
 def test_version_patch_joins_the_entries_of_each_other_version_apart():

@@ -178,4 +178,4 @@ def test_judging_treats_malformed_fields_as_absent(kind: str, odd: Any):
         verdict = judge({"kind": kind, **each})
         assert all(isinstance(said, str) for said in verdict[1:])
         is_behind({"kind": kind, **each})
-        list(bad_conditions(each))
+        bad_conditions(each)

@@ -224,14 +224,15 @@ async def test_sync_reconciler_counts_as_a_panic():
         assert running.sample(PANICS) == 1
 
 
-@pytest.mark.parametrize("wrapped", [False, True])
-async def test_controller_ends_when_a_reconciler_raises_system_exit(wrapped: bool):
-    running = Running(answering(BaseExceptionGroup("stop", [SystemExit(1)]) if wrapped else Odd()))
-    async with running:
+@pytest.mark.parametrize(
+    "error", [SystemExit(1), GeneratorExit(), Odd(), BaseExceptionGroup("stop", [SystemExit(1)])], ids=repr
+)
+async def test_reconcile_fails_when_it_asks_the_program_to_exit(error: BaseException):
+    async with Running(answering(error)) as running:
         running.add("a")
-        await asyncio.wait([running.task])
-    with pytest.raises(BaseExceptionGroup):
-        running.task.result()
+        await asyncio.sleep(1)
+        assert (running.sample(ERRORS), len(running.reconciler.calls)) == (1, 2)
+        assert not running.task.done()
 
 
 async def test_reconcile_fails_when_an_inner_task_was_cancelled():

@@ -52,7 +52,7 @@ async def numbered() -> Numbered:
 
 
 @pytest.mark.virtual_time
-class TestRenewal:
+class TestCredentialsRenewal:
     async def test_credentials_are_kept_for_their_lifetime(self, numbered: Numbered):
         assert [await numbered.header() for _ in range(3)] == ["1", "1", "1"]
         await asyncio.sleep(59)

@@ -283,7 +283,7 @@ async def fetch_root(wire: HttpWire) -> int:
         return response.status
 
 
-class TestNames:
+class TestDialNames:
     @pytest.fixture
     def name_server(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServer]:
         name_server = NameServer()

@@ -324,7 +324,7 @@ class SlowCredentials(FixedCredentials):
 
 @pytest.mark.each_loop
 @pytest.mark.usefixtures("closing")
-class TestAbort:
+class TestHttpWireAbort:
     @pytest.mark.parametrize("tls", [True, False], ids=["tls", "plain"])
     async def test_requests_in_flight_are_lost_and_the_server_sees_a_reset(
         self, authority: trustme.CA, tls: bool
@@ -453,7 +453,7 @@ async def put(wire: HttpWire, body: bytes | None = b"body", permit: Callable[[],
         return response.status
 
 
-class TestPermit:
+class TestHttpWirePermit:
     @pytest.fixture
     async def wire(self, server: LocalServer, authority: trustme.CA) -> AsyncIterator[HttpWire]:
         async with wire_to(server.url, authority, connections=1) as wire:

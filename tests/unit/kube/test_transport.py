@@ -356,7 +356,7 @@ class Term:
             raise Fenced("the range is another's")
 
 
-class TestWrites:
+class TestTransportWrites:
     @pytest.fixture
     async def wire(self) -> ScriptedWire:
         wire = ScriptedWire()

@@ -33,7 +33,7 @@ from tests.unit.operator.greetings import (
 pytestmark = pytest.mark.virtual_time
 
 
-class TestAChildThatIsChangedTooOften:
+class TestUnstableChild:
     """A child that is changed once a minute at last, as object, Event, metric and log say."""
 
     def gauge(self, world: World, reason: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from manager import Blocked, Context, Operator, Owns
 from manager.api import (
     ObjectKey,
     ObjectMeta,
+    OwnerReference,
     Resource,
 )
 from manager.controller import (
@@ -99,6 +101,48 @@ async def test_write_status_keeps_the_status_that_the_operator_has_in_hand():
         found = await world.until(obj, lambda it: it.status.text == "last")
         assert [each.message for each in found.status.conditions] == ["changed later"]
         assert found.metadata.annotations == {"kept": "as it is sent later", "more": "yes"}
+
+
+def changed_label(obj: Greeting) -> None:
+    obj.metadata.labels["x"] = "y"
+
+
+def dropped_owner(obj: Greeting) -> None:
+    obj.metadata.owner_references.append(OwnerReference(api_version="v1", kind="Pod", name="a", uid="u"))
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [(changed_label, "metadata.labels"), (dropped_owner, "metadata.ownerReferences")],
+)
+async def test_reconcile_fails_when_it_changes_metadata_that_nothing_writes(
+    change: Callable[[Greeting], None], field: str
+):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        change(obj)
+        ctx.condition("Available", True, "Greeted")
+
+    async with operated(doing(act)) as world:
+        obj = await world.create(greeting())
+        obj = await world.until(obj, lambda it: "Degraded" in said(it))
+        assert said(obj)["Degraded"] == ("True", "Undeclared")
+        [message] = [each.message for each in obj.status.conditions if each.type == "Degraded"]
+        assert message == (
+            f"the reconcile failed: Doing has changed {field} of Greeting default/hello, and nothing "
+            "has written it: call `await ctx.patch()` after the change"
+        )
+
+
+async def test_reconcile_may_write_changed_metadata_by_the_client():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        changed_label(obj)
+        await ctx.client.patch(obj)
+        ctx.condition("Available", True, "Greeted")
+
+    async with operated(doing(act)) as world:
+        obj = await world.create(greeting())
+        obj = await world.until(obj, lambda it: "Available" in said(it))
+        assert (said(obj), obj.metadata.labels) == ({"Available": ("True", "Greeted")}, {"x": "y"})
 
 
 @pytest.mark.parametrize("write", ["write_status", "patch"])

@@ -53,6 +53,18 @@ class Widget(Resource, group="test.example.com", version="v1", plural="widgets")
     status: WidgetStatus = WidgetStatus()
 
 
+class WideStatus(
+    WidgetStatus, conditions={**WidgetStatus.meanings, "Ready": "it is ready", "Synced": "it is synced"}
+):
+    pass
+
+
+@crd()
+class WideWidget(Resource, group="test.example.com", version="v1", plural="widgets", kind="Widget"):
+    spec: WidgetSpec = WidgetSpec()
+    status: WideStatus = WideStatus()
+
+
 class BareStatus(ApiModel):
     ready: int | None = None
 
@@ -91,7 +103,7 @@ def raising(*errors: BaseException | None) -> Act:
 
     async def act(operator: Doing, obj: Any, ctx: Context) -> None:
         error = left.pop(0) if len(left) > 1 else left[0]
-        if type(obj) is Widget:
+        if type(obj) is not Bare:
             obj.status.ready = obj.spec.size
         if error is not None:
             raise error
@@ -222,7 +234,7 @@ async def test_failed_reconcile_sets_the_condition_that_speaks_of_failure(
     declared: tuple[str, ...], told: dict[str, tuple[str, str]]
 ):
     error = Invalid(422, "Invalid", "no")
-    failing = doing(raising(None, error, error, None), conditions=declared)
+    failing = doing(raising(None, error, error, None), WideWidget, conditions=declared)
     async with operated(failing, objects=[widget()]) as world:
         obj = await world.until(widget(), lambda it: it.status.observed_generation == 1)
         told_of = recorded_events(world)
@@ -629,7 +641,7 @@ async def test_cleanup_that_is_not_done_is_told_where_there_is_no_progressing(
     async def cleanup(self: Doing, obj: Any, ctx: Context) -> Result:
         return Result(requeue_after=600)
 
-    pending = doing(raising(None), cleanup=cleanup, conditions=declared)
+    pending = doing(raising(None), WideWidget, cleanup=cleanup, conditions=declared)
     async with operated(pending, objects=[widget()]) as world:
         obj = await world.until(widget(), lambda it: it.status.observed_generation == 1)
         await world.delete(obj)

@@ -46,7 +46,7 @@ class Ticking(Operator[Greeting]):
     async def look_around(self) -> None:
         await self.at_work("", "look")
         if len(self.times["look "]) == 2:
-            raise LookupError("nothing to see")
+            raise SystemExit("nothing to see")
 
     async def at_work(self, name: str, what: str) -> None:
         """Record the start, and run long enough to overlap with other calls."""

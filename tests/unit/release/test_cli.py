@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from manager.util.yaml_text import yaml_documents
-from manager_tools.chart import Image, InvalidImage
-from release import kustomize
+from manager_tools.chart import Image, InvalidImage, kustomize
 from release.cli import main
 from tests.support.tools import tool
 

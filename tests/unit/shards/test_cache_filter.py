@@ -83,7 +83,7 @@ def listed(version: int, *pods: dict[str, Any]) -> Reply:
     return Reply.json({"metadata": {"resourceVersion": str(version)}, "items": list(pods)})
 
 
-class TestShards:
+class TestShardFilter:
     """Informers of some shards, with a server that sends objects of other shards, too."""
 
     @pytest.fixture
@@ -263,7 +263,7 @@ def label_in(number: int) -> str:
     return label_of(uid_in(number))
 
 
-class TestChildren:
+class TestShardFilterChildren:
     """Informers of the children of some shards, by their label, or else by their owner."""
 
     @pytest.fixture

@@ -119,7 +119,7 @@ async def test_threads_that_are_busy_with_work_keep_nobody_else_waiting():
 
 
 @pytest.mark.virtual_time
-class TestLargeWork:
+class TestOwnTurn:
     async def test_own_turn_lets_waiting_tasks_go_in_order_of_their_requests(self):
         order = list[str]()
 

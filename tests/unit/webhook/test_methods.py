@@ -272,13 +272,6 @@ def test_static_method_keeps_its_decorator():
         ]  # type: ignore[attr-defined]
 
 
-def test_unknown_name_of_the_package_is_refused_with_the_one_that_was_meant():
-    with pytest.raises(
-        AttributeError, match=r"^manager\.webhook has no validate_creat; did you mean webhook\.valid"
-    ):
-        webhook.validate_creat  # type: ignore[attr-defined] # noqa: B018
-
-
 PROGRAM = """
 from __future__ import annotations
 

@@ -112,7 +112,6 @@ class ApiServer:
 
     @property
     def pets(self) -> dict[ObjectKey, dict[str, Any]]:
-        """Return the stored Pets."""
         found = self.storage.select(GROUP, PLURAL)
         return {ObjectKey(each.key.namespace, each.key.name): each.decode() for each in found}
 

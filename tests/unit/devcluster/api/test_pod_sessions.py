@@ -114,6 +114,19 @@ async def test_exec_without_a_script_finds_no_program(person: Person):
     assert 'exec: "run": executable file not found in $PATH' in status["message"]
 
 
+@pytest.mark.parametrize(("code", "told"), [(None, None), ("7", "7"), ("x", "1")])
+async def test_exec_without_a_script_prints_the_annotation(
+    person: Person, code: str | None, told: str | None
+):
+    annotations = {"devcluster.local/exec": "PONG", "devcluster.local/exec-code": code}
+    await person.cluster.client.patch("pods", "default", "web", {"metadata": {"annotations": annotations}})
+    async with person.opened(EXEC) as socket:
+        found = await everything(socket)
+    assert found[1] == b"PONG"
+    causes = orjson.loads(found[3]).get("details", {}).get("causes")
+    assert causes == ([{"reason": "ExitCode", "message": told}] if told else None)
+
+
 async def test_exec_is_cancelled_when_the_client_goes(person: Person):
     ended = asyncio.Event()
 

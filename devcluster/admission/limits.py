@@ -1,0 +1,194 @@
+"""LimitRanger and ResourceQuota: defaults and bounds of containers and claims, and sums of a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from devcluster.builtin.pod_resources import pod_resources
+from devcluster.builtin.quantity import value_of
+from devcluster.builtin.quotas import QuotaLedger, amounts_text, counts, missing_amounts, usage_of
+from devcluster.errors import StatusError, forbidden
+
+if TYPE_CHECKING:
+    from devcluster.api.ports import AdmissionInfo
+    from devcluster.storage.store import Store
+
+__all__ = ["LimitRanger", "ResourceQuotas"]
+
+Object = dict[str, Any]
+
+PODS, CLAIMS = ("", "pods"), ("", "persistentvolumeclaims")
+UPDATED = frozenset({CLAIMS, ("", "services")})
+"""Resources whose updates can take more of a quota."""
+ANNOTATION = "kubernetes.io/limit-ranger"
+
+
+class LimitRanger:
+    """The plugin that applies the LimitRanges of a namespace."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def concerns(self, info: AdmissionInfo) -> bool:
+        """Return whether a range may apply to the write."""
+        place = info.resource.stored
+        is_ours = (place == PODS and info.operation == "CREATE") or (
+            place == CLAIMS and info.operation in {"CREATE", "UPDATE"}
+        )
+        return is_ours and not info.subresource and bool(self._ranges(info.namespace))
+
+    def default(self, info: AdmissionInfo) -> None:
+        """Give the containers of a new pod the requests and limits that they leave out."""
+        if info.resource.stored != PODS or not self.concerns(info):
+            return
+        assert info.obj is not None
+        done: list[str] = []
+        for limits in self._ranges(info.namespace):
+            wanted = [each for each in limits if each.get("type") == "Container"]
+            spec = info.obj["spec"]
+            for field, shown in (("containers", "container"), ("initContainers", "init container")):
+                for container in spec.get(field) or ():
+                    for part, default in (("requests", "defaultRequest"), ("limits", "default")):
+                        if names := _fill(container, part, [each.get(default) or {} for each in wanted]):
+                            what = part.removesuffix("s")
+                            done.append(f"{', '.join(names)} {what} for {shown} {container['name']}")
+        if done:
+            annotations = info.obj["metadata"].get("annotations") or {}
+            text = f"LimitRanger plugin set: {'; '.join(done)}"
+            info.obj["metadata"]["annotations"] = {**annotations, ANNOTATION: text}
+
+    def check(self, info: AdmissionInfo) -> None:
+        """Raise StatusError for a pod or claim outside of the bounds."""
+        if not self.concerns(info):
+            return
+        assert info.obj is not None
+        spec = info.obj.get("spec") or {}
+        for limits in self._ranges(info.namespace):
+            wrong = [
+                text
+                for limit in limits
+                for requests, ends in _bounded(spec, limit.get("type", ""), info.resource.stored)
+                for text in _violations(limit, requests, ends)
+            ]
+            if wrong:
+                text = wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]"
+                raise _refusal(info, text)
+
+    def _ranges(self, namespace: str) -> list[list[Object]]:
+        found = self._store.select("", "limitranges", namespace) if namespace else ()
+        return [stored.decode()["spec"].get("limits") or [] for stored in found]
+
+
+def _fill(container: Object, part: str, defaults: list[Object]) -> list[str]:
+    """Fill in missing amounts and return their names."""
+    resources = container.setdefault("resources", {})
+    known = resources.get(part) or {}
+    new = {name: amount for each in defaults for name, amount in each.items() if name not in known}
+    if new:
+        resources[part] = {**known, **new}
+    return sorted(new)
+
+
+def _bounded(
+    spec: Object, kind: str, place: tuple[str, str]
+) -> Iterator[tuple[dict[str, Fraction], dict[str, Fraction] | None]]:
+    """Yield the requests and limits that a range of that type bounds; no limits for a claim."""
+    if place == CLAIMS:
+        if kind == "PersistentVolumeClaim":
+            yield _values((spec.get("resources") or {}).get("requests")), None
+    elif kind == "Pod":
+        yield pod_resources(spec, "requests"), pod_resources(spec, "limits")
+    elif kind == "Container":
+        for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+            resources = container.get("resources") or {}
+            yield _values(resources.get("requests")), _values(resources.get("limits"))
+
+
+def _values(amounts: Mapping[str, Any] | None) -> dict[str, Fraction]:
+    return {name: value_of(amount) for name, amount in (amounts or {}).items()}
+
+
+def _violations(
+    limit: Object, requests: dict[str, Fraction], ends: dict[str, Fraction] | None
+) -> Iterator[str]:
+    """Yield a message for each bound that is exceeded."""
+    asked, allowed = amounts_text(requests), amounts_text(ends or {})
+    for name, least in sorted((limit.get("min") or {}).items()):
+        head = f"minimum {name} usage per {limit['type']} is {least}"
+        if name not in requests:
+            yield f"{head}.  No request is specified"
+        elif requests[name] < value_of(least):
+            yield f"{head}, but request is {asked[name]}"
+        if ends and name in ends and ends[name] < value_of(least):
+            yield f"{head}, but limit is {allowed[name]}"
+    for name, most in sorted((limit.get("max") or {}).items()):
+        head = f"maximum {name} usage per {limit['type']} is {most}"
+        for amounts, shown, what in ((ends, allowed, "limit"), (requests, asked, "request")):
+            if amounts is not None and name in amounts and amounts[name] > value_of(most):
+                yield f"{head}, but {what} is {shown[name]}"
+        if name not in (requests if ends is None else ends):
+            yield f"{head}.  No {'request' if ends is None else 'limit'} is specified"
+    yield from _ratios(limit, requests, ends or {})
+
+
+def _ratios(limit: Object, requests: dict[str, Fraction], ends: dict[str, Fraction]) -> Iterator[str]:
+    for name, ratio in sorted((limit.get("maxLimitRequestRatio") or {}).items()):
+        head = f"{name} max limit to request ratio per {limit['type']} is {ratio}, but"
+        if not requests.get(name):
+            yield f"{head} no request is specified or request is 0"
+        elif not ends.get(name):
+            yield f"{head} no limit is specified or limit is 0"
+        elif (found := ends[name] / requests[name]) > value_of(ratio):
+            yield f"{head} provided ratio is {float(found):.6f}"
+
+
+class ResourceQuotas:
+    """The plugin that refuses what exceeds a quota whose controller has taken it up."""
+
+    def __init__(self, store: Store) -> None:
+        self._ledger = QuotaLedger(store)
+
+    def concerns(self, info: AdmissionInfo) -> bool:
+        """Return whether a quota may apply to the write."""
+        if info.subresource or not info.namespace or not self._ledger.quotas(info.namespace):
+            return False
+        return info.operation == "CREATE" or (info.operation == "UPDATE" and info.resource.stored in UPDATED)
+
+    def check(self, info: AdmissionInfo) -> None:
+        """Raise StatusError if the write takes more than a quota has left."""
+        if not self.concerns(info):
+            return
+        assert info.obj is not None
+        place = info.resource.stored
+        taken = usage_of(*place, info.obj)
+        before = usage_of(*place, info.old) if info.old is not None else {}
+        added = {name: amount - before.get(name, 0) for name, amount in taken.items()}
+        applied = [quota for quota in self._ledger.quotas(info.namespace) if counts(quota, *place, info.obj)]
+        if place == PODS:
+            for quota in applied:
+                if text := missing_amounts(info.obj["spec"], _hard(quota)):
+                    raise _refusal(info, f"failed quota: {quota['metadata']['name']}: {text}")
+        for quota in applied:
+            used, hard = self._ledger.used(quota), _hard(quota)
+            exceeded = sorted(
+                name
+                for name, amount in added.items()
+                if amount > 0 and name in hard and used.get(name, 0) + amount > value_of(hard[name])
+            )
+            if exceeded:
+                requested, present = amounts_text(added), amounts_text(used)
+                parts = (
+                    f"{title}: {','.join(f'{name}={amounts[name]}' for name in exceeded)}"
+                    for title, amounts in (("requested", requested), ("used", present), ("limited", hard))
+                )
+                raise _refusal(info, f"exceeded quota: {quota['metadata']['name']}, {', '.join(parts)}")
+
+
+def _hard(quota: Object) -> dict[str, Any]:
+    return (quota.get("status") or {}).get("hard") or {}
+
+
+def _refusal(info: AdmissionInfo, text: str) -> StatusError:
+    return forbidden(info.resource.group, info.resource.plural, info.name, text)

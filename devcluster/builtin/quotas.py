@@ -1,0 +1,226 @@
+"""What objects take of a ResourceQuota, and the sums of a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from devcluster.builtin.pod_resources import pod_resources, quality_of_service
+from devcluster.builtin.quantity import quantity_text, value_of
+from devcluster.errors import qualified
+from devcluster.storage.records import Change, Key, Stored
+
+if TYPE_CHECKING:
+    from devcluster.storage.store import Store
+
+__all__ = ["QUOTAS", "QuotaLedger", "amounts_text", "counts", "missing_amounts", "usage_of"]
+
+Object = dict[str, Any]
+Amounts = Mapping[str, Fraction]
+
+QUOTAS = ("", "resourcequotas")
+DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
+COUNTED = frozenset(
+    {
+        "configmaps",
+        "persistentvolumeclaims",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "services",
+    }
+)
+"""Resources whose objects a quota counts by the plain name too."""
+COMPUTE = ("cpu", "ephemeral-storage", "memory")
+REQUIRED = frozenset({"cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"})
+"""Amounts that each container has to name if a quota limits them."""
+MEASURED = frozenset({("", "persistentvolumeclaims"), ("", "pods"), ("", "services")})
+CLASS = ".storageclass.storage.k8s.io/"
+BYTES = ("memory", "storage", "hugepages")
+
+
+def usage_of(group: str, plural: str, obj: Object) -> dict[str, Fraction]:
+    """Return what an object takes, by the names that quotas have for it."""
+    used = {f"count/{qualified(group, plural)}": Fraction(1)}
+    if group:
+        return used
+    if plural in COUNTED:
+        used[plural] = Fraction(1)
+    spec = obj.get("spec") or {}
+    if plural == "pods" and (obj.get("status") or {}).get("phase") not in {"Failed", "Succeeded"}:
+        used |= _pod_usage(spec)
+    elif plural == "services":
+        used |= _service_usage(spec)
+    elif plural == "persistentvolumeclaims":
+        storage = value_of(((spec.get("resources") or {}).get("requests") or {}).get("storage", 0))
+        used["requests.storage"] = storage
+        if name := spec.get("storageClassName"):
+            used |= {f"{name}{CLASS}requests.storage": storage, f"{name}{CLASS}{plural}": Fraction(1)}
+    return used
+
+
+def _pod_usage(spec: Object) -> dict[str, Fraction]:
+    used = {"pods": Fraction(1)}
+    for name, amount in pod_resources(spec, "requests").items():
+        used[f"requests.{name}"] = amount
+        if name in COMPUTE or name.startswith("hugepages-"):
+            used[name] = amount
+    limits = pod_resources(spec, "limits")
+    return used | {f"limits.{name}": amount for name, amount in limits.items() if name in COMPUTE}
+
+
+def _service_usage(spec: Object) -> dict[str, Fraction]:
+    kind, ports = spec.get("type"), Fraction(len(spec.get("ports") or ()))
+    balanced = kind == "LoadBalancer"
+    if balanced and spec.get("allocateLoadBalancerNodePorts") is False:
+        ports = Fraction(sum(bool(each.get("nodePort")) for each in spec.get("ports") or ()))
+    return {
+        "services.nodeports": ports if balanced or kind == "NodePort" else Fraction(0),
+        "services.loadbalancers": Fraction(balanced),
+    }
+
+
+def counts(quota: Object, group: str, plural: str, obj: Object) -> bool:
+    """Return whether an object is in all scopes of a quota; only pods can be."""
+    spec = quota["spec"]
+    scopes = [{"scopeName": each, "operator": "Exists"} for each in spec.get("scopes") or ()]
+    scopes += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
+    return not scopes or ((group, plural) == ("", "pods") and all(_in_scope(each, obj) for each in scopes))
+
+
+def _in_scope(scope: Object, pod: Object) -> bool:
+    spec, name = pod.get("spec") or {}, scope["scopeName"]
+    if name in {"BestEffort", "NotBestEffort"}:
+        return (quality_of_service(spec) == "BestEffort") == (name == "BestEffort")
+    if name in {"Terminating", "NotTerminating"}:
+        return (spec.get("activeDeadlineSeconds") is not None) == (name == "Terminating")
+    if name == "CrossNamespacePodAffinity":
+        return _crosses_namespaces(spec)
+    if name != "PriorityClass":
+        return False
+    value, values = spec.get("priorityClassName") or "", scope.get("values") or ()
+    return {
+        "In": value in values,
+        "NotIn": value not in values,
+        "Exists": bool(value),
+        "DoesNotExist": not value,
+    }[scope["operator"]]
+
+
+def _crosses_namespaces(spec: Object) -> bool:
+    affinity = spec.get("affinity") or {}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        rules = affinity.get(kind) or {}
+        terms = list(rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
+        terms += [
+            each["podAffinityTerm"]
+            for each in rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        ]
+        if any(each.get("namespaces") or each.get("namespaceSelector") is not None for each in terms):
+            return True
+    return False
+
+
+def missing_amounts(spec: Object, limited: Mapping[str, Any]) -> str:
+    """Return the message about containers without an amount that a quota limits; "" if none lacks one."""
+    missing: dict[str, set[str]] = {}
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        resources = container.get("resources") or {}
+        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+        named = {
+            *requests,
+            *(f"requests.{each}" for each in requests),
+            *(f"limits.{each}" for each in limits),
+        }
+        for name in (limited.keys() & REQUIRED) - named:
+            missing.setdefault(name, set()).add(container["name"])
+    listed = [f"{name} for: {','.join(sorted(names))}" for name, names in sorted(missing.items())]
+    return f"must specify {'; '.join(listed)}" if listed else ""
+
+
+def amounts_text(amounts: Amounts) -> dict[str, str]:
+    """Return amounts as quantities; bytes have binary suffixes."""
+    return {
+        name: quantity_text(amount, binary=any(each in name for each in BYTES))
+        for name, amount in amounts.items()
+    }
+
+
+class QuotaLedger:
+    """The sums of what the objects of each namespace with a quota take, kept up with the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._quotas: dict[str, dict[str, Object]] = {}
+        """By namespace and name."""
+        self._used: dict[tuple[str, str], dict[str, Fraction]] = {}
+        for stored in store.select(*QUOTAS):
+            self._open(stored.key, stored.decode())
+        store.subscribe(self._follow)
+
+    def quotas(self, namespace: str) -> list[Object]:
+        """Return the quotas of a namespace; they must not be changed."""
+        return list(self._quotas.get(namespace, {}).values())
+
+    def used(self, quota: Object) -> dict[str, Fraction]:
+        """Return what the namespace's objects take of a quota, of the kinds that the server has."""
+        spec, metadata = quota["spec"], quota["metadata"]
+        used = self._used.get((metadata["namespace"], metadata["name"]), {})
+        return {name: used.get(name, Fraction(0)) for name in spec.get("hard") or () if self._is_known(name)}
+
+    def _is_known(self, name: str) -> bool:
+        plural, _, group = name.removeprefix("count/").partition(".")
+        foreign = name.startswith("count/") and "." in group and not group.endswith(".k8s.io")
+        return not foreign or self._store.get(Key(*DEFINITIONS, "", f"{plural}.{group}")) is not None
+
+    def _follow(self, change: Change) -> None:
+        key = change.key
+        if key[:2] == QUOTAS:
+            self._follow_quota(change)
+        quotas = self._quotas.get(key.namespace)
+        if not quotas:
+            return
+        for sign, stored in ((-1, change.old), (1, change.new)):
+            if stored is None:
+                continue
+            obj = _decoded(stored)
+            for name, quota in quotas.items():
+                is_new = change.old is None and key == Key(*QUOTAS, key.namespace, name)
+                if not is_new:  # a new quota has just counted itself
+                    self._add(self._used[key.namespace, name], quota, key, obj, sign)
+
+    def _follow_quota(self, change: Change) -> None:
+        key, new = change.key, change.new
+        named = self._quotas.get(key.namespace, {})
+        if new is None:
+            named.pop(key.name, None)
+            self._used.pop((key.namespace, key.name), None)
+            if not named:
+                self._quotas.pop(key.namespace, None)
+            return
+        quota, known = new.decode(), named.get(key.name)
+        if known is not None and known["spec"] == quota["spec"]:
+            named[key.name] = quota
+        else:
+            self._open(key, quota)
+
+    def _open(self, key: Key, quota: Object) -> None:
+        """Count all that is in a quota's namespace."""
+        used: dict[str, Fraction] = {}
+        for group, plural in self._store.resources():
+            for stored in self._store.select(group, plural, key.namespace):
+                self._add(used, quota, stored.key, _decoded(stored), 1)
+        self._quotas.setdefault(key.namespace, {})[key.name] = quota
+        self._used[key.namespace, key.name] = used
+
+    @staticmethod
+    def _add(used: dict[str, Fraction], quota: Object, key: Key, obj: Object, sign: int) -> None:
+        if counts(quota, key.group, key.plural, obj):
+            for name, amount in usage_of(key.group, key.plural, obj).items():
+                used[name] = used.get(name, Fraction(0)) + sign * amount
+
+
+def _decoded(stored: Stored) -> Object:
+    """Return what decides about an object's usage; most count as one each."""
+    return stored.decode() if stored.key[:2] in MEASURED else {}

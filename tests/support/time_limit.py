@@ -1,0 +1,135 @@
+"""A pytest plugin for tests that reach their time limit.
+
+The test fails where it is, with the stacks of all threads and tasks. A test that does not end even so is in
+code that no signal reaches, or in its clean-up: the process prints the stacks and ends, and pytest-xdist goes
+on in another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+
+GRACE = 20.0
+"""Seconds that a test has to end after its limit."""
+
+MOST_CROWDED = 5.0
+
+_stderr = 2
+
+
+def pytest_configure() -> None:
+    """Keep standard error as it is before pytest captures it."""
+    global _stderr  # noqa: PLW0603 -- one for the process, as pytest's is
+    _stderr = os.dup(2)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give tests that are said to be long five minutes."""
+    if item.get_closest_marker("timeout") is None and any(map(item.get_closest_marker, ("whole", "long"))):
+        item.add_marker(pytest.mark.timeout(300))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
+    """Start the timers of a test; pytest-timeout knows how long it may take."""
+    if threading.current_thread() is not threading.main_thread():
+        return None  # pytest-timeout has another way
+    now = time.monotonic  # held here, because a simulation guards it in modules
+    began, over = now(), threading.Event()
+
+    def left() -> float:
+        return began + settings.timeout * crowding() - now()
+
+    def fail(_signal: int, frame: FrameType | None) -> None:
+        __tracebackhide__ = True
+        if (rest := left()) > 0:
+            signal.setitimer(signal.ITIMER_REAL, rest)
+            return
+        limit = f"{item.nodeid} is not over after {now() - began:.1f} s"
+        pytest.fail(f"{limit}\n{stacks(frame)}")
+
+    def end() -> None:
+        while (rest := left() + GRACE) > 0:
+            if over.wait(rest):
+                return
+        text = f"\n{item.nodeid} did not end {GRACE:g} s after its time limit\n{stacks()}"
+        os.write(_stderr, text.encode(errors="backslashreplace"))
+        os._exit(1)
+
+    ending = threading.Thread(target=end, name="time limit", daemon=True)
+
+    def cancel() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        faulthandler.cancel_dump_traceback_later()
+        over.set()
+        ending.join()
+
+    item.cancel_timeout = cancel  # type: ignore[attr-defined]  # where pytest-timeout looks for it
+    ending.start()
+    # Where that thread does not get its turn either, as code in C holds the interpreter.
+    last = settings.timeout * MOST_CROWDED + 2 * GRACE
+    faulthandler.dump_traceback_later(last, exit=True, file=_stderr)
+    signal.signal(signal.SIGALRM, fail)
+    signal.setitimer(signal.ITIMER_REAL, settings.timeout)
+    return True
+
+
+def crowding() -> float:
+    """Return how many times its limit a test may take on a busy machine: once if two share a processor."""
+    return min(max(os.getloadavg()[0] / (2 * (os.cpu_count() or 1)), 1.0), MOST_CROWDED)
+
+
+def stacks(current: FrameType | None = None) -> str:
+    """Return where all threads and all tasks are; `current` is where the calling thread is."""
+    frames = sys._current_frames()
+    own = threading.get_ident()
+    if current is None:
+        frames.pop(own, None)
+    else:
+        frames[own] = current
+    parts = list[str]()
+    for thread in threading.enumerate():
+        if thread.ident in frames:
+            parts += f"thread {thread.name}:\n", *traceback.format_stack(frames[thread.ident])
+    for task in _tasks():
+        parts += f"task {task.get_name()} of {_name(task.get_coro())}:\n", *_awaits(task.get_coro())
+    return "".join(parts)
+
+
+def _tasks() -> list[asyncio.Task[Any]]:
+    """Return the tasks of all loops, in each thread."""
+    found = [each for each in gc.get_objects() if isinstance(each, asyncio.Task) and not each.done()]
+    return sorted(found, key=lambda task: task.get_name())
+
+
+def _name(awaited: Any) -> str:
+    return str(getattr(awaited, "__qualname__", awaited))
+
+
+def _awaits(awaited: Any) -> Iterator[str]:
+    """Yield where a coroutine waits, and where what it waits for does, down to a future."""
+    while awaited is not None:
+        frame = _first(awaited, "cr_frame", "gi_frame", "ag_frame")
+        if frame is None:
+            yield f"  waits for {awaited!r}\n"
+            return
+        yield from traceback.StackSummary.extract([(frame, frame.f_lineno)]).format()
+        awaited = _first(awaited, "cr_await", "gi_yieldfrom", "ag_await")
+
+
+def _first(value: Any, *names: str) -> Any:
+    return next((found for name in names if (found := getattr(value, name, None)) is not None), None)
