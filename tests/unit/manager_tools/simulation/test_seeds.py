@@ -225,7 +225,9 @@ def test_run_accepts_a_heartbeat_that_the_author_names():
     operators = (CountingOperator,)
     plan = Plan(1, 1, tuple(each for each in plan_of(0, operators).steps if each.act == "create")[:1], ())
     [violation] = run(plan, operators, compare=False).violations
-    assert re.search(r"never becomes calm: status\.beats of greetings\.test\.example\.com \S+ is", violation.what)
+    assert re.search(
+        r"never becomes calm: status\.beats of greetings\.test\.example\.com \S+ is", violation.what
+    )
     assert not run(plan, operators, heartbeats=["beats"]).violations
 
 
