@@ -88,9 +88,9 @@ def test_chart_has_the_image_and_the_variables_of_its_values(project: Path):
 @pytest.mark.parametrize(
     ("flags", "there", "then", "expected"),
     [
-        (("--image=A B",), "", "", "shop: chart: Invalid value for '--image': 'A B' is no image"),
-        ((), "- ../manager\n", "", "shop: chart: config/default has no Deployment shop-controller-manager"),
-        ((), "- ../manager\n", "- ../nowhere\n", "shop: chart: error: accumulating resources"),
+        (("--image=A B",), "", "", "Invalid value for '--image': 'A B' is no image"),
+        ((), "- ../manager\n", "", "config/default has no Deployment shop-controller-manager"),
+        ((), "- ../manager\n", "- ../nowhere\n", "config/nowhere: no such file or directory"),
     ],
 )
 def test_chart_fails_in_one_line(
@@ -105,5 +105,8 @@ def test_chart_fails_in_one_line(
     kustomization = project / "config/default/kustomization.yaml"
     kustomization.write_text(kustomization.read_text().replace(there, then) if there else "")
     assert write_chart(*flags) != 0
-    assert capsys.readouterr().err.startswith(expected)
+    err = capsys.readouterr().err
+    assert err.startswith("shop: chart: ")
+    assert expected in err
+    assert err.count("\n") == 1
     assert not (project / "dist").exists()
