@@ -93,8 +93,10 @@ async def of_a_key(self: Any, key: Gadget) -> None: ...
         (
             "reconcile",
             of_three,
-            "is called with (self, obj, ctx), and takes (self, obj, ctx, more), at "
-            f"tests/unit/operator/test_declaration.py:{of_three.__code__.co_firstlineno}",
+            (
+                "is called with (self, obj, ctx), and takes (self, obj, ctx, more), at "
+                f"tests/unit/operator/test_declaration.py:{of_three.__code__.co_firstlineno}"
+            ),
         ),
         ("reconcile", by_name, "is called with (self, obj, ctx), and takes (self, obj, ctx)"),
         (
