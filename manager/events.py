@@ -499,19 +499,14 @@ class EventRecorder:
                 series.stored = False  # the server forgets Events, after an hour by default
             else:
                 return False
+        path, body = _events_path(series), orjson.dumps(self._event(series))
         try:
-            await self._create(series)
+            await self._transport.request("POST", path, body=body, deadline=_DEADLINE)
         except AlreadyExists:
             # Created by an earlier attempt whose answer was lost.
             await self._patch(series)
         series.stored = True
         return True
-
-    async def _create(self, series: Series) -> None:
-        path = _events_path(series)
-        await self._transport.request(
-            "POST", path, body=orjson.dumps(self._event(series)), deadline=_DEADLINE
-        )
 
     async def _patch(self, series: Series) -> None:
         change = {"count": series.count, "lastTimestamp": _time(series.last), "message": series.message}

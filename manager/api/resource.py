@@ -338,8 +338,8 @@ def reference_to(owner: Resource, child: ObjectMeta) -> dict[str, Any]:
         where = f"is in namespace {child.namespace}" if child.namespace else "is in no namespace"
         raise ValueError(f"{owner.kind} {owner.key} cannot own {child.name}, which {where}")
     return {
-        "apiVersion": owner.gvk.api_version,
-        "kind": owner.gvk.kind,
+        "apiVersion": owner.api_version,
+        "kind": owner.kind,
         "name": owner.metadata.name,
         "uid": owner.metadata.uid,
         "controller": True,

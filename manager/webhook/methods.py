@@ -110,7 +110,7 @@ def from_hub(spoke: type[Resource]) -> Callable[[Converts[S]], Converts[S]]:
     return _converts("from_hub", spoke)
 
 
-def _converts(way: Way, spoke: type[Resource]) -> Callable[[Converts[S]], Converts[S]]:
+def _converts(way: Way, spoke: object) -> Callable[[Converts[S]], Converts[S]]:
     if not (isinstance(spoke, type) and issubclass(spoke, Resource)):
         raise RegistrationError(f"@webhook.{way} takes the other version, as in @webhook.{way}(OldPet)")
     return lambda method: add_mark(method, way, spoke)
