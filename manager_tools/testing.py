@@ -34,7 +34,7 @@ import orjson
 from devcluster import DevCluster
 from devcluster.clock import Clock
 from devcluster.errors import StatusError
-from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
+from devcluster.http_call import ApiRequest, ApiResponse, ConnectionCut
 from manager.api import ObjectKey, Resource
 from manager.client import Client
 from manager.kube.config import load_config

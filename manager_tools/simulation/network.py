@@ -21,7 +21,7 @@ import orjson
 
 from devcluster.api.reading import future_version
 from devcluster.errors import StatusError
-from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
+from devcluster.http_call import ApiRequest, ApiResponse, ConnectionCut
 from manager.kube.credentials import Credentials
 from manager.kube.errors import ConnectionLost, ProtocolError, Unreachable
 from manager.kube.wire import LONGEST, WireRequest

@@ -17,7 +17,7 @@ from devcluster.access.authentication import ADMIN
 from devcluster.api.local import LocalClient
 from devcluster.controllers.images import ImageReference, InvalidImageName
 from devcluster.errors import StatusError
-from devcluster.exchange import ApiRequest
+from devcluster.http_call import ApiRequest
 from manager.operator import AnyOperator, Owns
 from manager_tools.simulation.comparing import EVICT, controller_of, owned_resources, resource_of
 from manager_tools.simulation.control_plane import ControlPlane
