@@ -12,7 +12,7 @@ import yaml
 
 from manager.util.version import VERSION
 from manager.util.yaml_text import yaml_documents, yaml_stream
-from manager_tools.commands.namespaces import LimitedAlready, limited_to
+from manager_tools.codegen.namespaces import LimitedAlready, limited_to
 from release.artifacts import (
     CHECKSUMS,
     CannotRelease,

@@ -11,6 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextvars import ContextVar, Token
 from functools import cache
+from operator import attrgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -451,8 +452,4 @@ class History:
     def make_room(self) -> None:
         """Drop old records until the rest is within the budget."""
         while self.bytes > self._budget:
-            max(self._controllers.values(), key=_bytes_of).drop_oldest()
-
-
-def _bytes_of(history: ControllerHistory) -> int:
-    return history.bytes
+            max(self._controllers.values(), key=attrgetter("bytes")).drop_oldest()

@@ -370,7 +370,6 @@ def _named(obj: Object) -> tuple[str, ...]:
 
 
 def _owner(obj: Any) -> tuple[str, ...] | None:
-    """Return kind, namespace and name of the owner."""
     if not isinstance(obj, dict) or (controller := controller_of(obj)) is None:
         return None
     return controller["kind"], obj["metadata"].get("namespace", ""), controller["name"]
@@ -454,7 +453,6 @@ def _type_of(item: Any) -> str:
 
 
 def _place(resource: str, obj: Object) -> tuple[str, ...]:
-    """Return the parts of the object's `Key`."""
     plural, _, group = resource.partition(".")
     return group, plural, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 

@@ -119,8 +119,6 @@ class Services:
 
 
 class _End(asyncio.Transport):
-    """An end of a connection within the process."""
-
     peer: _End
 
     def __init__(

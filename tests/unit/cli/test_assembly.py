@@ -379,6 +379,15 @@ async def test_routes_of_an_operator_need_the_same_token_as_metrics(wire: Script
     assert await metrics_answer(secure, path="/called", operators=[Called]) == ("https", 401)
 
 
+async def test_assembly_warns_of_a_namespace_that_does_not_exist(wire: ScriptedWire, log_lines: LogLines):
+    wire.on("GET", "/api/v1/namespaces/nope", Reply.status(404, "NotFound", 'namespaces "nope" not found'))
+    wire.on("GET", "/api/v1/namespaces/there", Reply.json({"metadata": {"name": "there"}}))
+    wire.on("GET", "/api/v1/namespaces/hidden", Reply.status(403, "Forbidden", "you may not"))
+    await assemble({"namespaces": "nope,there,hidden"})
+    [warning] = [line["event"] for line in log_lines if line["log_level"] == "warning"]
+    assert warning.startswith("--namespaces: the namespace nope does not exist; the manager goes on")
+
+
 async def test_assembly_warns_when_the_metrics_server_of_added_routes_is_off(
     wire: ScriptedWire, log_lines: LogLines
 ):

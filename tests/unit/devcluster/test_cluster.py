@@ -11,7 +11,7 @@ import pytest
 
 from devcluster import DevCluster
 from devcluster.background import BackgroundCluster
-from devcluster.exchange import ApiRequest
+from devcluster.http_call import ApiRequest
 from devcluster.local_files import ForeignFile
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

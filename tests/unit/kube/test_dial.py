@@ -246,8 +246,6 @@ async def test_socks_proxy_that_is_none_is_reported():
 
 
 HOST, SLOW_HOST = "api.test", "slow.test"
-
-
 _real = socket.getaddrinfo
 
 
@@ -278,9 +276,7 @@ def by_name(server: LocalServer, host: str = HOST) -> str:
 
 
 async def fetch_root(wire: HttpWire) -> int:
-    async with wire.exchange(WireRequest("GET", "/", {})) as response:
-        await response.read()
-        return response.status
+    return (await fetch(wire))[0]
 
 
 class TestDialNames:

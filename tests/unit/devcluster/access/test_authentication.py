@@ -13,7 +13,7 @@ from devcluster.access.reviews import AccessReviews
 from devcluster.access.tokens import AUDIENCE, ServiceAccountTokens
 from devcluster.clock import Clock
 from devcluster.errors import StatusError
-from devcluster.exchange import ApiRequest, User
+from devcluster.http_call import ApiRequest, User
 from devcluster.storage import Key, Store
 
 Object = dict[str, Any]

@@ -6,7 +6,7 @@ import pytest
 
 from devcluster.access.attributes import Attributes, Decision, refusal
 from devcluster.access.rbac import RbacAuthorizer
-from devcluster.exchange import User
+from devcluster.http_call import User
 from devcluster.storage import Key, Store
 
 GROUP = "rbac.authorization.k8s.io"

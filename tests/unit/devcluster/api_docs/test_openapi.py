@@ -9,7 +9,7 @@ import pytest
 from devcluster.api.openapi import OpenApi
 from devcluster.api.openapi_answers import answer_openapi
 from devcluster.api.openapi_protobuf import encode_document
-from devcluster.exchange import ApiRequest, ApiResponse
+from devcluster.http_call import ApiRequest, ApiResponse
 from devcluster.kinds.registry import Registry
 from devcluster.schema.node import Schema
 from tests.unit.devcluster.api_docs.conftest import custom

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.numerals import show_float
+from devcluster.go_numbers import show_float
 from devcluster.schema.correlation import same
 from devcluster.schema.defaulting import default
 from devcluster.schema.field_path import FieldPathError, resolve_field_path

@@ -225,7 +225,9 @@ def test_run_accepts_a_heartbeat_that_the_author_names():
     operators = (CountingOperator,)
     plan = Plan(1, 1, tuple(each for each in plan_of(0, operators).steps if each.act == "create")[:1], ())
     [violation] = run(plan, operators, compare=False).violations
-    assert re.search(r"never becomes calm: status\.beats of greetings\.test\.example\.com \S+ is", violation.what)
+    assert re.search(
+        r"never becomes calm: status\.beats of greetings\.test\.example\.com \S+ is", violation.what
+    )
     assert not run(plan, operators, heartbeats=["beats"]).violations
 
 
@@ -247,8 +249,7 @@ def test_assert_holds_refuses_an_outside_that_is_none():
         (MistakenOperator, "reconcile failed with LookupError: a mistake"),
         (
             RestlessOperator,
-            r"never becomes calm: .*status\.conditions\[0\]\.message of greetings\.test\.example\.com "
-            r"\S+ is written all the time",
+            r"never becomes calm: .*status\.conditions\[0\]\.message of greetings\.\S+ \S+ is written all",
         ),
         pytest.param(
             *(HastyOperator, "is in a hot loop: more than 20000 turns of its loop in a minute"),
