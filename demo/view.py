@@ -117,7 +117,6 @@ def _count(entries: Sequence[Entry], of: str, end: str = "") -> tuple[str, str]:
 
 
 def _waiting(entries: Sequence[Entry]) -> tuple[str, str]:
-    """Return the names of the workloads that are not ready."""
     return "".join(f"   {entry.name}: {entry.state}" for entry in entries if not entry.ready), "dim"
 
 

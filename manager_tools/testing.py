@@ -399,7 +399,6 @@ class _OnEnvtest(_Stage):
         return await self.wire(token)
 
     async def _wait_for_roles(self, user: str, manifests: Sequence[dict[str, Any]]) -> None:
-        """Return when the authorizer has seen the roles."""
         path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
         rules = next(each["rules"] for each in manifests if each["metadata"]["name"].endswith("manager-role"))
         for rule in rules[:1]:
@@ -875,7 +874,6 @@ class _Answer:
             await asyncio.wait(tasks)
 
     async def aclose(self) -> None:
-        """Tell the control plane that the reader is gone."""
         stream = self._answer.stream
         if stream is not None and hasattr(stream, "aclose"):
             await stream.aclose()

@@ -1,13 +1,15 @@
 """A Helm chart of the manifests: its default values produce the result of config/default.
 
-Each manifest becomes a template, with a marker (`chart_markers`) at each place that a value sets.
+Each manifest becomes a template, with a marker (`helm/markers.toml`) at each place that a value sets.
 """
 
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import re
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,6 @@ from manager.shards.shard_set import LABEL_SLICES
 from manager.util.version import VERSION
 from manager.util.yaml_text import yaml_stream
 from release import OLDEST_KUBERNETES
-from release.chart_markers import CERTIFICATES, MARKERS, PLACE, POD_FIELDS, RELEASE
 from release.image import DIGEST, NAME, TAG, Image
 
 __all__ = ["NAMESPACE", "PREFIX", "Manifest", "chart_files"]
@@ -37,6 +38,17 @@ _CONFIGURATIONS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookC
 _POLICIES = frozenset({"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"})
 _SEVERAL = "and .Values.manager.podDisruptionBudget.enable (gt (int .Values.manager.replicas) 1)"
 _HELPER_ROLES = ("-admin-role", "-editor-role", "-viewer-role", "-storage-migration-role")
+
+_CERTIFICATES = "and .Values.webhook.enable .Values.certManager.enable"
+_RELEASE, _PLACE = "@release@", "@namespace@"
+# Values by the pod field that they set if not empty; {} is the program.
+_POD_FIELDS = {
+    "imagePullSecrets": "imagePullSecrets",
+    "nodeSelector": "{}.nodeSelector",
+    "tolerations": "{}.tolerations",
+    "affinity": "{}.affinity",
+    "priorityClassName": "{}.priorityClassName",
+}
 
 _CHART = {
     "apiVersion": "v2",
@@ -122,7 +134,7 @@ def chart_files(
             files[_path(folder, manifest)] = _template(manifest, condition)
     for folder, condition, group in (
         ("prometheus", ".Values.prometheus.enable", monitoring),
-        ("certmanager", CERTIFICATES, certificates),
+        ("certmanager", _CERTIFICATES, certificates),
         ("rbac", ".Values.rbac.ownerReferences.enable", owner_references),
         ("rbac", ".Values.manager.shards", shards),
         ("manager", _SEVERAL, [budget]),
@@ -194,11 +206,22 @@ def _template(manifest: Manifest, condition: str | None) -> str:
     marked = _marked(manifest)
     # Text that looks like a Helm template belongs to another language, in an alert or a description.
     text = yaml_stream([marked]).removeprefix("---\n").replace("{{", '{{ "{{" }}')
-    for marker in MARKERS:
-        text = text.replace(marker.text, marker.expression)
+    for marker, expression in _markers().items():
+        text = text.replace(marker, expression)
     if condition is not None:
         text = f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
     return _HEADER + text
+
+
+@functools.cache
+def _markers() -> dict[str, str]:
+    """Return the Helm expressions by the placeholders that stand for them."""
+    read = tomllib.loads((_HELM / "markers.toml").read_text(encoding="utf-8"))["markers"]
+    return {
+        each["text"].replace("PROGRAM", program): each["expression"].replace("PROGRAM", program)
+        for each in read
+        for program in ("manager", "petstore")
+    }
 
 
 def _marked(manifest: Manifest) -> Manifest:
@@ -231,7 +254,7 @@ def _marked(manifest: Manifest) -> Manifest:
     elif kind == "ValidatingAdmissionPolicy":
         for condition in marked["spec"]["matchConditions"]:
             whose = condition["expression"]
-            for place, marker in ((NAMESPACE, PLACE.text), (PREFIX, f"{RELEASE.text}-")):
+            for place, marker in ((NAMESPACE, _PLACE), (PREFIX, f"{_RELEASE}-")):
                 whose = whose.replace(f"'{place}", f"'{marker}")
             condition["expression"] = whose
     elif _is(marked, "NetworkPolicy", _WEBHOOK_POLICY):
@@ -258,14 +281,14 @@ def _mark_configuration(configuration: Manifest) -> None:
     for webhook in configuration["webhooks"]:
         for each in webhook.get("namespaceSelector", {}).get("matchExpressions", ()):
             if each["key"] == "app.kubernetes.io/name":  # the chart creates no namespace
-                each.update(key="kubernetes.io/metadata.name", values=[PLACE.text])
+                each.update(key="kubernetes.io/metadata.name", values=[_PLACE])
 
 
 def _mark_webhooks(deployment: Manifest) -> None:
     container = _container(deployment)
     flags = {"--webhook-bind-address": "@webhookAddress@", "--webhook-name-prefix": None}
     args = [flags.get(each.partition("=")[0]) or each for each in container["args"]]
-    container["args"] = [*(each.replace(PREFIX, f"{RELEASE.text}-") for each in args), "@certificateArgs@"]
+    container["args"] = [*(each.replace(PREFIX, f"{_RELEASE}-") for each in args), "@certificateArgs@"]
     container["readinessProbe"]["httpGet"]["path"] = "@readiness@"
     others = [each for each in container["ports"] if each["name"] != "webhook-server"]
     container["ports"] = [*others, {"name": "@webhookPorts@"}]
@@ -283,7 +306,7 @@ def _mark_pod(deployment: Manifest, program: str) -> None:
         # The marker is last, because its expansion in the YAML file follows the other entries.
         metadata[field] = {**metadata.get(field, {}), f"@{program}.{value}@": ""}
     pod = deployment["spec"]["template"]["spec"]
-    for field, value in POD_FIELDS.items():
+    for field, value in _POD_FIELDS.items():
         pod[field] = f"@{value.format(program)}@"
 
 
@@ -294,11 +317,11 @@ def _renamed(value: Any) -> Any:
     if isinstance(value, list):
         return [_renamed(each) for each in value]
     if value == NAMESPACE:
-        return PLACE.text
+        return _PLACE
     if isinstance(value, str) and value.startswith(PREFIX):
         # The second part of a DNS name is the namespace.
-        rest = value.removeprefix(PREFIX).replace(f".{NAMESPACE}.", f".{PLACE.text}.")
-        return f"{RELEASE.text}-{rest}"
+        rest = value.removeprefix(PREFIX).replace(f".{NAMESPACE}.", f".{_PLACE}.")
+        return f"{_RELEASE}-{rest}"
     return value
 
 

@@ -35,7 +35,7 @@ class Verdict:
     status: Object
 
 
-def make_review(uid: str, version: str, info: AdmissionInfo, invocation: Invocation) -> Object:
+def make_review(uid: str, version: str, info: AdmissionInfo, invocation: Invocation[Any]) -> Object:
     """Build the AdmissionReview of a write, in the review API's `version`."""
     resource, user = info.resource, info.user
     user_info: Object = {"username": user.name}

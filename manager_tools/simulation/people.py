@@ -191,7 +191,6 @@ class People:
         return f" {_shown(fields)} -> {answer.status}"
 
     async def _relabel_child(self, _: int, *where: Any) -> str | None:
-        """Change one label of a child."""
         rng = where[-1]
         if (child := self._child(rng)) is None:
             return None
@@ -357,12 +356,10 @@ class People:
         )
 
     def _child(self, rng: random.Random) -> tuple[str, str, str] | None:
-        """Return the resource, namespace and name of a random child."""
         children = [where for where, each in self._placed(self._owned) if controller_of(each)]
         return rng.choice(children) if children else None
 
     def _placed(self, resources: Iterable[str]) -> Iterator[tuple[tuple[str, str, str], Object]]:
-        """Objects with their resource, namespace and name."""
         for resource in resources:
             for each in self._client.list(resource):
                 metadata = each["metadata"]

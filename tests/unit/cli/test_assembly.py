@@ -281,7 +281,7 @@ async def test_manager_says_nothing_of_a_server_that_answers_within_seconds(
 
 
 @pytest.mark.virtual_time
-async def test_manager_ends_in_one_line_when_the_server_that_came_up_refuses_it(wire: ScriptedWire):
+async def test_manager_ends_when_the_server_that_came_up_refuses_its_credentials(wire: ScriptedWire):
     wire.on("GET", "/version", *[Unreached()] * 9, Reply.status(401, "Unauthorized"))
     with pytest.raises(ServerUnusable, match="does not accept the credentials"):
         await assemble({})

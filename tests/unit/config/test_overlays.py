@@ -51,11 +51,6 @@ def labels_of(deployment: Manifest) -> dict[str, str]:
     return labels
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_every_folder_builds(overlay: str):
-    assert manifests(overlay)
-
-
 def test_the_namespace_asks_for_the_restricted_level():
     labels = the("Namespace", SYSTEM)["metadata"]["labels"]
     for mode in ("enforce", "warn"):

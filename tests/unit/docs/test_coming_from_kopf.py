@@ -79,7 +79,7 @@ async def test_measuring_follows_the_level_and_calibrates_it(page: Any):
         await world.until_gone(obj)
 
 
-async def test_exclusive_tells_devices_with_one_address(page: Any):
+async def test_exclusive_reports_devices_with_one_address(page: Any):
     async with operated(page.Exclusive) as world:
         first = await world.create(device(page, "first"))
         await world.until(first, lambda it: ready(it) == ("True", "AddressFree"))

@@ -76,7 +76,7 @@ def test_a_certificate_names_user_and_groups(world: World):
     assert world.authenticator.authenticate(request) == User("ann", ("one", "two", "system:authenticated"))
 
 
-def test_a_certificate_is_told_by_its_fingerprint(world: World):
+def test_certificate_is_identified_by_its_fingerprint(world: World):
     subject = {"CN": ["ann"], "O": [], "X509SHA256": ["12ab"]}
     request = ApiRequest(method="GET", path="/", client_certificate=subject)
     extra = {"authentication.kubernetes.io/credential-id": ("X509SHA256=12ab",)}

@@ -234,7 +234,7 @@ def fail(_request: Object) -> Object:
         ),
     ],
 )
-async def test_a_webhook_that_fails_is_told(world: World, answer: Answer, problem: str):
+async def test_a_webhook_that_fails_is_reported(world: World, answer: Answer, problem: str):
     world.hook("bad", answer, mutating=True)
     with pytest.raises(StatusError) as caught:
         await world.admit(info())
