@@ -21,7 +21,7 @@ from demo.programs import ManagerProgram, PetStoreProgram, Ports, Program
 from demo.screen import Screen
 from demo.webhooks import WebhooksSilent, show_webhooks
 from devcluster import DevCluster
-from devcluster.exchange import ApiRequest
+from devcluster.http_call import ApiRequest
 from devcluster.storage import Change
 from manager.util.yaml_text import yaml_documents
 

@@ -51,7 +51,8 @@ EventType = Literal["Normal", "Warning"]
 class ObjectReference:
     """The fields that `kubectl describe` needs to find the Events about an object.
 
-    `of` makes it from a model; make it by hand only for an object without one.
+    `of` makes it from a model; make it by hand only for an object without one. References to two versions of
+    an object are equal.
     """
 
     api_version: str
@@ -59,18 +60,13 @@ class ObjectReference:
     namespace: str
     name: str
     uid: str = ""
-    resource_version: str = ""
+    resource_version: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, obj: Resource) -> ObjectReference:
         """Return the reference to an object as it was read."""
         meta = obj.metadata
         return cls(obj.api_version, obj.kind, meta.namespace, meta.name, meta.uid, meta.resource_version)
-
-    @property
-    def subject(self) -> tuple[str, str, str, str, str]:
-        """The part that is the same for all versions of the object."""
-        return (self.api_version, self.kind, self.namespace, self.name, self.uid)
 
     def to_wire(self) -> dict[str, str]:
         """Return the JSON form of `involvedObject`."""
@@ -147,7 +143,7 @@ RATE = 1 / 300
 
 _COMBINED = "(combined from similar events): "
 
-_SimilarKey = tuple[tuple[str, str, str, str, str], EventType, str]
+_SimilarKey = tuple[ObjectReference, EventType, str]
 
 
 @dataclass(slots=True)
@@ -171,7 +167,7 @@ class Correlator:
         self._last_name = 0
         self._series: OrderedDict[tuple[_SimilarKey, str | None], Series] = OrderedDict()
         self._similar = lru_cache(REMEMBERED)(lambda _key: _Similar())
-        self._budget_of = lru_cache(REMEMBERED)(lambda _subject: TokenBucket(rate=RATE, burst=BURST))
+        self._budget_of = lru_cache(REMEMBERED)(lambda _reference: TokenBucket(rate=RATE, burst=BURST))
 
     def observe(
         self,
@@ -181,7 +177,7 @@ class Correlator:
         message: str,
     ) -> tuple[Series, Outcome | None]:
         """Count the event in its series; return that, and how the event ends if it is not to be sent."""
-        similar = (reference.subject, type, reason)
+        similar = (reference, type, reason)
         combined = self._is_one_of_many(similar, message)
         now = clock.now()
         key = (similar, None if combined else message)
@@ -196,7 +192,7 @@ class Correlator:
         series.last = now
         if series.waiting:
             return series, "merged"
-        is_within_budget = self._budget_of(reference.subject).try_acquire()
+        is_within_budget = self._budget_of(reference).try_acquire()
         return series, None if is_within_budget else "filtered"
 
     def renew(self, series: Series) -> None:
@@ -503,19 +499,14 @@ class EventRecorder:
                 series.stored = False  # the server forgets Events, after an hour by default
             else:
                 return False
+        path, body = _events_path(series), orjson.dumps(self._event(series))
         try:
-            await self._create(series)
+            await self._transport.request("POST", path, body=body, deadline=_DEADLINE)
         except AlreadyExists:
             # Created by an earlier attempt whose answer was lost.
             await self._patch(series)
         series.stored = True
         return True
-
-    async def _create(self, series: Series) -> None:
-        path = _events_path(series)
-        await self._transport.request(
-            "POST", path, body=orjson.dumps(self._event(series)), deadline=_DEADLINE
-        )
 
     async def _patch(self, series: Series) -> None:
         change = {"count": series.count, "lastTimestamp": _time(series.last), "message": series.message}

@@ -22,7 +22,7 @@ from manager_tools.chart import (
     chart_files,
     write_tree,
 )
-from manager_tools.commands.namespaces import LimitedAlready, limited_to
+from manager_tools.codegen.namespaces import LimitedAlready, limited_to
 from release import PROGRAM, ROOT
 from release.artifacts import (
     CHECKSUMS,

@@ -14,12 +14,13 @@ from devcluster.admission.limits import LimitRanger, ResourceQuotas
 from devcluster.admission.namespaces import NamespaceLifecycle
 from devcluster.admission.owner_references import OwnerReferences
 from devcluster.admission.pod_security import PodSecurity
+from devcluster.admission.policies import AdmissionPolicies
 from devcluster.admission.service_account import ServiceAccounts
 from devcluster.admission.webhooks import Webhooks
 from devcluster.admission_plugins import OWNER_REFERENCES, check_plugins
 
 if TYPE_CHECKING:
-    from devcluster.api.ports import AdmissionInfo, Authorizer
+    from devcluster.api.interfaces import AdmissionInfo, Authorizer
     from devcluster.kinds.registry import Registry
     from devcluster.storage.store import Store
 
@@ -29,7 +30,7 @@ Object = dict[str, Any]
 
 
 class ClusterAdmission:
-    """The cluster's admission; `devcluster.api.ports.Admission` documents its methods."""
+    """The cluster's admission; `devcluster.api.interfaces.Admission` documents its methods."""
 
     def __init__(
         self,
@@ -64,6 +65,7 @@ class ClusterAdmission:
         self._security = PodSecurity(store)
         self._quotas = ResourceQuotas(store)
         self._configuration = Configuration(store, registry)
+        self._policies = AdmissionPolicies(store, registry, self._configuration)
         self._webhooks = Webhooks(self._configuration, client, rng)
 
     def handles(self, info: AdmissionInfo) -> bool:
@@ -76,6 +78,7 @@ class ClusterAdmission:
             or any(each.concerns(info) for each in (self._limits, self._security, self._quotas))
             or (self._owners is not None and self._owners.concerns(info))
             or (self._escalation is not None and self._escalation.concerns(info))
+            or self._policies.concerns(info)
             or self._configuration.concerns(info)
         )
 
@@ -87,7 +90,10 @@ class ClusterAdmission:
         """
         self._namespaces.check(info)
         await self._complete(info)
-        if self._configuration.concerns(info) and await self._webhooks.mutate(info):
+        changed = self._policies.concerns(info) and await self._policies.mutate(info)
+        if self._configuration.concerns(info):
+            changed |= await self._webhooks.mutate(info)
+        if changed:
             await self._complete(info)
         return info.obj
 
@@ -101,6 +107,8 @@ class ClusterAdmission:
             check_growth(self._store, info)
         self._limits.check(info)
         self._security.check(info)
+        if self._policies.concerns(info):
+            await self._policies.validate(info)
         if self._configuration.concerns(info):
             await self._webhooks.validate(info)
         # No other task runs between this and the write, so two creations cannot both take what is left.

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from devcluster.admission.conditions import Conditions
 from devcluster.storage.records import Change, Key
 from devcluster.storage.selectors import LabelSelector
 
 if TYPE_CHECKING:
-    from devcluster.api.ports import AdmissionInfo
+    from devcluster.api.interfaces import AdmissionInfo
     from devcluster.kinds.registry import Registry
     from devcluster.kinds.resource import Resource
     from devcluster.storage.store import Store
 
-__all__ = ["Configuration", "Hook", "Invocation"]
+__all__ = ["Configuration", "Hook", "Invocation", "Matcher", "names_resource"]
 
 Object = dict[str, Any]
 
@@ -29,22 +29,42 @@ _EXEMPT = frozenset(
 )
 """No webhook can stand in the way of taking it down."""
 _ANY = "*"
+MatcherT = TypeVar("MatcherT", bound="Matcher")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Hook:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Matcher:
+    """The writes that a webhook or policy applies to."""
+
+    rules: tuple[Object, ...]
+    excluded: tuple[Object, ...] = ()
+    """Rules for resources that it does not apply to."""
+    namespaces: LabelSelector
+    objects: LabelSelector
+    equivalent: bool
+    """Whether a rule for one version of a resource also matches its other versions."""
+
+    @classmethod
+    def of_policy(cls, match: Object) -> Matcher:
+        """Read the constraints of a policy or binding."""
+        return cls(
+            rules=tuple(match.get("resourceRules") or ()),
+            excluded=tuple(match.get("excludeResourceRules") or ()),
+            namespaces=LabelSelector.of(match.get("namespaceSelector") or {}),
+            objects=LabelSelector.of(match.get("objectSelector") or {}),
+            equivalent=match.get("matchPolicy", "Equivalent") == "Equivalent",
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Hook(Matcher):
     """A webhook of a webhook configuration."""
 
     identity: tuple[str, int]
     """The name of its configuration, and its place there."""
     name: str
     client_config: Object
-    rules: tuple[Object, ...]
-    namespaces: LabelSelector
-    objects: LabelSelector
     conditions: Conditions
-    equivalent: bool
-    """Whether a rule for one version of a resource also matches its other versions."""
     ignores_failure: bool
     """Whether a write continues if the webhook cannot be called."""
     reinvocable: bool
@@ -75,10 +95,10 @@ class Hook:
 
 
 @dataclasses.dataclass(slots=True)
-class Invocation:
-    """A call to be made: the resource in the version that the webhook asked for, and the objects in it."""
+class Invocation(Generic[MatcherT]):
+    """A call to be made: the resource in the version that was asked for, and the objects in it."""
 
-    hook: Hook
+    hook: MatcherT
     resource: Resource
     kind: tuple[str, str, str]
     obj: Object | None = None
@@ -105,7 +125,7 @@ class Configuration:
         named = self._named.get(place)
         if named is None:
             rules = [rule for hook in (*mutating, *validating) for rule in hook.rules]
-            named = self._named[place] = any(_names_resource(rule, *place) for rule in rules)
+            named = self._named[place] = any(names_resource(rule, *place) for rule in rules)
         return named and any(self._resource_for(hook, info) is not None for hook in (*mutating, *validating))
 
     def hooks(self, *, mutating: bool) -> tuple[Hook, ...]:
@@ -115,7 +135,7 @@ class Configuration:
             hooks = self._hooks[mutating] = tuple(self._read(_PLURALS[mutating]))
         return hooks
 
-    def match(self, hook: Hook, info: AdmissionInfo) -> Invocation | None:
+    def match(self, hook: MatcherT, info: AdmissionInfo) -> Invocation[MatcherT] | None:
         """Return the call to make, before match conditions; None when no rule matches the write."""
         resource = self._resource_for(hook, info)
         if resource is None or not self._namespace_matches(hook, info):
@@ -131,10 +151,12 @@ class Configuration:
             kind = (resource.group, resource.version, resource.kind)
         return Invocation(hook, resource, kind)
 
-    def _resource_for(self, hook: Hook, info: AdmissionInfo) -> Resource | None:
+    def _resource_for(self, hook: Matcher, info: AdmissionInfo) -> Resource | None:
         """Return the resource in the version that a rule of the webhook names, or None."""
         resource = info.resource
         if resource.group == _GROUP and resource.plural in _EXEMPT:
+            return None
+        if any(_rule_matches(rule, info, resource.version) for rule in hook.excluded):
             return None
         for rule in hook.rules:
             if _rule_matches(rule, info, resource.version):
@@ -147,7 +169,7 @@ class Configuration:
                         return other
         return None
 
-    def _namespace_matches(self, hook: Hook, info: AdmissionInfo) -> bool:
+    def _namespace_matches(self, hook: Matcher, info: AdmissionInfo) -> bool:
         selector = hook.namespaces
         is_namespace = info.resource.plural == "namespaces"
         if selector.empty or (not info.namespace and not is_namespace):
@@ -175,11 +197,13 @@ def _rule_matches(rule: Object, info: AdmissionInfo, version: str) -> bool:
         and _has(rule.get("apiGroups"), info.resource.group)
         and _has(rule.get("apiVersions"), version)
         and _in_scope(rule.get("scope") or _ANY, info)
+        and (not rule.get("resourceNames") or info.name in rule["resourceNames"])
         and any(_names(each, info.resource.plural, info.subresource) for each in rule.get("resources") or ())
     )
 
 
-def _names_resource(rule: Object, group: str, plural: str) -> bool:
+def names_resource(rule: Object, group: str, plural: str) -> bool:
+    """Return whether a rule names a resource in any version."""
     return _has(rule.get("apiGroups"), group) and any(
         each.partition("/")[0] in {_ANY, plural} for each in rule.get("resources") or ()
     )

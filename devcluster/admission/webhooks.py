@@ -11,7 +11,7 @@ from devcluster.access.attributes import quoted
 from devcluster.admission.client import WebhookClient, WebhookFailed
 from devcluster.admission.configuration import Configuration, Hook, Invocation
 from devcluster.admission.review import Verdict, denial, make_review, read_answer
-from devcluster.api.call import add_warning
+from devcluster.api.request_context import add_warning
 from devcluster.errors import StatusError, bad_request, internal_error
 from devcluster.patch import json_patch
 from devcluster.patch.shape import is_builtin
@@ -19,10 +19,10 @@ from devcluster.types.codec import DecodeError
 from devcluster.types.decode import convert
 
 if TYPE_CHECKING:
-    from devcluster.api.ports import AdmissionInfo
+    from devcluster.api.interfaces import AdmissionInfo
     from devcluster.kinds.resource import Resource
 
-__all__ = ["Webhooks"]
+__all__ = ["Webhooks", "converted", "decode_patched"]
 
 Object = dict[str, Any]
 
@@ -86,13 +86,15 @@ class Webhooks:
             if isinstance(result, BaseException):
                 raise result
 
-    async def _invocation(self, hook: Hook, info: AdmissionInfo, *, mutating: bool) -> Invocation | None:
+    async def _invocation(
+        self, hook: Hook, info: AdmissionInfo, *, mutating: bool
+    ) -> Invocation[Hook] | None:
         invocation = self._configuration.match(hook, info)
         if invocation is None:
             return None
         try:
-            invocation.obj = await _converted(info.obj, info.resource, invocation.resource)
-            invocation.old = await _converted(info.old, info.resource, invocation.resource)
+            invocation.obj = await converted(info.obj, info.resource, invocation.resource)
+            invocation.old = await converted(info.old, info.resource, invocation.resource)
         except StatusError as error:  # regardless of the failure policy
             # For mutating webhooks the real server's message says twice that it is an internal error.
             text = internal_error(error.message).message if mutating else error.message
@@ -103,7 +105,7 @@ class Webhooks:
                 return None
         return invocation
 
-    async def _mutate_by(self, invocation: Invocation, info: AdmissionInfo) -> bool:
+    async def _mutate_by(self, invocation: Invocation[Hook], info: AdmissionInfo) -> bool:
         verdict = await self._ask(invocation, info, mutating=True)
         if verdict is None or not verdict.patch:
             return False
@@ -118,16 +120,18 @@ class Webhooks:
             return False
         resource = invocation.resource
         if (invocation.kind[0], invocation.kind[2]) == (resource.group, resource.kind):
-            patched = _decoded(patched, resource)
+            patched = decode_patched(patched, resource)
             if resource.custom:
                 resource.strategy.default(patched)
-        info.obj = await _converted(patched, resource, info.resource)
+        info.obj = await converted(patched, resource, info.resource)
         return True
 
-    async def _validate_by(self, invocation: Invocation, info: AdmissionInfo) -> None:
+    async def _validate_by(self, invocation: Invocation[Hook], info: AdmissionInfo) -> None:
         await self._ask(invocation, info, mutating=False)
 
-    async def _ask(self, invocation: Invocation, info: AdmissionInfo, *, mutating: bool) -> Verdict | None:
+    async def _ask(
+        self, invocation: Invocation[Hook], info: AdmissionInfo, *, mutating: bool
+    ) -> Verdict | None:
         """Call the webhook and return its verdict; None if it failed and its failure policy is Ignore."""
         hook = invocation.hook
         if info.dry_run and hook.side_effects:
@@ -144,7 +148,7 @@ class Webhooks:
             raise denial(hook, verdict.status)
         return verdict
 
-    async def _call(self, invocation: Invocation, info: AdmissionInfo, *, mutating: bool) -> Verdict:
+    async def _call(self, invocation: Invocation[Hook], info: AdmissionInfo, *, mutating: bool) -> Verdict:
         hook = invocation.hook
         version = next((each for each in hook.versions if each in _KNOWN_VERSIONS), "")
         if not version:
@@ -204,7 +208,7 @@ def _is_there(value: Any, path: str) -> bool:
     return True
 
 
-def _decoded(obj: Object, resource: Resource) -> Object:
+def decode_patched(obj: Object, resource: Resource) -> Object:
     """Decode a patched object of a built-in kind as Go would.
 
     Raises:
@@ -223,7 +227,7 @@ def _decoded(obj: Object, resource: Resource) -> Object:
         raise internal_error(str(error)) from error
 
 
-async def _converted(obj: Object | None, have: Resource, want: Resource) -> Object | None:
+async def converted(obj: Object | None, have: Resource, want: Resource) -> Object | None:
     """Convert an object from one version of a resource to another."""
     api_version = want.api_version
     if obj is None or have is want or obj.get("apiVersion") != have.api_version:

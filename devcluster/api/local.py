@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from devcluster.api.bodies import typed
-from devcluster.api.call import Call
 from devcluster.api.options import DeleteOptions, WriteOptions
 from devcluster.api.patching import MERGE, change_of
+from devcluster.api.request_context import Call
 from devcluster.errors import StatusError, not_found
-from devcluster.exchange import ApiRequest, User
+from devcluster.http_call import ApiRequest, User
 from devcluster.kinds.resource import Resource
+from devcluster.storage.records import Key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,14 +131,41 @@ class LocalClient:
         """Have `callback` called within each write to the store; returns what ends that."""
         return self._server.store.subscribe(callback)
 
+    def find(self, api_version: str, kind: str, namespace: str, name: str) -> Object | None:
+        """Return the stored object of that kind, or None when it does not exist."""
+        resource = self._server.registry.of_kind(*_group_version(api_version), kind)
+        if resource is None:
+            return None
+        key = Key(*resource.stored, namespace if resource.namespaced else "", name)
+        stored = self._server.store.get(key)
+        return None if stored is None else stored.decode()
+
+    async def scale(
+        self, api_version: str, kind: str, namespace: str, name: str, *, replicas: int | None = None
+    ) -> Object:
+        """Return the Scale of an object, after setting its `replicas` if given."""
+        group, version = _group_version(api_version)
+        resource = self._server.registry.of_kind(group, version, kind)
+        if resource is None:
+            text = f'no matches for kind "{kind}" in group "{group}"'
+            raise StatusError(404, "NotFound", text)
+        path = f"{resource.paths[-1].format(namespace=namespace)}/{name}/scale"
+        if replicas is None:
+            return await self._send("GET", path)
+        return await self._send("PATCH", path, {"spec": {"replicas": replicas}})
+
     async def _post(self, resource: str, namespace: str, name: str, obj: Object, subresource: str) -> Object:
-        served = self._resource(resource)
-        base = served.paths[-1].format(namespace=namespace)
+        base = self._resource(resource).paths[-1].format(namespace=namespace)
+        return await self._send("POST", f"{base}/{name}/{subresource}", obj)
+
+    async def _send(self, method: str, path: str, body: Object | None = None) -> Object:
+        """Make a request as an external client would."""
+        media = MERGE if method == "PATCH" else "application/json"
         request = ApiRequest(
-            method="POST",
-            path=f"{base}/{name}/{subresource}",
-            headers={**self._headers, "content-type": "application/json"},
-            body=orjson.dumps(obj),
+            method=method,
+            path=path,
+            headers={**self._headers, "content-type": media},
+            body=b"" if body is None else orjson.dumps(body),
             user=self._user,
         )
         answer = await self._server.handle(request)
@@ -177,3 +205,8 @@ class LocalClient:
     @staticmethod
     def _typed(call: Call, obj: Object) -> Object:
         return typed(obj, call.resource)[0]
+
+
+def _group_version(api_version: str) -> tuple[str, str]:
+    group, _, version = api_version.rpartition("/")
+    return group, version

@@ -9,13 +9,13 @@ from typing import Any
 import orjson
 
 from devcluster.api.bodies import check_kind, report, typed, untyped
-from devcluster.api.call import Call
 from devcluster.api.depth import TOO_DEEP, is_too_deep
 from devcluster.api.field_versions import with_versions
 from devcluster.api.json_errors import describe
 from devcluster.api.json_reading import read_json
 from devcluster.api.negotiation import split_media_type
 from devcluster.api.options import WriteOptions
+from devcluster.api.request_context import Call
 from devcluster.api.writing import Change, reset_fields
 from devcluster.api.yaml_text import parse_yaml, repeated_keys
 from devcluster.clock import Clock

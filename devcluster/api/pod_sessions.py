@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
+from devcluster.api.interfaces import Logs
 from devcluster.api.pod_channels import CannotConnect, Session
-from devcluster.api.ports import Logs
 
 __all__ = ["PodSessions", "Process"]
 

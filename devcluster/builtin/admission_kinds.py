@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import urllib.parse
 from typing import TYPE_CHECKING, Any
 
@@ -13,22 +15,29 @@ from devcluster.builtin.fields import child
 from devcluster.errors import (
     FieldError,
     field_duplicate,
+    field_forbidden,
     field_invalid,
     field_required,
     field_unsupported,
 )
 from devcluster.names import dns_subdomain, label_key
 from devcluster.schema.cel import CompileError, compile_expression
-from devcluster.schema.cel.types import BOOL, DYN
+from devcluster.schema.cel.types import BOOL, DYN, NULL, STRING, Field, Type, list_of, object_of
 from devcluster.types.table import choices
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from devcluster.clock import Clock
     from devcluster.kinds.strategy import Context
 
-__all__ = ["AdmissionPolicyBindingStrategy", "AdmissionPolicyStrategy", "WebhooksStrategy"]
+__all__ = [
+    "MADE_TYPES",
+    "AdmissionPolicyBindingStrategy",
+    "AdmissionPolicyStrategy",
+    "WebhooksStrategy",
+    "policy_scope",
+]
 
 FAILURE_POLICIES = choices("admissionregistration.v1.ValidatingWebhook.failurePolicy")
 MATCH_POLICIES = choices("admissionregistration.v1.ValidatingWebhook.matchPolicy")
@@ -39,6 +48,31 @@ SCOPES = choices("admissionregistration.v1.RuleWithOperations.scope")
 MAXIMUM_SECONDS = 30
 SEGMENTS = 3
 CONDITION_VARIABLES = ("object", "oldObject", "request")
+ACTIONS = ("Audit", "Deny", "Warn")
+REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
+NO_EXPRESSION = "expression is not specified"
+MADE_TYPES = ("JSONPatch", "Object")
+PATCHES = {
+    "ApplyConfiguration": ("applyConfiguration", Type("Object"), "Object"),
+    "JSONPatch": ("jsonPatch", list_of(Type("JSONPatch")), "list(JSONPatch)"),
+}
+"""By the type of a mutation: its field, and the type of its expression."""
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def policy_scope(spec: Object) -> dict[str, Type]:
+    """Return the types of the variables in a policy's expressions."""
+    fields: dict[str, Field] = {}
+    scope = dict.fromkeys((*CONDITION_VARIABLES, "namespaceObject"), DYN)
+    scope["variables"] = object_of(fields)
+    if spec.get("paramKind") is not None:
+        scope["params"] = DYN
+    for each in spec.get("variables") or ():
+        # A variable can use those before it; what is wrong with it is told elsewhere.
+        with contextlib.suppress(CompileError):
+            program = compile_expression(each.get("expression", ""), scope)
+            fields[each["name"]] = Field(each["name"], program.type)
+    return scope
 
 
 class WebhooksStrategy(StoredStrategy):
@@ -88,7 +122,7 @@ class WebhooksStrategy(StoredStrategy):
 
 
 class AdmissionPolicyStrategy(BuiltinStrategy):
-    """Stored: nothing is checked by them."""
+    """The rules of admission policies, whose expressions have to compile."""
 
     has_generation = True
     unconditional_update = False
@@ -109,6 +143,29 @@ class AdmissionPolicyStrategy(BuiltinStrategy):
         if self.status_fields:
             child(obj, "status")
 
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        """Check the rules and all expressions."""
+        spec, mutating = new["spec"], not self.status_fields
+        wrong = _enum(spec, "failurePolicy", FAILURE_POLICIES, "spec")
+        if spec.get("paramKind") is not None:
+            wrong += [
+                field_required(f"spec.paramKind.{each}")
+                for each in ("apiVersion", "kind")
+                if not spec["paramKind"].get(each)
+            ]
+        match = spec.get("matchConstraints")
+        wrong += (
+            [field_required("spec.matchConstraints")]
+            if match is None
+            else _match(match, "spec.matchConstraints")
+        )
+        scope = policy_scope(spec)
+        wrong += _conditions(spec.get("matchConditions") or (), "spec.matchConditions", scope)
+        wrong += _variables(spec, scope)
+        if mutating:
+            return wrong + _mutations(spec, scope)
+        return wrong + _validations(spec, scope, new["metadata"].get("name", ""))
+
     def row(self, obj: Object) -> list[Any]:
         """Return the cells, with the number of validations or mutations."""
         spec = obj.get("spec") or {}
@@ -119,17 +176,37 @@ class AdmissionPolicyStrategy(BuiltinStrategy):
 
 
 class AdmissionPolicyBindingStrategy(StoredStrategy):
-    """Stored."""
+    """The rules of the bindings of policies."""
 
     columns = columns("Name | PolicyName | ParamRef | Age")
     has_generation = True
     unconditional_update = False
+
+    def __init__(self, clock: Clock, *, mutating: bool) -> None:
+        """Set up the strategy; a binding of a validating policy has actions."""
+        super().__init__(clock)
+        self._mutating = mutating
 
     def default(self, obj: Object) -> None:
         """Set the same defaults as for webhooks."""
         match = child(obj, "spec").get("matchResources")
         if match is not None:
             _default_rules(match)
+
+    def validate_create(self, new: Object, context: Context) -> list[FieldError]:
+        """Check the policy's name, the parameters and the actions."""
+        spec, wrong = new["spec"], []
+        name = spec.get("policyName", "")
+        wrong += (
+            texts(dns_subdomain(name), "spec.policyName", name)
+            if name
+            else [field_required("spec.policyName")]
+        )
+        if spec.get("paramRef") is not None:
+            wrong += _param_ref(spec["paramRef"], "spec.paramRef")
+        if spec.get("matchResources") is not None:
+            wrong += _match(spec["matchResources"], "spec.matchResources")
+        return wrong if self._mutating else wrong + _actions(spec.get("validationActions") or [])
 
     def row(self, obj: Object) -> list[Any]:
         """Return the cells, with the policy."""
@@ -162,9 +239,7 @@ def _webhook(webhook: Object, path: str) -> list[FieldError]:
         ("matchPolicy", MATCH_POLICIES),
         ("reinvocationPolicy", REINVOCATION),
     ):
-        value = webhook.get(name)
-        if value is not None and value not in allowed:
-            wrong.append(field_unsupported(f"{path}.{name}", value, allowed))
+        wrong += _enum(webhook, name, allowed, path)
     effects = webhook.get("sideEffects")
     if effects is None:
         wrong.append(field_required(f"{path}.sideEffects", f"must specify one of {', '.join(SIDE_EFFECTS)}"))
@@ -176,19 +251,32 @@ def _webhook(webhook: Object, path: str) -> list[FieldError]:
         wrong.append(field_invalid(f"{path}.timeoutSeconds", seconds, text))
     for name in ("namespaceSelector", "objectSelector"):
         wrong += label_selector(webhook.get(name), f"{path}.{name}")
-    wrong += _conditions(webhook.get("matchConditions") or (), f"{path}.matchConditions")
+    scope = dict.fromkeys(CONDITION_VARIABLES, DYN)
+    wrong += _conditions(webhook.get("matchConditions") or (), f"{path}.matchConditions", scope)
     return wrong + client_config(webhook["clientConfig"], f"{path}.clientConfig")
 
 
-def _conditions(conditions: Sequence[Object], path: str) -> list[FieldError]:
+def _enum(holder: Object, name: str, allowed: Sequence[str], path: str) -> list[FieldError]:
+    value = holder.get(name)
+    return [] if value is None or value in allowed else [field_unsupported(f"{path}.{name}", value, allowed)]
+
+
+def _match(match: Object, path: str) -> list[FieldError]:
+    wrong = _enum(match, "matchPolicy", MATCH_POLICIES, path)
+    for name in ("namespaceSelector", "objectSelector"):
+        wrong += label_selector(match.get(name), f"{path}.{name}")
+    for name in ("resourceRules", "excludeResourceRules"):
+        for index, rule in enumerate(match.get(name) or ()):
+            wrong += _rule(rule, f"{path}.{name}[{index}]")
+    return wrong
+
+
+def _conditions(conditions: Sequence[Object], path: str, scope: Mapping[str, Type]) -> list[FieldError]:
     wrong: list[FieldError] = []
     names: set[str] = set()
     for index, each in enumerate(conditions):
-        here, name, expression = f"{path}[{index}]", each.get("name", ""), each.get("expression", "").strip()
-        if not expression:
-            wrong.append(field_required(f"{here}.expression"))
-        elif problem := _problem(expression):
-            wrong.append(field_invalid(f"{here}.expression", expression, problem))
+        here, name = f"{path}[{index}]", each.get("name", "")
+        wrong += _expression(each, f"{here}.expression", scope, BOOL)
         if not name:
             wrong.append(field_required(f"{here}.name"))
         else:
@@ -199,13 +287,126 @@ def _conditions(conditions: Sequence[Object], path: str) -> list[FieldError]:
     return wrong
 
 
-def _problem(expression: str) -> str:
-    """Return the error in a condition, or ""."""
+def _expression(
+    holder: Object,
+    path: str,
+    scope: Mapping[str, Type],
+    *wanted: Type,
+    shown: str = "",
+    absent: str = "",
+    types: Sequence[str] = (),
+) -> list[FieldError]:
+    """Check the expression in a field: it is there, compiles, and has one of the wanted types."""
+    expression = holder.get(path.rpartition(".")[2], "").strip()
+    if not expression:
+        return [field_required(path, absent)]
     try:
-        program = compile_expression(expression, dict.fromkeys(CONDITION_VARIABLES, DYN))
+        program = compile_expression(expression, scope, types=types)
     except CompileError as error:
-        return f"compilation failed: {error}"
-    return "" if program.type in {BOOL, DYN} else f"must evaluate to bool but got {program.type}"
+        return [field_invalid(path, expression, f"compilation failed: {error}")]
+    if not wanted or program.type in {DYN, *wanted}:
+        return []
+    text = f"must evaluate to {shown or wanted[0]} but got {program.type}"
+    return [field_invalid(path, expression, text)]
+
+
+def _variables(spec: Object, scope: Mapping[str, Type]) -> list[FieldError]:
+    wrong: list[FieldError] = []
+    for index, each in enumerate(spec.get("variables") or ()):
+        here, name = f"spec.variables[{index}]", each.get("name", "")
+        if not name:
+            wrong.append(field_required(f"{here}.name"))
+        elif not IDENTIFIER.fullmatch(name):
+            wrong.append(field_invalid(f"{here}.name", name, "must be a valid CEL identifier"))
+        wrong += _expression(each, f"{here}.expression", scope, absent=NO_EXPRESSION)
+    return wrong
+
+
+def _validations(spec: Object, scope: Mapping[str, Type], name: str) -> list[FieldError]:
+    validations, annotations = spec.get("validations") or (), spec.get("auditAnnotations") or ()
+    if not validations and not annotations:
+        text = "validations or auditAnnotations must contain at least one item"
+        return [field_required(f"spec.{each}", text) for each in ("validations", "auditAnnotations")]
+    wrong: list[FieldError] = []
+    for index, each in enumerate(validations):
+        here, message = f"spec.validations[{index}]", each.get("message", "")
+        wrong += _expression(each, f"{here}.expression", scope, BOOL, absent=NO_EXPRESSION)
+        if each.get("messageExpression"):
+            wrong += _expression(each, f"{here}.messageExpression", scope, STRING)
+        if message and not message.strip():
+            wrong.append(field_invalid(f"{here}.message", message, "must be non-empty if specified"))
+        elif "\n" in message.strip():
+            wrong.append(field_invalid(f"{here}.message", message, "must not contain line breaks"))
+        wrong += _enum(each, "reason", REASONS, here)
+    keys: set[str] = set()
+    for index, each in enumerate(annotations):
+        here, key = f"spec.auditAnnotations[{index}]", each.get("key", "")
+        wrong += texts(label_key(f"{name}/{key}"), f"{here}.key", f"{name}/{key}")
+        if key in keys:
+            wrong.append(field_duplicate(f"{here}.key", key))
+        keys.add(key)
+        shown = "one of [string null_type]"
+        wrong += _expression(each, f"{here}.valueExpression", scope, STRING, NULL, shown=shown)
+    return wrong
+
+
+def _mutations(spec: Object, scope: Mapping[str, Type]) -> list[FieldError]:
+    wrong = _enum(spec, "reinvocationPolicy", REINVOCATION, "spec")
+    if not spec.get("reinvocationPolicy"):
+        wrong = [field_required("spec.reinvocationPolicy")]
+    mutations = spec.get("mutations") or ()
+    if not mutations:
+        wrong.append(field_required("spec.mutations", "mutations must contain at least one item"))
+    for index, each in enumerate(mutations):
+        here, kind = f"spec.mutations[{index}]", each.get("patchType", "")
+        if kind not in PATCHES:
+            wrong.append(field_unsupported(f"{here}.patchType", kind, tuple(PATCHES)))
+            continue
+        for other, (field, wanted, shown) in PATCHES.items():
+            path, value = f"{here}.{field}", each.get(field)
+            if other != kind:
+                if value is not None:
+                    text = f"must not be specified when patchType is {kind}"
+                    wrong.append(field_invalid(path, f"{{{field}}}", text))
+            elif value is None:
+                wrong.append(field_required(path, f"must be specified when patchType is {kind}"))
+            else:
+                wrong += _expression(
+                    value, f"{path}.expression", scope, wanted, shown=shown, types=MADE_TYPES
+                )
+    return wrong
+
+
+def _param_ref(reference: Object, path: str) -> list[FieldError]:
+    wrong: list[FieldError] = []
+    name, selector, action = (reference.get(each) for each in ("name", "selector", "parameterNotFoundAction"))
+    if name and selector is not None:
+        text = "name and selector are mutually exclusive"
+        wrong += [field_forbidden(f"{path}.{each}", text) for each in ("name", "selector")]
+    elif not name and selector is None:
+        wrong.append(field_required(path, "one of name or selector must be specified"))
+    if not action:
+        wrong.append(field_required(f"{path}.parameterNotFoundAction"))
+    return wrong + _enum(reference, "parameterNotFoundAction", ("Deny", "Allow"), path)
+
+
+def _actions(actions: list[str]) -> list[FieldError]:
+    path = "spec.validationActions"
+    if not actions:
+        return [field_required(path, "at least one validation action is required")]
+    wrong: list[FieldError] = []
+    if {"Deny", "Warn"} <= {*actions}:
+        text = (
+            "must not contain both Deny and Warn (repeating the same validation failure information in the "
+            "API response and headers serves no purpose)"
+        )
+        wrong.append(field_invalid(path, actions, text))
+    for index, action in enumerate(actions):
+        if action not in ACTIONS:
+            wrong.append(field_unsupported(f"{path}[{index}]", action, ACTIONS))
+        elif action in actions[:index]:
+            wrong.append(field_duplicate(f"{path}[{index}]", action))
+    return wrong
 
 
 def _qualified(name: str, path: str) -> list[FieldError]:

@@ -206,9 +206,9 @@ def _admission(clock: Clock) -> Iterator[Resource]:
     for kind, strategy, subresources in (
         ("MutatingWebhookConfiguration", WebhooksStrategy(clock, mutating=True), ()),
         ("MutatingAdmissionPolicy", AdmissionPolicyStrategy(clock, mutating=True), ()),
-        ("MutatingAdmissionPolicyBinding", AdmissionPolicyBindingStrategy(clock), ()),
+        ("MutatingAdmissionPolicyBinding", AdmissionPolicyBindingStrategy(clock, mutating=True), ()),
         ("ValidatingAdmissionPolicy", AdmissionPolicyStrategy(clock, mutating=False), STATUS),
-        ("ValidatingAdmissionPolicyBinding", AdmissionPolicyBindingStrategy(clock), ()),
+        ("ValidatingAdmissionPolicyBinding", AdmissionPolicyBindingStrategy(clock, mutating=False), ()),
         ("ValidatingWebhookConfiguration", WebhooksStrategy(clock, mutating=False), ()),
     ):
         yield _of(group, kind, strategy, namespaced=False, categories=EXTENSIONS, subresources=subresources)

@@ -98,7 +98,7 @@ DOUBLE = {"type": "Percent", "value": 100, "periodSeconds": 15}
 
 
 class AutoscalerStrategy(BuiltinStrategy):
-    """Stored: nothing acts on them."""
+    """The rules of autoscalers."""
 
     columns = columns("Name | Reference | Targets | MinPods | MaxPods | Replicas | Age")
 
@@ -154,7 +154,8 @@ class AutoscalerStrategy(BuiltinStrategy):
         """Return the cells, with the bounds and the metrics."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         target = spec.get("scaleTargetRef") or {}
-        metrics = [_metric_cell(each) for each in spec.get("metrics") or ()]
+        current = [*(status.get("currentMetrics") or ()), *[{}] * len(spec.get("metrics") or ())]
+        metrics = [_metric_cell(*pair) for pair in zip(spec.get("metrics") or (), current, strict=False)]
         more = f" + {len(metrics) - SHOWN} more..." if len(metrics) > SHOWN else ""
         return [
             obj["metadata"].get("name", ""),
@@ -167,17 +168,24 @@ class AutoscalerStrategy(BuiltinStrategy):
         ]
 
 
-def _metric_cell(metric: Object) -> str:
-    source = next((value for value in metric.values() if isinstance(value, dict)), {})
-    target = source.get("target") or {}
-    shown = target.get("averageValue") or target.get("value")
-    if shown is None:
-        utilization = target.get("averageUtilization")
-        shown = f"{utilization}%" if utilization is not None else "<auto>"
+def _metric_cell(metric: Object, current: Object) -> str:
+    source, now = (_source(each) for each in (metric, current))
+    target, found = source.get("target") or {}, now.get("current") or {}
+    shown, had = (each.get("averageValue") or each.get("value") for each in (target, found))
+    if target.get("averageUtilization") is not None:
+        shown, had = (
+            None if each is None else f"{each}%"
+            for each in (target["averageUtilization"], found.get("averageUtilization"))
+        )
+    shown, had = shown or "<auto>", had or "<unknown>"
     if metric.get("type") in {"Resource", "ContainerResource"}:
-        return f"{source.get('name', '')}: <unknown>/{shown}"
+        return f"{source.get('name', '')}: {had}/{shown}"
     average = " (avg)" if target.get("averageValue") and metric.get("type") != "Pods" else ""
-    return f"<unknown>/{shown}{average}"
+    return f"{had}/{shown}{average}"
+
+
+def _source(metric: Object) -> Object:
+    return next((value for value in metric.values() if isinstance(value, dict)), {})
 
 
 class PriorityClassStrategy(StoredStrategy):

@@ -17,6 +17,7 @@ __all__ = [
     "NEVER_READY",
     "NO_IMAGE",
     "OUT_OF_MEMORY",
+    "PREFIX",
     "failure_of",
     "is_lost",
     "log_of",

@@ -43,3 +43,13 @@ class Client(Protocol):
     ) -> None:
         """Delete the object, if it has that uid."""
         ...
+
+    def find(self, api_version: str, kind: str, namespace: str, name: str) -> Object | None:
+        """Return the object of that kind, or None."""
+        ...
+
+    async def scale(
+        self, api_version: str, kind: str, namespace: str, name: str, *, replicas: int | None = None
+    ) -> Object:
+        """Return the Scale of an object of any kind, after setting its `replicas` if given."""
+        ...

@@ -12,6 +12,7 @@ from typing import Self
 
 from devcluster.builtin.quotas import QuotaLedger
 from devcluster.clock import Clock
+from devcluster.controllers.autoscaler import AutoscalerController
 from devcluster.controllers.client import Client
 from devcluster.controllers.controller import ANYTHING, Controller, Environment, Handler
 from devcluster.controllers.cron_job import CronJobController
@@ -27,6 +28,7 @@ from devcluster.controllers.job import JobController
 from devcluster.controllers.kubelet import Kubelet
 from devcluster.controllers.namespaces import NamespaceController
 from devcluster.controllers.nodes import NodeController
+from devcluster.controllers.policy_status import PolicyStatusController
 from devcluster.controllers.quota import QuotaController
 from devcluster.controllers.replica_set import ReplicaSetController
 from devcluster.controllers.scheduler import Scheduler
@@ -86,7 +88,9 @@ class Controllers:
             EndpointSliceController(environment),
             VolumeController(environment),
             DisruptionController(environment),
+            AutoscalerController(environment),
             QuotaController(environment, QuotaLedger(store)),
+            PolicyStatusController(environment),
         ]
         self._routes: defaultdict[tuple[str, str], list[Handler]] = defaultdict(list)
         for controller in self._controllers:

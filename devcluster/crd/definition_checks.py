@@ -60,7 +60,7 @@ def check_spec(new: Object, old: Object | None) -> Iterator[FieldError]:
     shared = {key for key in _SHARED if _is_shared(versions, key)}
     for index, version in enumerate(versions):
         yield from _version(version, f"spec.versions[{index}]", shared, old)
-    yield from _version_list(versions, shared, given=spec.get("versions") is not None)
+    yield from _version_list(versions, shared)
     if versions:
         yield from _label("spec.version", versions[0].get("name") or "")
     yield from _names(spec.get("names") or {})
@@ -240,9 +240,8 @@ def _selectable(fields: Sequence[Object], schema: Object, path: str) -> Iterator
         yield field_too_many(path, len(seen), _SELECTABLE_MAXIMUM)
 
 
-def _version_list(versions: Sequence[Object], shared: set[str], *, given: bool) -> Iterator[FieldError]:
-    plain = [version_object({k: v for k, v in each.items() if k not in shared}) for each in versions]
-    shown = show(plain if given else None)
+def _version_list(versions: Sequence[Object], shared: set[str]) -> Iterator[FieldError]:
+    shown = show([version_object({k: v for k, v in each.items() if k not in shared}) for each in versions])
     found = [each.get("name") for each in versions]
     if len(set(found)) < len(found):
         yield _versions(shown, "must contain unique version names")

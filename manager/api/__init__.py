@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from manager.api.condition import Condition, ConditionStatus, find_condition, is_true, set_condition
+from manager.api.condition import (
+    Condition,
+    ConditionStatus,
+    Status,
+    StepsStatus,
+    find_condition,
+    is_true,
+    set_condition,
+)
 from manager.api.crd import Column, CrdOptions, Scale, crd, crd_options, is_crd
 from manager.api.model import ApiModel
 from manager.api.resource import (
@@ -37,7 +45,6 @@ from manager.api.schema import (
     server_default,
     together,
 )
-from manager.api.status import Status, StepsStatus
 
 __all__ = [
     "ApiModel",

@@ -15,8 +15,7 @@ from pydantic import ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from manager.api.merging import as_model_says, take_changes
-from manager.api.model import ApiModel
+from manager.api.model import ApiModel, as_model_says, take_changes
 
 # Sets attributes without pydantic's checks.
 _set = object.__setattr__
@@ -339,8 +338,8 @@ def reference_to(owner: Resource, child: ObjectMeta) -> dict[str, Any]:
         where = f"is in namespace {child.namespace}" if child.namespace else "is in no namespace"
         raise ValueError(f"{owner.kind} {owner.key} cannot own {child.name}, which {where}")
     return {
-        "apiVersion": owner.gvk.api_version,
-        "kind": owner.gvk.kind,
+        "apiVersion": owner.api_version,
+        "kind": owner.kind,
         "name": owner.metadata.name,
         "uid": owner.metadata.uid,
         "controller": True,

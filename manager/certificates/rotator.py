@@ -101,7 +101,8 @@ class CertificateRotator:
             case Inject() as step:
                 await self._inject(self._watched[step.target], found[step.target], step.bundle)
             case Save() as step:
-                await self._save(step, snapshot)
+                await self._store.write(step.make(), snapshot)
+                _log.info(step.event, **step.details, store=str(self._store))
         self._steps += 1
         return 0.0 if self._steps <= self._most_steps else _AFTER_FAILURE
 
@@ -154,10 +155,6 @@ class CertificateRotator:
             watched.complain(f"{target} cannot be written: {error}")
         else:
             _log.info("the API server trusts the webhooks' CAs", target=str(target))
-
-    async def _save(self, step: Save, snapshot: Snapshot) -> None:
-        await self._store.write(step.make(), snapshot)
-        _log.info(step.event, **step.details, store=str(self._store))
 
 
 async def _has_changed(target: Target, found: Found) -> bool:

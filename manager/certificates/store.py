@@ -92,7 +92,7 @@ class Store(Protocol):
     """Storage of one material."""
 
     def __str__(self) -> str:
-        """Where it is, for messages."""
+        """Return the place of the material, for messages."""
 
     async def read(self) -> Snapshot:
         """Return the current content; an empty material if nothing is stored.

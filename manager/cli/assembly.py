@@ -22,6 +22,7 @@ from manager.election.config import ElectionConfig, host_clock, new_identity
 from manager.election.coordinator import Coordinator
 from manager.election.elector import LeaderElector
 from manager.kube.config import load_config
+from manager.kube.errors import KubeError, NotFound
 from manager.kube.http_wire import HttpWire
 from manager.kube.transport import Transport
 from manager.operator import AnyOperator, add_controller
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
     from manager.server.server import Routes, Server
 
 _log = get_logger("start")
+
+_LOOK_TIMEOUT = 5.0
+"""Seconds for a look at a namespace, for which the start waits."""
 
 _LEASE_CONNECTIONS = 4
 """Connections for leases alone, besides one for each shard: others come after one that has died."""
@@ -127,6 +131,7 @@ async def assembled(
             namespaces=settings.namespaces or "all",
             controllers=[operator.name for operator in operators],
         )
+        await asyncio.gather(*(_warn_if_missing(transport, each) for each in settings.namespaces))
         # Before what operators keep, for the same reason.
         keep_console = partial(_keep_console, manager, settings, operators, transport, election, owned)
         if own := _has_own_certificate(settings):
@@ -150,6 +155,20 @@ async def assembled(
         manager.add(Runnable("settle", lambda: _settle_when_synced(manager)))
         server.problem = None
         yield manager
+
+
+async def _warn_if_missing(transport: Transport, namespace: str) -> None:
+    """Warn of a namespace that does not exist, where there is a right to look."""
+    try:
+        await transport.request("GET", f"/api/v1/namespaces/{namespace}", deadline=_LOOK_TIMEOUT)
+    except NotFound:
+        _log.warning(
+            f"--namespaces: the namespace {namespace} does not exist; the manager goes on, and watches it as "
+            "soon as it exists",
+            namespace=namespace,
+        )
+    except KubeError as error:
+        _log.debug("cannot see whether a namespace exists", namespace=namespace, error=str(error))
 
 
 def _options(settings: Settings, operator: AnyOperator) -> ControllerOptions:

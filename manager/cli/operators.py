@@ -23,6 +23,7 @@ from manager.webhook.methods import webhooks_of
 
 _ALL = "*"
 _MANAGER = "the manager itself"
+_LIBRARIES = {"manager", "pydantic", "abc", "dataclasses", "importlib"}
 
 
 class OperatorUnusable(click.ClickException):
@@ -79,17 +80,17 @@ def own_operators(
         return operators()
     except (TypeError, ValueError, PydanticUserError) as error:
         frames = list(traceback.walk_tb(error.__traceback__))
-        theirs = [each for each in frames[1:] if not _is_librarys(each[0].f_globals.get("__name__", ""))]
+        theirs = [
+            (frame, line)
+            for frame, line in frames[1:]
+            if frame.f_globals.get("__name__", "").partition(".")[0] not in _LIBRARIES
+        ]
         if not theirs or theirs[-1][0] is frames[-1][0]:
             raise
         frame, line = theirs[-1]
         said = " ".join(str(error).split("\n\nFor further information")[0].split())
         place = os.path.relpath(frame.f_code.co_filename)
         raise OperatorUnusable(f"{place}:{line}: {said}") from error
-
-
-def _is_librarys(module: str) -> bool:
-    return module.partition(".")[0] in {"manager", "pydantic", "abc", "dataclasses", "importlib"}
 
 
 def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:

@@ -66,7 +66,7 @@ _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfig
 
 
 def certificate_way(settings: Settings, config: ClusterConfig) -> Way | None:
-    """Return the way of `--webhook-certificates`, with `auto` resolved; None if that takes an attempt."""
+    """Return the way of `--webhook-certificates`, with `auto` resolved; None if only a request can tell."""
     if settings.webhook_certificates != "auto":
         return settings.webhook_certificates
     if settings.webhook_cert_path is not None:

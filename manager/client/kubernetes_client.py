@@ -105,7 +105,7 @@ class _Rest(RESTClientObject):
             answer = await self._send(method, url, query, given, body, _request_timeout)
         except ApiError as error:
             raise _as_api_exception(error) from error
-        return answer if _preload_content else _Streamed.whole(answer)
+        return answer
 
     async def _send(
         self,
@@ -154,14 +154,14 @@ class _Rest(RESTClientObject):
                 if (spec.gvk.group, spec.gvk.version, spec.plural) == wanted:
                     informer.observe_delete(key, (options.get("preconditions") or {}).get("uid"), raw)
 
-    async def _stream(self, path: str, query: Mapping[str, str], accept: str, timeout: Any) -> _Streamed:
+    async def _stream(self, path: str, query: Mapping[str, str], accept: str, timeout: Any) -> _Answer:
         idle = _seconds(timeout, part=1)
         opening = self._transport.stream(
             path, query=query, accept=accept, idle_timeout=IDLE_TIMEOUT if idle is None else idle
         )
         async with AsyncExitStack() as stack:
             chunks = await stack.enter_async_context(opening)
-            return _Streamed(chunks, stack.pop_all())
+            return _Answer(chunks, stack.pop_all())
         raise AssertionError
 
     def _connect(
@@ -177,13 +177,22 @@ class _Rest(RESTClientObject):
 
 
 class _Answer:
-    """A complete answer, as the package's client takes it."""
+    """An answer, with the part of aiohttp's interface that the package and its users need.
 
-    def __init__(self) -> None:
-        self.status = 0
+    `data` is what was not read yet: all, or the next part of a stream. `content` is this object, too.
+    """
+
+    def __init__(
+        self, chunks: AsyncIterator[bytes] | None = None, stack: AsyncExitStack | None = None
+    ) -> None:
+        self.status = int(HTTPStatus.OK)
         self.reason = ""
-        self.data: Any = b""
+        self.data = b""
         self.headers: CIMultiDict[str] = CIMultiDict()
+        self._chunks = chunks
+        self._stack = stack or AsyncExitStack()
+        self._ended, self._reading = chunks is None, False
+        self._closing: asyncio.Task[None] | None = None
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
         """Take status and headers."""
@@ -199,29 +208,6 @@ class _Answer:
         """Return a header."""
         return self.headers.get(name, default)
 
-
-class _Streamed:
-    """A response that is read piece by piece, with the part of aiohttp's interface that the package uses.
-
-    `content` is this object, too.
-    """
-
-    def __init__(self, chunks: AsyncIterator[bytes], stack: AsyncExitStack) -> None:
-        self.status = int(HTTPStatus.OK)
-        self.headers: CIMultiDict[str] = CIMultiDict()
-        self._chunks = chunks
-        self._stack = stack
-        self._held = b""
-        self._ended = self._reading = False
-        self._closing: asyncio.Task[None] | None = None
-
-    @classmethod
-    def whole(cls, answer: _Answer) -> Self:
-        """Wrap an answer that is there."""
-        streamed = cls(_no_more(), AsyncExitStack())
-        streamed.status, streamed.headers, streamed._held = answer.status, answer.headers, answer.data
-        return streamed
-
     @property
     def content(self) -> Self:
         """The stream itself."""
@@ -234,28 +220,28 @@ class _Streamed:
             TimeoutError: nothing came for too long.
             ProtocolError: it is longer than `LONGEST_LINE`.
         """
-        while (end := self._held.find(b"\n")) < 0:
-            if len(self._held) > LONGEST_LINE:
+        while (end := self.data.find(b"\n")) < 0:
+            if len(self.data) > LONGEST_LINE:
                 raise ProtocolError(f"a line is longer than {LONGEST_LINE} bytes")
             if not await self._more():
-                end = len(self._held) - 1
+                end = len(self.data) - 1
                 break
-        line, self._held = self._held[: end + 1], self._held[end + 1 :]
+        line, self.data = self.data[: end + 1], self.data[end + 1 :]
         return line
 
     async def readany(self) -> bytes:
         """Return the next bytes, nothing at the end."""
-        if not self._held:
+        if not self.data:
             await self._more()
-        part, self._held = self._held, b""
+        part, self.data = self.data, b""
         return part
 
     async def read(self, limit: int = -1) -> bytes:
         """Return the next `limit` bytes at most, or by default all there are, up to `LONGEST`."""
         if limit >= 0:
-            while not self._held and await self._more():
+            while not self.data and await self._more():
                 pass
-            part, self._held = self._held[:limit], self._held[limit:]
+            part, self.data = self.data[:limit], self.data[limit:]
             return part
         parts, size = [], 0
         while part := await self.readany():
@@ -279,7 +265,7 @@ class _Streamed:
 
     def close(self) -> None:
         """Drop the connection; a read that is under way does so when it ends."""
-        self._ended, self._held = True, b""
+        self._ended, self.data = True, b""
         if self._closing is None and not self._reading:
             self._closing = asyncio.get_running_loop().create_task(self._stack.aclose())
 
@@ -297,7 +283,7 @@ class _Streamed:
 
     async def _more(self) -> bool:
         """Hold more; False at the end."""
-        if self._ended:
+        if self._ended or self._chunks is None:
             return False
         self._reading, part = True, b""
         try:
@@ -311,7 +297,7 @@ class _Streamed:
         if self._ended:
             await self._stack.aclose()
             return False
-        self._held += part
+        self.data += part
         return True
 
 
@@ -411,11 +397,6 @@ async def _collected(opening: AbstractAsyncContextManager[Any]) -> _Answer:
     answer.begin(HTTPStatus.OK, {})
     answer.data = bytes(printed)
     return answer
-
-
-async def _no_more() -> AsyncIterator[bytes]:
-    for part in tuple[bytes, ...]():
-        yield part
 
 
 class _Answered(ApiException):

@@ -88,8 +88,9 @@ def own_entries(live: Mapping[str, Any], field_manager: str, former: Sequence[st
             applied = fields
         elif sort == "created":
             created, created_by = fields, entry["manager"]
-    taken = former and _taken_over(managed_fields, field_manager, former)
-    return OwnEntries(applied, created, created_by, bool(taken and _is_former(managed_fields, taken, former)))
+    taken = _taken_over(managed_fields, field_manager, former) if former else []
+    has_former = any(managed_fields[place]["manager"].partition("+")[0] in former for place in taken)
+    return OwnEntries(applied, created, created_by, has_former)
 
 
 def _sort(entry: Mapping[str, Any], field_manager: str, former: Sequence[str]) -> str:
@@ -101,10 +102,6 @@ def _sort(entry: Mapping[str, Any], field_manager: str, former: Sequence[str]) -
     if operation == "Update" and manager.startswith(field_manager + "+"):
         return "created"
     return "former" if manager.partition("+")[0] in former else ""
-
-
-def _is_former(entries: Sequence[Mapping[str, Any]], places: Sequence[int], former: Sequence[str]) -> bool:
-    return any(entries[place]["manager"].partition("+")[0] in former for place in places)
 
 
 def _taken_over(entries: Sequence[Mapping[str, Any]], field_manager: str, former: Sequence[str]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Writes: what of an object is sent, and the status and other subresources."""
+"""Writes: the fields that they send of an object, and the writers of status and other subresources."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ import msgspec
 import orjson
 
 from manager.api import ApiModel, GroupVersionKind, ObjectKey, Resource, Unstructured, is_crd
-from manager.api.merging import conditions_by_type, merged_by_type
-from manager.api.model import without_defaults
+from manager.api.model import conditions_by_type, merged_by_type, without_defaults
 from manager.api.resource import reference_to
 from manager.client.reader import decode_at_once, decode_object
 from manager.kube.decoding import MALFORMED, json_object, not_a

@@ -360,7 +360,7 @@ class LeaderElector(Coordinator):
     """The election of one leader among the replicas that name the same Lease. Used once.
 
     Two replicas never write as leaders at the same time, as long as their clocks run at rates that differ by
-    less than `lease_duration / renew_deadline`, nobody edits or deletes the Lease, and no write waits inside
+    less than `lease_duration / renew_deadline`, no other program edits the Lease, and no write waits inside
     the API server for longer than the difference of the two. docs/limits.md names the rest.
     """
 

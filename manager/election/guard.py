@@ -109,7 +109,8 @@ class Leadership:
         Each renewal of the lease gives it more time. A request that was sent before may still take effect.
         """
         self.permit()
-        limit = asyncio.timeout_at(self._limit)
+        # Not every event loop takes an infinite time for a timer.
+        limit = asyncio.timeout_at(None if self._deadline == math.inf else self._deadline)
         try:
             async with limit:
                 self._held.add(limit)
@@ -134,11 +135,6 @@ class Leadership:
         self._deadline = -math.inf
         self._ended = self._ended or reason
         self._reschedule(asyncio.get_running_loop().time())
-
-    @property
-    def _limit(self) -> float | None:
-        # Not every event loop takes an infinite time for a timer.
-        return None if self._deadline == math.inf else self._deadline
 
     def _reschedule(self, when: float) -> None:
         for limit in self._held:

@@ -120,6 +120,10 @@ class HttpWire:
         async with module.connect(self._config, self._pool, request, protocols, longest) as socket:
             yield socket
 
+    async def expired_certificate(self) -> str | None:
+        """See `CertificateWire.expired_certificate`."""
+        return None if self._config.tls is None else await self._config.tls.expired_certificate()
+
     def abort(self) -> None:
         """See `Wire.abort`."""
         self._pool.reset()

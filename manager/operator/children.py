@@ -10,7 +10,6 @@ from itertools import repeat
 from random import Random
 from typing import Any, NamedTuple
 
-import msgspec
 import orjson
 
 from manager.api import ObjectKey, Resource
@@ -354,9 +353,5 @@ class PodEvents:
             _Event, namespace=pod.namespace, field_selector=f"involvedObject.uid={pod.uid}", limit=_MOST_READ
         )
         async for page in pages:
-            return warning_of(map(_decoded, page))
+            return warning_of(orjson.loads(memoryview(raw)) for raw in page)
         return None
-
-
-def _decoded(raw: msgspec.Raw) -> object:
-    return orjson.loads(memoryview(raw))

@@ -84,8 +84,9 @@ class ConditionList:
         field = status.model_fields.get("conditions") if status is not None else None
         held = bare(field.annotation) if field is not None else None
         # An operator that extends a status of others may set conditions that their model does not know.
-        is_named = status is not None and issubclass(status, Status) and is_crd(kind)
-        named = tuple(status.meanings) if is_named else ()
+        named: tuple[str, ...] = ()
+        if is_crd(kind) and status is not None and issubclass(status, Status):
+            named = tuple(status.meanings)
         if get_origin(held) is not list:
             return None
         item = bare(get_args(held)[0])

@@ -21,6 +21,7 @@ from manager.controller.source import compares_status
 from manager.settings import Setting
 from manager.telemetry.logs import shortened
 from manager.util import clock
+from manager.util.author_code import place_of
 from manager.webhook import AdmissionOptions
 from manager.webhook.methods import classes_of, is_subclass, parameters_of, positional
 from manager_kinds.core_v1 import Pod
@@ -301,13 +302,15 @@ def check_sources(operator: str, sources: Iterable[Owns | Watch | Reads]) -> Non
 
 
 def check_indexes(where: str, kind: type[Resource], indexes: Mapping[str, IndexFunction]) -> None:
-    """Raise TypeError for an index by a field that the kind does not have.
+    """Raise TypeError for an index function that cannot be called, or by a field that the kind does not have.
 
-    Only for a kind that the model defines: of others a model may have fewer fields than there are.
+    Fields of a kind that others define are not checked: its model may have fewer than there are.
     """
-    if not is_crd(kind):
-        return
     for name, function in indexes.items():
+        if not _takes(function, 2):
+            raise TypeError(f"{where}[{name!r}] is called with (record, meta)")
+        if not is_crd(kind):
+            continue
         said = check_path(kind, steps_of(function))
         if said is not None:
             raise TypeError(f"{where}[{name!r}]: {kind.__name__} {said}")
@@ -469,7 +472,7 @@ def check_call(cls: Any, name: str, takes: Takes) -> None:
     given = positional(cls, name, len(takes))
     if given is None:
         has = ", ".join(("self", *(each.name for each in parameters_of(cls, name))))
-        raise TypeError(f"{cls.__name__}.{name} is called with ({call}), and takes ({has})")
+        raise TypeError(f"{cls.__name__}.{name} is called with ({call}), and takes ({has}){_at(cls, name)}")
     if name not in vars(cls):
         return  # a class below may be for another kind
     for parameter, wanted in zip(given, takes.values(), strict=False):
@@ -478,8 +481,13 @@ def check_call(cls: Any, name: str, takes: Takes) -> None:
             annotated = " | ".join(each.__name__ for each in classes)
             raise TypeError(
                 f"{cls.__name__}.{name} is called with ({call}): its {parameter.name} is annotated as "
-                f"{annotated}, and gets {'the' if wanted else 'a'} {gets.__name__}"
+                f"{annotated}, and gets {'the' if wanted else 'a'} {gets.__name__}{_at(cls, name)}"
             )
+
+
+def _at(cls: type, name: str) -> str:
+    place = place_of(getattr(cls, name))
+    return place and f", at {place}"
 
 
 def _shown(value: object) -> str:

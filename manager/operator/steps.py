@@ -119,7 +119,8 @@ class Steps:
     async def run(self, operator: OperatorBase, ctx: Context) -> bool:
         """Go on with the operation of the object; return whether there is nothing left to do."""
         obj, is_new = ctx.object, False
-        status, numbers = self._status(obj), {each.title: number for number, each in enumerate(self._steps)}
+        status: StepsStatus = getattr(status_of(obj), self.field)
+        numbers = {each.title: number for number, each in enumerate(self._steps)}
         while True:
             # Each write of the status may bring another spec.
             target, generation = _values(obj, self.of), obj.metadata.generation
@@ -251,10 +252,6 @@ class Steps:
         """Set a condition that the operator's kind has."""
         if kind in operator.conditions and ctx.can_set_conditions:
             ctx.condition(kind, holds, reason, message)
-
-    def _status(self, obj: Resource) -> StepsStatus:
-        found: StepsStatus = getattr(status_of(obj), self.field)
-        return found
 
     def _reason(self, what: str) -> str:
         return f"{_Step(self.name, None, None).title}{what}"

@@ -26,7 +26,7 @@ _log = get_logger("leader")
 
 @dataclass(eq=False, slots=True)
 class OwnedShard:
-    """A shard while it is this replica's, and the reconciles in progress in it."""
+    """A shard that this replica owns, with its reconciles in progress."""
 
     number: int
     leadership: Leadership
@@ -115,7 +115,9 @@ class OwnedShards:
         """Fetch the objects of these shards, and of no others."""
         until = asyncio.get_running_loop().time() + KNOWN_WITHIN
         self._asked_for = {number: self._asked_for.get(number, until) for number in numbers}
-        self._restrict(ShardSet.of(self.count, numbers))
+        self._fetched = ShardSet.of(self.count, numbers)
+        for each in self._filters():
+            each.restrict(self._fetched)
         self._changed.set()
 
     def begin(self, number: int, leadership: Leadership) -> None:
@@ -155,11 +157,6 @@ class OwnedShards:
         del self._shards[number]
         for controller in self._controllers:
             controller.end(number)
-
-    def _restrict(self, shards: ShardSet) -> None:
-        self._fetched = shards
-        for each in self._filters():
-            each.restrict(shards)
 
     def _filters(self) -> Iterator[ShardFilter]:
         assert self._work is not None

@@ -11,6 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextvars import ContextVar, Token
 from functools import cache
+from operator import attrgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -212,7 +213,7 @@ class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
         return sent
 
     def add_spared(self, verb: str, kind: type[Resource], key: ObjectKey, subresource: str = "") -> None:
-        """Add a request that was not needed."""
+        """Add a request that was not sent, because it would have changed nothing."""
         self.spared += 1
         if len(self.requests) < MOST_REQUESTS:
             within = f"/namespaces/{key.namespace}" if key.namespace else ""
@@ -451,8 +452,4 @@ class History:
     def make_room(self) -> None:
         """Drop old records until the rest is within the budget."""
         while self.bytes > self._budget:
-            max(self._controllers.values(), key=_bytes_of).drop_oldest()
-
-
-def _bytes_of(history: ControllerHistory) -> int:
-    return history.bytes
+            max(self._controllers.values(), key=attrgetter("bytes")).drop_oldest()

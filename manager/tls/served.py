@@ -213,7 +213,7 @@ class ServedCertificate:
                 self._trusting = WeakSet()
             self._trusting.add(context)
             self._known, self._context = known, context
-            _log.info("serving this certificate from now on", source=str(self.source))
+            _log.info("serving a new certificate", source=str(self.source))
         if wrong is not None:
             raise wrong
         self._complaint = None

@@ -16,7 +16,7 @@ _LONGEST = 40
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The name and the version of a program, handed down to all that a cluster could see of it.
+    """The name and the version of a program, as a cluster sees them.
 
     Field managers, user agent, Events, lease, Secret, webhook configurations, environment variables and entry
     points are called after it. Raises `ValueError` for a name that they cannot have.

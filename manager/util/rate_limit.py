@@ -75,7 +75,7 @@ class Repeats:
 
 
 class Lines:
-    """A limit for log lines that other programs can cause as often as they like: so many a minute."""
+    """Limit per minute of log lines that other programs can cause as often as they like."""
 
     __slots__ = ("_bucket", "_untold")
 

@@ -67,7 +67,7 @@ def _plain_errors() -> Iterator[None]:
         problem = error.problem if isinstance(error, _Refusal) else _unquoted(error.problem)
         raise NotYaml(f"not valid YAML{place}: {problem}") from None
     except (yaml.YAMLError, *_IMPOSSIBLE):
-        raise NotYaml("not valid YAML: it holds what no text does") from None
+        raise NotYaml("not valid YAML: it has an impossible character or value") from None
 
 
 def _check(text: bytes | str, loader: Any) -> None:

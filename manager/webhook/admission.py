@@ -89,7 +89,7 @@ class AdmissionEndpoint:
         """Create an endpoint for each webhook of the kind that has a function."""
         return tuple(cls(webhook, panics=panics) for webhook in admission.webhooks)
 
-    async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytes:
+    async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytes | bytearray:
         """Answer the review in `body`, whose sender gives up after `waits` seconds (None: unknown).
 
         Raises `Unanswered` if there is no verdict.

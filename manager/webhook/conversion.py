@@ -104,7 +104,7 @@ class ConversionEndpoint:
                 key = (start.gvk.kind, start.gvk.api_version, end.gvk.api_version)
                 self._ways[key] = _way(conversion, start, end)
 
-    async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytearray:
+    async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytes | bytearray:
         """Answer like `AdmissionEndpoint`; an object that cannot be converted fails its review by name."""
         question = await read_conversion(body)
         told = {"webhook": self.path, "uid": question.uid, "version": question.desired_api_version}

@@ -64,7 +64,7 @@ class _Camel(msgspec.Struct, rename="camel"):
 
 
 class Kind(_Camel):
-    """A kind as reviews name it."""
+    """Group, version and kind in a review."""
 
     version: str
     kind: str

@@ -77,8 +77,7 @@ def config_files(
         files[_KUSTOMIZATION] = _kustomization([name for name in files if name != _REFERENCES])
         if _REFERENCES in files:
             files[_KUSTOMIZATION] += f"configurations:\n- {_REFERENCES}\n"
-    for folder, names in _CONSTANT.items():
-        folders[folder] = _written(program, folder, *names)
+    folders |= {folder: _written(program, folder, *constant) for folder, constant in _CONSTANT.items()}
     folders["samples"] = {_KUSTOMIZATION: _kustomization(sorted(samples))}
     folders["per-operator/operators"] = {_KUSTOMIZATION: _kustomization(list(rules))}
     for operator, theirs in rules.items():

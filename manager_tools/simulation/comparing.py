@@ -370,7 +370,6 @@ def _named(obj: Object) -> tuple[str, ...]:
 
 
 def _owner(obj: Any) -> tuple[str, ...] | None:
-    """Return kind, namespace and name of the owner."""
     if not isinstance(obj, dict) or (controller := controller_of(obj)) is None:
         return None
     return controller["kind"], obj["metadata"].get("namespace", ""), controller["name"]
@@ -449,12 +448,11 @@ def _comparable(value: Any, chance: Chance) -> Any:
 
 
 def _type_of(item: Any) -> str:
-    """Conditions come in the order in which they were first set."""
+    """Return the type of a condition, to sort by: their own order tells only which was set first."""
     return str(item.get("type", "")) if isinstance(item, dict) else ""
 
 
 def _place(resource: str, obj: Object) -> tuple[str, ...]:
-    """Return the parts of the object's `Key`."""
     plural, _, group = resource.partition(".")
     return group, plural, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 

@@ -270,7 +270,6 @@ def _run(
 
 
 def _calm_seconds(plan: Plan) -> float:
-    """Return for how long nothing may be written in the end."""
     if plan.keeps_certificates:
         return _SEES_RENEWALS
     return STAYS_CALM if plan.seed % _STAYS_CALM == 0 else 0.0

@@ -165,7 +165,7 @@ class _Webhooks(WebhookClient):
             self._world.note(replica.name, f"Post {path}: {why}")
             raise WebhookFailed(f"Post {path}: {why}")
         endpoint = replica.endpoints[path]
-        task = asyncio.get_running_loop().create_task(
+        task: asyncio.Task[bytes | bytearray] = asyncio.get_running_loop().create_task(
             endpoint.answer(orjson.dumps(review), waits=timeout), context=replica.context.copy()
         )
         done, _ = await asyncio.wait((task,), timeout=timeout)

@@ -199,7 +199,6 @@ _TYPE: Final = click.Choice([kind.value for kind in PetType])
 
 
 def _call(context: click.Context, options: dict[str, Any]) -> NoReturn:
-    """Make the call that the command stands for, and exit."""
     from petstore.cli.calls import call  # noqa: PLC0415 - gRPC: 0.1 s, 27 MB
 
     try:

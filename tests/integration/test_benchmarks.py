@@ -6,11 +6,10 @@ import io
 
 import pytest
 
-from benchmarks.budget import Budget
 from benchmarks.parts import Sizes
 from benchmarks.peers.bare import PEERS as BARE
 from benchmarks.peers.ours import PEERS as OURS
-from benchmarks.progress import Progress
+from benchmarks.progress import Budget, Progress
 from benchmarks.report.tables import table_of
 from benchmarks.results import Results
 from benchmarks.shards.__main__ import FEWEST

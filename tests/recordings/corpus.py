@@ -75,9 +75,9 @@ def examine(server: Server, manifests: Mapping[str, Json]) -> Json:
     for name, each in manifests.items():
         if is_definition(each) and each["metadata"]["name"] not in made:
             made[each["metadata"]["name"]] = name
-            found[name] = {"created": _create_definition(server, each)}
+            found[name] = _create_definition(server, each)
     for plural, name in made.items():
-        if found[name]["created"]["code"] == http.HTTPStatus.CREATED:
+        if found[name].get("kept") == http.HTTPStatus.CREATED:
             found[name]["stored"] = _established(server, plural)
     resources = _Resources(server)
     for name, each in manifests.items():
@@ -98,10 +98,11 @@ def is_definition(manifest: Json) -> bool:
 def _create_definition(server: Server, definition: Json) -> Json:
     """Try it as it is, and create it without the webhook that converts: nothing listens there."""
     tried = _shown(server.ask("POST", CRDS, definition, query=DRY))
-    if tried["code"] < http.HTTPStatus.BAD_REQUEST:
-        spec = {key: each for key, each in definition["spec"].items() if key != "conversion"}
-        server.ask("POST", CRDS, {**definition, "spec": spec})
-    return tried
+    if tried["code"] >= http.HTTPStatus.BAD_REQUEST:
+        return {"created": tried}
+    spec = {key: each for key, each in definition["spec"].items() if key != "conversion"}
+    kept = server.ask("POST", CRDS, {**definition, "spec": spec})
+    return {"created": tried, "kept": kept.status}  # a large one may not fit into the server's store
 
 
 def _established(server: Server, name: str) -> Any:

@@ -4,10 +4,10 @@ devcluster/types/builtin.json       types, enums, defaults and protobuf numbers 
 devcluster/builtin/bootstrap.json   objects that a new API server creates: roles, bindings, priority classes
 devcluster/version.py               the version
 
-The sources are the OpenAPI v3 documents of a running API server (types, formats, enums, list types, patch
-keys, defaults) and the Go modules of the same version, which `go mod download` brings: the tags of their structs
-have the JSON names, the omission of empty fields and the protobuf field numbers; generated.proto tells which
-named lists are messages. Only such facts are taken, no descriptions.
+The sources are the OpenAPI v3 documents of a running API server (types, formats, enums, list types,
+patch keys, defaults) and the Go modules of the same version, which `go mod download` brings: the tags of
+their structs have the JSON names, the omission of empty fields and the protobuf field numbers;
+generated.proto tells which named lists are messages. Only such facts are taken, no descriptions.
 
 builtin.json has one type a line, so that a diff shows what a new version changed (wheels compress it anyway).
 `schema` is the type's OpenAPI component without descriptions, `go` how Go sees it:

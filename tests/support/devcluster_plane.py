@@ -99,7 +99,7 @@ class DevclusterControlPlane(ControlPlane):
             Feature.SERVER_METRICS: True,
             Feature.PROCESSES: True,
             Feature.POD_SECURITY: True,
-            Feature.ADMISSION_POLICIES: False,
+            Feature.ADMISSION_POLICIES: True,
             Feature.PRIORITIES: False,
             Feature.QUOTAS: self._controllers,
             Feature.SERVER_FLAGS: True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from devcluster.schema.cel import syntax
@@ -34,7 +34,7 @@ from devcluster.schema.cel.types import (
     substitute,
     type_of,
 )
-from devcluster.schema.cel.values import NONE, Optional, type_of_value
+from devcluster.schema.cel.values import NONE, LazyFields, Optional, type_of_value
 from devcluster.schema.patterns import compile_pattern
 
 __all__ = ["compile_expression"]
@@ -57,7 +57,11 @@ _TYPE_NAMES = {
 
 
 def compile_expression(
-    source: str, variables: Mapping[str, Type], *, estimate: Type | None = None
+    source: str,
+    variables: Mapping[str, Type],
+    *,
+    estimate: Type | None = None,
+    types: Collection[str] = (),
 ) -> Program:
     """Read and check `source`, in which `variables` may stand.
 
@@ -65,12 +69,13 @@ def compile_expression(
         source: The text.
         variables: Their types.
         estimate: The type of `self`, whose bounds the cost is estimated with; None for no estimate.
+        types: The names of types whose values the expression may make: `Object{...}`.
 
     Raises:
         CompileError: it is wrong; with every issue found, as the server words them.
         InstantiationError: it is right but for a constant.
     """
-    compiler = Compiler(source, variables)
+    compiler = Compiler(source, variables, types)
     try:
         tree = syntax.parse(source)
         typed = compiler.visit(tree)
@@ -88,8 +93,9 @@ def compile_expression(
 class Compiler:
     """The compiler of one expression; it collects all issues before it reports them."""
 
-    def __init__(self, source: str, variables: Mapping[str, Type]) -> None:
+    def __init__(self, source: str, variables: Mapping[str, Type], types: Collection[str] = ()) -> None:
         self.source = source
+        self.types = types
         self.scope: dict[str, Type] = dict(variables)
         self.issues: list[tuple[int, str]] = []
         self.late_issues: list[tuple[int, str]] = []
@@ -127,6 +133,8 @@ class Compiler:
                 return self._list(node)
             case syntax.MapLiteral():
                 return self._map(node)
+            case syntax.StructLiteral():
+                return self._struct(node)
             case _:
                 raise AssertionError(node)
 
@@ -247,6 +255,14 @@ class Compiler:
             value_type = own if value_type is None else join(value_type, own)
             entries.append((typed_key.run, typed.run, optional))
         return Typed(map_of(key_type or DYN, value_type or DYN), lambda env: _build_map(entries, env))
+
+    def _struct(self, node: syntax.StructLiteral) -> Typed:
+        if node.name.partition(".")[0] not in self.types:
+            return self.fail(node.at, f"undeclared reference to '{node.name}' (in container '')")
+        entries: list[tuple[Run, Run, bool]] = [
+            (_constantly(name), self.visit(value).run, optional) for name, value, optional in node.entries
+        ]
+        return Typed(Type(node.name), lambda env: _build_map(entries, env))
 
     def _call(self, node: syntax.Call) -> Typed:
         expanded = expand(self, node)
@@ -402,6 +418,8 @@ def _select_field(operand: Run, key: str, kind: Type) -> Run:
                 return value[key]
             except KeyError:
                 raise CelError(f"no such key: {key}") from None
+        if type(value) is LazyFields:
+            return value.get(key)
         raise no_such_overload()
 
     return run
@@ -452,6 +470,10 @@ def _bool(value: Any) -> bool:
     if type(value) is bool:
         return value
     raise no_such_overload()
+
+
+def _constantly(value: Any) -> Run:
+    return lambda _: value
 
 
 def _never(_: Env) -> Any:

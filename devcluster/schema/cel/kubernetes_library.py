@@ -366,6 +366,9 @@ FUNCTIONS: Table = {
     "major": [method((SEMVER,), INT, lambda version: version.numbers[0])],
     "minor": [method((SEMVER,), INT, lambda version: version.numbers[1])],
     "patch": [method((SEMVER,), INT, lambda version: version.numbers[2])],
+    "jsonpatch.escapeKey": [
+        function((STRING,), STRING, lambda text: text.replace("~", "~0").replace("/", "~1"))
+    ],
     "validate": [method((FORMAT, STRING), optional_of(list_of(STRING)), _validate)],
     "format.named": [function((STRING,), optional_of(FORMAT), _named)],
     **{f"format.{name}": [function((), FORMAT, _constant(form))] for name, form in _FORMATS.items()},

@@ -7,7 +7,7 @@ from devcluster.schema.cel.functions import Overload, Table
 
 __all__ = ["FUNCTIONS", "NAMESPACES", "Overload"]
 
-NAMESPACES = frozenset({"format", "ip", "lists", "optional", "sets", "strings"})
+NAMESPACES = frozenset({"format", "ip", "jsonpatch", "lists", "optional", "sets", "strings"})
 """Names that may stand before a dot without being a variable."""
 
 FUNCTIONS: Table = {}

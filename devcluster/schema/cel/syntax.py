@@ -20,6 +20,7 @@ __all__ = [
     "Literal",
     "MapLiteral",
     "Select",
+    "StructLiteral",
     "parse",
 ]
 
@@ -130,6 +131,14 @@ class MapLiteral(Expr):
     """`{k: v, ?k: v}`."""
 
     entries: list[tuple[Expr, Expr, bool]]
+
+
+@dataclasses.dataclass(slots=True)
+class StructLiteral(Expr):
+    """`Name{field: value, ?field: value}`; a nested type's name has dots."""
+
+    name: str
+    entries: list[tuple[str, Expr, bool]]
 
 
 class _Token(NamedTuple):
@@ -256,6 +265,10 @@ class _Parser:
             if dot is not None:
                 operand = self._select(operand, dot)
                 continue
+            name = _struct_name(operand)
+            if name and (brace := self._accept("{")) is not None:
+                operand = StructLiteral(brace.at, name, self._fields())
+                continue
             bracket = self._accept("[")
             if bracket is None:
                 return operand
@@ -343,6 +356,22 @@ class _Parser:
             entries.append((key, self._expression(), optional))
         return MapLiteral(token.at, entries)
 
+    def _fields(self) -> list[tuple[str, Expr, bool]]:
+        entries: list[tuple[str, Expr, bool]] = []
+        while self._accept("}") is None:
+            if entries:
+                self._expect(",")
+                if self._accept("}") is not None:
+                    break
+            optional = self._accept("?") is not None
+            token = self._token
+            if token.kind not in {"ident", "quoted"}:
+                raise self._unexpected(" expecting {'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER}")
+            self._take()
+            self._expect(":")
+            entries.append((token.text.strip("`"), self._expression(), optional))
+        return entries
+
     def _number(self, token: _Token, *, negative: bool = False) -> Literal:
         sign = -1 if negative else 1
         if token.kind == "double":
@@ -375,3 +404,12 @@ class _Parser:
                 self._source, [(token.at, "Syntax error: token recognition error at: " + token.text)]
             )
         return _ESCAPES[digits]
+
+
+def _struct_name(node: Expr) -> str:
+    """Return the name of a type that a literal can have; "" for any other expression."""
+    if isinstance(node, Ident):
+        return node.name if node.name in {"JSONPatch", "Object"} else ""
+    if isinstance(node, Select) and (above := _struct_name(node.operand)):
+        return f"{above}.{node.field}"
+    return ""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from devcluster.numerals import show_float
+from devcluster.go_numbers import show_float
 from devcluster.schema.cel.errors import CelError, no_such_overload
 from devcluster.schema.cel.types import (
     BOOL,
@@ -32,6 +32,7 @@ from devcluster.schema.formats import parse_duration
 __all__ = [
     "NONE",
     "Duration",
+    "LazyFields",
     "MapList",
     "Optional",
     "SetList",
@@ -58,6 +59,22 @@ class UInt(int):
     """An unsigned integer."""
 
     __slots__ = ()
+
+
+class LazyFields:
+    """The variables of a policy, each evaluated when it is first needed."""
+
+    __slots__ = ("_evaluate", "_known")
+
+    def __init__(self, evaluate: Callable[[str], Any]) -> None:
+        self._evaluate = evaluate
+        self._known: dict[str, Any] = {}
+
+    def get(self, name: str) -> Any:
+        """Return the value; raises CelError if its expression fails."""
+        if name not in self._known:
+            self._known[name] = self._evaluate(name)
+        return self._known[name]
 
 
 class SetList(list[Any]):

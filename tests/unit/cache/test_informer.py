@@ -48,7 +48,7 @@ async def informer(make: Make) -> Informer:
 
 
 class TestInformerRun:
-    async def test_informer_lists_objects_and_tells_subscribers_of_changes(
+    async def test_informer_lists_objects_and_notifies_subscribers_of_changes(
         self, informer: Informer, wire: ScriptedWire
     ):
         stream = Listed(10, ("b", 1), ("a", 2))
@@ -182,7 +182,7 @@ class TestInformerObserveWrite:
         assert held.decode(Pod).metadata.resource_version == "5"
         assert [record.version for record in informer.list(namespace="ns")] == [5]
 
-    async def test_own_write_is_told_to_subscribers_once(self, informer: Informer, wire: ScriptedWire):
+    async def test_own_write_is_reported_to_subscribers_once(self, informer: Informer, wire: ScriptedWire):
         stream = Listed(10)
         PodServer(wire).on("stream", stream)
         told = EventLog()

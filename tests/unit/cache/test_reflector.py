@@ -380,7 +380,7 @@ class TestReflectorWatch:
             assert following.told.take() == ["ADDED ns/a@1", "ADDED ns/deep@11", "ADDED ns/after@12"]
             assert following.reflector.problem is None
 
-    async def test_reflector_lists_again_and_tells_deletions_when_the_watch_expired(
+    async def test_reflector_lists_again_and_reports_deletions_when_the_watch_expired(
         self, following: Following, server: PodServer, metrics: Metrics
     ):
         stream = Listed(10, ("a", 1), ("b", 2), ("c", 3))
@@ -641,7 +641,7 @@ class TestReflectorDeletedObject:
             (Reply.status(404, "NotFound", 'pods "a" not found'), []),
         ],
     )
-    async def test_deleted_object_is_read_from_the_server_when_no_watch_tells_its_end(
+    async def test_deleted_object_is_read_from_the_server_when_no_watch_reports_its_end(
         self, following: Following, server: PodServer, wire: ScriptedWire, answer: Reply, told: list[str]
     ):
         """A backup that has it was restored since, or the list was behind."""
@@ -657,7 +657,7 @@ class TestReflectorDeletedObject:
         assert following.told.take() == ["ADDED ns/b@2", *told]
         assert len(wire.sent("GET", DELETED_PATH)) == 1
 
-    async def test_deleted_object_is_not_read_when_a_late_watch_tells_its_end(
+    async def test_deleted_object_is_not_read_when_a_late_watch_reports_its_end(
         self, following: Following, server: PodServer, wire: ScriptedWire
     ):
         following.store.observe_deletion(DELETED, "a-1", 5)

@@ -58,12 +58,12 @@ class TestStoreObserveDeletion:
         assert summaries(store.remove(record("a", 2, uid="first"))) == []
         assert summaries(store.put(record("a", 3, uid="second"))) == []
 
-    def test_own_deletion_is_forgotten_when_the_watch_tells_it(self, store: Store):
+    def test_own_deletion_is_forgotten_when_the_watch_reports_it(self, store: Store):
         store.observe_deletion(A, "a-1")
         store.remove(record("a", 3))
         assert store._floors == {}
 
-    def test_own_deletion_is_doubted_from_a_later_event_until_the_end_is_told(self, store: Store):
+    def test_own_deletion_is_doubted_from_a_later_event_until_the_end_is_reported(self, store: Store):
         store.observe_deletion(A, "a-1", 5)
         assert store.doubted("") == set()
         store.put(record("a", 9))

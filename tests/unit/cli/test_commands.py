@@ -80,7 +80,7 @@ def test_command_line_errors_are_one_printable_line(command: Command, argv: tupl
 
 
 @pytest.mark.parametrize("argv", ["version", "--version"])
-def test_version_tells_ours_pythons_and_kubernetes(command: Command, argv: str):
+def test_version_reports_ours_pythons_and_kubernetes(command: Command, argv: str):
     outcome = command(argv)
     assert outcome.code == 0
     python = ".".join(map(str, sys.version_info[:3]))
@@ -100,7 +100,7 @@ def test_crds_are_one_yaml_stream(command: Command):
 
 
 @pytest.mark.parametrize("name", ["crds", "generate", "simulate"])
-def test_command_tells_in_one_line_when_a_model_is_wrong(
+def test_command_reports_in_one_line_when_a_model_is_wrong(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ):
     (tmp_path / "config").mkdir()
@@ -115,7 +115,7 @@ def test_command_tells_in_one_line_when_a_model_is_wrong(
     )
 
 
-def test_crds_ask_the_manager_that_is_deployed_for_conversion(command: Command):
+def test_crds_name_the_deployed_manager_for_conversion(command: Command):
     outcome = command("crds", operators=[GadgetOperator])
     assert (outcome.code, outcome.err) == (0, "")
     [crd] = yaml.safe_load_all(outcome.out)

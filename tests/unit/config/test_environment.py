@@ -76,16 +76,6 @@ def checkout(tmp_path: Path):
     return Checkout(tmp_path)
 
 
-@pytest.mark.parametrize(("what", "parts"), [("demo", 3), ("tools", 5), ("site", 6)])
-def test_pip_installs_uv_and_uv_installs_the_rest(what: str, parts: int, checkout: Checkout):
-    asked = [(call["program"], call["names"]) for call in checkout.calls(what)]
-    assert asked == [
-        ("pip", ["one-of-1"]),
-        ("uv", [f"one-of-{number}" for number in range(parts)]),
-        ("uv", []),
-    ]
-
-
 def test_uv_looks_where_pip_looks_and_trusts_whom_pip_trusts(checkout: Checkout, tmp_path: Path):
     checkout.pip_is_configured(
         "global.index-url='https://mirror.test/simple'\n"

@@ -197,7 +197,7 @@ async def test_controller_ends_when_the_backoff_returns_an_invalid_delay(delay: 
         running.add("a")
         assert running.task is not None
         await asyncio.wait([running.task])
-        assert f"a back-off answers seconds, not {delay}" in repr(running.task.exception())
+        assert f"a back-off must return seconds from 0 on, not {delay}" in repr(running.task.exception())
 
 
 async def test_stopping_lets_running_reconciles_finish_and_starts_no_more(log_lines: LogLines):

@@ -357,7 +357,7 @@ class MoreStatus(Status, conditions={"Available": "", "Progressing": "", "Degrad
 
 
 class ToldStatus(Status, conditions={"Told": "", **MoreStatus.meanings}):
-    """One more."""
+    """Three conditions, and a fourth of its own."""
 
 
 @pytest.mark.parametrize("restarted", [False, True])

@@ -287,39 +287,23 @@ def job(name: str) -> Job:
     return Job(metadata=ObjectMeta(name=name, namespace="default"), spec={"template": template})
 
 
-@pytest.mark.parametrize("propagation", ["Background", "Foreground", "Orphan", None])
-async def test_context_delete_takes_the_pods_of_a_job_along_unless_told_otherwise(propagation: Any):
+@pytest.mark.parametrize("way", ["Background", "Foreground", "Orphan", "", "prune"])
+async def test_deleted_and_pruned_jobs_take_their_pods_along_unless_told_otherwise(way: Any):
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         if obj.spec.name == "you":
             await ctx.apply(job("work"))
-        for each in await ctx.children(Job) if obj.spec.name == "nobody" else ():
-            await (ctx.delete(each, propagation=propagation) if propagation else ctx.delete(each))
+        for each in await ctx.children(Job) if obj.spec.name == "nobody" and way != "prune" else ():
+            await (ctx.delete(each, propagation=way) if way else ctx.delete(each))
         obj.status.text = obj.spec.name
 
-    async with operated(doing(act, owns=(Job,)), objects=[greeting()]) as world:
+    async with operated(doing(act, owns=(Owns(Job, prune=way == "prune"),)), objects=[greeting()]) as world:
         obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
         await asyncio.sleep(10)
         assert world.cluster.client.list("pods", "default")
         await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
         await world.until_gone(job("work"))
         await asyncio.sleep(60)
-        assert bool(world.cluster.client.list("pods", "default")) is (propagation == "Orphan")
-
-
-async def test_prune_takes_the_pods_of_a_job_along():
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
-        if obj.spec.name == "you":
-            await ctx.apply(job("work"))
-        obj.status.text = obj.spec.name
-
-    async with operated(doing(act, owns=(Owns(Job, prune=True),)), objects=[greeting()]) as world:
-        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
-        await asyncio.sleep(10)
-        assert world.cluster.client.list("pods", "default")
-        await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
-        await world.until_gone(job("work"))
-        await asyncio.sleep(60)
-        assert not world.cluster.client.list("pods", "default")
+        assert bool(world.cluster.client.list("pods", "default")) is (way == "Orphan")
 
 
 async def test_context_delete_sends_nothing_for_a_child_that_is_being_deleted():

@@ -90,7 +90,12 @@ async def of_a_key(self: Any, key: Gadget) -> None: ...
         ("admission", {}, "takes `webhook.AdmissionOptions(...)`, and is a dict"),
         ("outside", "nowhere", "takes a subclass of `Outside`, or its name, such as `module:Class`, and is"),
         ("reconcile", of_one, "is called with (self, obj, ctx), and takes (self, obj)"),
-        ("reconcile", of_three, "is called with (self, obj, ctx), and takes (self, obj, ctx, more)"),
+        (
+            "reconcile",
+            of_three,
+            "is called with (self, obj, ctx), and takes (self, obj, ctx, more), at "
+            f"tests/unit/operator/test_declaration.py:{of_three.__code__.co_firstlineno}",
+        ),
         ("reconcile", by_name, "is called with (self, obj, ctx), and takes (self, obj, ctx)"),
         (
             "reconcile",
@@ -224,6 +229,15 @@ def test_index_is_refused_when_its_field_does_not_exist(kind: type[Resource], pa
         expected = re.escape(f"{where}['it']: Wordpress {said}")
         with pytest.raises(TypeError, match=f"^{expected}$"):
             type("Some", (Operator,), members)
+
+
+def test_index_is_refused_when_its_function_takes_no_record_and_metadata():
+    for members, where in (
+        ({"indexes": {"it": lambda obj: ()}}, "Some.indexes"),
+        ({"owns": (Owns(Pod, indexes={"it": lambda obj: ()}),)}, "Some: Owns(Pod).indexes"),
+    ):
+        with pytest.raises(TypeError, match=rf"^{re.escape(where)}\['it'\] is called with \(record, meta\)$"):
+            type("Some", (Operator,), {"kind": Gadget, **members})
 
 
 def test_operator_is_refused_when_it_has_no_kind():

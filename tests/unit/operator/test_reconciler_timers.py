@@ -210,7 +210,7 @@ async def test_timer_waits_for_a_change_when_the_object_does_not_fit_its_model()
         assert [run.outcome for run in history] == ["success", "error"]
 
 
-async def test_explain_tells_the_next_timer_unless_the_object_waits_for_a_change():
+async def test_explain_reports_the_next_timer_unless_the_object_waits_for_a_change():
     Refusing.error, Refusing.in_timer, Refusing.runs = TerminalError("wrong"), False, []
     async with operated(Refusing, objects=[greeting("a")]) as world:
         await asyncio.sleep(10)

@@ -229,9 +229,7 @@ def test_steps_refuse_what_is_no_step() -> None:
         @trip.step()
         async def go(self: object, journey: Journey) -> None: ...
 
-    with pytest.raises(
-        TypeError, match=r"^Swapped\.go is called with \(self, obj, ctx\): its ctx is annotated"
-    ):
+    with pytest.raises(TypeError, match=r"^Swapped\.go is called with .*: its ctx is annotated"):
 
         class Swapped(Operator[Journey]):
             trip = Steps(".status.trip", of=("spec.to",), limit=10)

@@ -132,7 +132,7 @@ async def test_the_time_for_a_request_begins_anew_with_its_first_byte():
     await ends_after(LIMITS.head, transport)
 
 
-async def test_a_connection_that_ended_has_no_time_left_to_run_out():
+async def test_lost_connection_has_no_running_time_limit():
     connection, transport = connected()
     connection.connection_lost(None)
     await asyncio.sleep(LIMITS.exchange * 2)

@@ -151,7 +151,7 @@ class TestShardFilter:
             query = server.sent("watch")[0].query
             assert (query["shardSelector"], query["resourceVersion"]) == (some(0, 1, 2).selector, "19")
 
-    async def test_informer_tells_a_change_between_list_and_watch_once(
+    async def test_informer_reports_a_change_between_list_and_watch_once(
         self, restricted: Informer, server: PodServer
     ):
         told, watch = EventLog(), Stream()

@@ -15,9 +15,7 @@ def test_read_folder_takes_objects_of_lists_and_streams_and_counts_templates(tmp
     (tmp_path / "below/stream.yaml").write_text(
         OBJECT % "a" + "---\n" + "{kind: Kustomization}\n---\n" + OBJECT % "b" + "---\n[1]\n"
     )
-    (tmp_path / "list.yml").write_text(
-        "apiVersion: v1\nkind: List\nitems: [" + (OBJECT % "c").strip() + "]\n"
-    )
+    (tmp_path / "list.yml").write_text(f"apiVersion: v1\nkind: List\nitems: [{(OBJECT % 'c').strip()}]\n")
     (tmp_path / "template.yaml").write_text("{{ if .Values.a }}\na: b\n{{ end }}\n")
     (tmp_path / "notes.txt").write_text(OBJECT % "d")
     found, unread = read_folder(tmp_path)

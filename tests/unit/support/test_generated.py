@@ -125,7 +125,7 @@ def test_initial_objects_have_no_identity_and_keep_our_texts():
     ]
 
 
-def test_write_generated_tells_how_many_lines_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_write_generated_reports_how_many_lines_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "table.json").write_text("one\ntwo\n")
     write_generated({tmp_path / "table.json": "two\nthree\nfour\n"})
     assert (tmp_path / "table.json").read_text() == "two\nthree\nfour\n"

@@ -291,37 +291,30 @@ def test_is_asked_for_follows_standard_otel_variables(environ: dict[str, str], a
     assert is_asked_for(environ) is asked
 
 
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
 @pytest.mark.parametrize(
     ("environ", "told"),
     [
-        ({"OTEL_TRACES_EXPORTER": "zipkin"}, "OTEL_TRACES_EXPORTER: otlp, console or none is expected"),
+        ("OTEL_TRACES_EXPORTER=zipkin", "OTEL_TRACES_EXPORTER: otlp, console or none is expected"),
         (
-            {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+            "OTEL_TRACES_EXPORTER=otlp; OTEL_EXPORTER_OTLP_PROTOCOL=grpc",
             "OTEL_EXPORTER_OTLP_PROTOCOL: http/protobuf is expected",
         ),
-        (
-            {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_BSP_MAX_QUEUE_SIZE": "-1"},
-            r"the OTEL_\* variables cannot be used: max_queue_size must be a positive integer",
-        ),
-        (
-            {"OTEL_EXPORTER_OTLP_ENDPOINT": "localhost:4318"},
-            "OTEL_EXPORTER_OTLP_ENDPOINT: a URL of http or https is expected",
-        ),
-        (
-            {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "grpc://collector"},
-            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: a URL of http or https is expected",
-        ),
-        (
-            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://me:s3cret/x@collector"},
-            "OTEL_EXPORTER_OTLP_ENDPOINT: a URL of http or https is expected",
-        ),
-        (
-            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://s3cret:12/x@collector"},
-            "OTEL_EXPORTER_OTLP_ENDPOINT: a URL of http or https is expected",
+        ("OTEL_TRACES_EXPORTER=otlp; OTEL_BSP_MAX_QUEUE_SIZE=-1", "used: max_queue_size must be a positive"),
+        *(
+            (f"{name}={url}", f"^{name}: a URL of http or https is expected")
+            for name, url in (
+                (ENDPOINT, "localhost:4318"),
+                (ENDPOINT, "http://me:s3cret/x@collector"),
+                (ENDPOINT, "http://s3cret:12/x@collector"),
+                ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "grpc://collector"),
+            )
         ),
         *(
             (
-                {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector.example", "HTTP_PROXY": proxy},
+                f"{ENDPOINT}=http://collector.example; HTTP_PROXY={proxy}",
                 "^HTTP_PROXY: not the URL of an http",
             )
             for proxy in (
@@ -331,10 +324,7 @@ def test_is_asked_for_follows_standard_otel_variables(environ: dict[str, str], a
             )
         ),
         *(
-            (
-                {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://collector.example", name: file},
-                f"^{name}: {file}: {said}$",
-            )
+            (f"{ENDPOINT}=https://collector.example; {name}={file}", f"^{name}: {file}: {said}$")
             for name, file, said in (
                 ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/dev/zero", "it is not a regular file"),
                 ("OTEL_EXPORTER_OTLP_CERTIFICATE", __file__, "it holds no certificate in PEM"),
@@ -345,37 +335,34 @@ def test_is_asked_for_follows_standard_otel_variables(environ: dict[str, str], a
         ),
         *(
             (
-                {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318", name: f"a=b, {bad}"},
+                f"{ENDPOINT}=http://localhost:4318; {name}=a=b, {bad}",
                 f"^{name}: name=value is expected, with commas between several, and values in URL encoding$",
             )
             for name in ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
             for bad in ("Authorization Bearer s3cret", 'token="s3cret"')
         ),
         (
-            {"OTEL_TRACES_EXPORTER": "console", "OTEL_TRACES_SAMPLER": "sometimes"},
+            "OTEL_TRACES_EXPORTER=console; OTEL_TRACES_SAMPLER=sometimes",
             r"the OTEL_\* variables cannot be used: Couldn't recognize sampler sometimes",
         ),
         (
-            {
-                "OTEL_TRACES_EXPORTER": "console",
-                "OTEL_TRACES_SAMPLER": "traceidratio",
-                "OTEL_TRACES_SAMPLER_ARG": "ten",
-            },
+            "OTEL_TRACES_EXPORTER=console; OTEL_TRACES_SAMPLER=traceidratio; OTEL_TRACES_SAMPLER_ARG=ten",
             "Could not convert TRACES_SAMPLER_ARG to float",
         ),
         (
-            {"OTEL_TRACES_EXPORTER": "console", "OTEL_BSP_SCHEDULE_DELAY": "5s"},
+            "OTEL_TRACES_EXPORTER=console; OTEL_BSP_SCHEDULE_DELAY=5s",
             "Unable to parse value for OTEL_BSP_SCHEDULE_DELAY",
         ),
     ],
 )
 async def test_tracing_raises_cannot_trace_for_unsupported_environment(
-    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], told: str
+    monkeypatch: pytest.MonkeyPatch, environ: str, told: str
 ):
-    for name, value in environ.items():  # the SDK reads them there
+    variables = dict(each.split("=", 1) for each in environ.split("; "))
+    for name, value in variables.items():  # the SDK reads them there
         monkeypatch.setenv(name, value)
     with pytest.raises(CannotTrace, match=told) as caught:
-        async with tracing(Program("test", "0"), environ):
+        async with tracing(Program("test", "0"), variables):
             pass
     assert "s3cret" not in str(caught.value)
 

@@ -160,7 +160,7 @@ async def test_attach_leads_to_the_containers_own_process(person: Person):
     assert seen[0].command == ()
 
 
-async def test_port_forward_tells_the_port_and_carries_bytes_both_ways(person: Person):
+async def test_port_forward_reports_the_port_and_carries_bytes_both_ways(person: Person):
     async def shout(pod: dict[str, Any], port: int, session: Session) -> None:
         name = pod["metadata"]["name"]
         await session.write(b"%s %d %s" % (name.encode(), port, (await session.read()).upper()))

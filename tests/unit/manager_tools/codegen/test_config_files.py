@@ -96,10 +96,6 @@ def test_config_files_have_no_webhook_folder_without_webhooks():
     assert not [path for path in files if path.startswith(WEBHOOK_FOLDERS)]
 
 
-def test_config_files_are_identical_for_identical_input():
-    assert config_files(PROGRAM, KINDS, RULES, ["a.yaml", "b.yaml"], WEBHOOKS) == FILES
-
-
 def test_yaml_stream_survives_a_round_trip():
     manifests = [*custom_resource_definitions([Widget]), {"kind": "Other", "value": "yes"}]
     assert list(yaml.safe_load_all(yaml_stream(manifests))) == manifests

@@ -17,7 +17,7 @@ import yaml
 
 from manager.util.program import Program
 from manager.util.yaml_text import yaml_documents, yaml_stream
-from manager_tools.commands import namespaces
+from manager_tools.codegen import namespaces
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
 from manager_tools.scaffold.project.demo import is_ready
 from tests.support import ROOT
@@ -340,4 +340,4 @@ def test_manifests_of_a_project_are_limited_to_namespaces(
         == "NAMESPACES=Team A: names of namespaces, separated by commas, are expected\n"
     )
     makefile = Path("manager_tools/scaffold/project/Makefile").read_text()
-    assert "python -m manager_tools.commands.namespaces $(NAMESPACES)" in makefile
+    assert "python -m manager_tools.codegen.namespaces $(NAMESPACES)" in makefile

@@ -249,8 +249,7 @@ def test_assert_holds_refuses_an_outside_that_is_none():
         (MistakenOperator, "reconcile failed with LookupError: a mistake"),
         (
             RestlessOperator,
-            r"never becomes calm: .*status\.conditions\[0\]\.message of greetings\.test\.example\.com "
-            r"\S+ is written all the time",
+            r"never becomes calm: .*status\.conditions\[0\]\.message of greetings\.\S+ \S+ is written all",
         ),
         pytest.param(
             *(HastyOperator, "is in a hot loop: more than 20000 turns of its loop in a minute"),

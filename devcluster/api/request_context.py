@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import unicodedata
 
-from devcluster.exchange import ApiRequest, User
+from devcluster.http_call import ApiRequest, User
 from devcluster.kinds.resource import Resource
 from devcluster.storage.records import Key
 

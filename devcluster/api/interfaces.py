@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from devcluster.access.attributes import Attributes, Decision
 from devcluster.access.rules import Rule
-from devcluster.exchange import ApiRequest, User
+from devcluster.http_call import ApiRequest, User
 from devcluster.kinds.resource import Resource
 
 __all__ = ["Admission", "AdmissionInfo", "Authenticator", "Authorizer", "Logs", "Reviews", "Tokens"]

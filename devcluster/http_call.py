@@ -34,6 +34,17 @@ class User:
     uid: str = ""
     extra: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
+    def to_object(self) -> dict[str, Any]:
+        """Return the UserInfo, as reviews have it."""
+        info: dict[str, Any] = {"username": self.name}
+        if self.uid:
+            info["uid"] = self.uid
+        if self.groups:
+            info["groups"] = list(self.groups)
+        if self.extra:
+            info["extra"] = {key: list(values) for key, values in sorted(self.extra.items())}
+        return info
+
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class ApiRequest:

@@ -1,0 +1,318 @@
+"""HorizontalPodAutoscalers: they set the scale of a workload by its metrics."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from devcluster.controllers import conditions
+from devcluster.controllers.behaviour import PREFIX
+from devcluster.controllers.client import Object
+from devcluster.controllers.controller import Controller, Environment, Name, Routes
+from devcluster.controllers.metrics import (
+    NoMetric,
+    Proposal,
+    named_metric,
+    propose_for_pods,
+    propose_for_value,
+)
+from devcluster.controllers.pods import is_active, is_ready
+from devcluster.errors import StatusError
+from devcluster.storage import Change
+from devcluster.storage.selectors import LabelSelector
+
+__all__ = ["AutoscalerController"]
+
+AUTOSCALERS = ("autoscaling", "horizontalpodautoscalers")
+PODS = ("", "pods")
+NAMESPACES = ("", "namespaces")
+PERIOD = 15.0
+"""Seconds from one look at the metrics to the next; a change of a pod's metrics brings it forward."""
+STABILIZATION = 300
+"""Seconds for which the highest recommendation counts when the scale goes down, unless it says otherwise."""
+FAILURES = {
+    "ContainerResource": "FailedGetContainerResourceMetric",
+    "External": "FailedGetExternalMetric",
+    "Object": "FailedGetObjectMetric",
+    "Pods": "FailedGetPodsMetric",
+    "Resource": "FailedGetResourceMetric",
+}
+FIELDS = {kind: kind[0].lower() + kind[1:] for kind in FAILURES}
+"""The field of a metric, and of its status, by its type."""
+
+
+class _Moment(NamedTuple):
+    """A recommendation, or a change of the scale, at a time."""
+
+    at: datetime.datetime
+    count: int
+
+
+class AutoscalerController(Controller):
+    """The HorizontalPodAutoscaler controller."""
+
+    name = "horizontal-pod-autoscaler"
+    batch_period = 0.05
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        self._recommended: dict[Name, list[_Moment]] = {}
+        self._rescaled: dict[Name, list[_Moment]] = {}
+
+    def routes(self) -> Routes:
+        """Return the handlers of changes of autoscalers, and of what has metrics."""
+        return {AUTOSCALERS: self._on_autoscaler, PODS: self._on_pod, NAMESPACES: self._on_pod}
+
+    async def sync(self, key: Name) -> None:
+        """Reconcile one autoscaler."""
+        autoscaler = self.view.get(AUTOSCALERS, *key)
+        if autoscaler is None or autoscaler["metadata"].get("deletionTimestamp"):
+            return
+        self.queue.add_after(key, PERIOD)
+        status = {**(autoscaler.get("status") or {})}
+        status["conditions"] = list(status.get("conditions") or ())
+        await self._advance(key, autoscaler, status)
+        if status != (autoscaler.get("status") or {}):
+            resource = "horizontalpodautoscalers.autoscaling"
+            await self.client.update(resource, key[0], {**autoscaler, "status": status}, subresource="status")
+
+    async def _advance(self, key: Name, autoscaler: Object, status: Object) -> None:
+        target = autoscaler["spec"]["scaleTargetRef"]
+        place = (target.get("apiVersion", ""), target["kind"], key[0], target["name"])
+        try:
+            scale = await self.client.scale(*place)
+        except StatusError as error:
+            self.events.warning(autoscaler, "FailedGetScale", error.message, component=self.name)
+            text = f"the HPA controller was unable to get the target's current scale: {error.message}"
+            self._set(status, "AbleToScale", "False", "FailedGetScale", text)
+            return
+        text = "the HPA controller was able to get the target's current scale"
+        self._set(status, "AbleToScale", "True", "SucceededGetScale", text)
+        current = scale["spec"].get("replicas", 0)
+        spec, reason = autoscaler["spec"], ""
+        least, most = spec.get("minReplicas", 1), spec["maxReplicas"]
+        status["currentMetrics"] = None
+        if current == 0 and least != 0:
+            text = "scaling is disabled since the replica count of the target is zero"
+            self._set(status, "ScalingActive", "False", "ScalingDisabled", text)
+            desired = 0
+        elif current > most or current < least:
+            desired = most if current > most else least
+            word = "above Spec.MaxReplicas" if current > most else "below Spec.MinReplicas"
+            reason = f"Current number of replicas {word}"
+        else:
+            found = self._measure(key, autoscaler, scale, current, status)
+            desired = current
+            if found is not None:
+                desired, reason = (
+                    self._limit(key, autoscaler, status, current, found),
+                    "All metrics below target",
+                )
+                if desired > current:
+                    reason = f"{found.name} above target"
+        if desired != current:
+            await self.client.scale(*place, replicas=desired)
+            text = f"the HPA controller was able to update the target scale to {desired}"
+            self._set(status, "AbleToScale", "True", "SucceededRescale", text)
+            self.events.normal(
+                autoscaler, "SuccessfulRescale", f"New size: {desired}; reason: {reason}", component=self.name
+            )
+            status["lastScaleTime"] = self.clock.timestamp()
+            self._rescaled.setdefault(key, []).append(_Moment(self.clock.now(), desired - current))
+        status["currentReplicas"], status["desiredReplicas"] = current, desired
+        if not current:
+            del status["currentReplicas"]
+
+    def _measure(
+        self, key: Name, autoscaler: Object, scale: Object, current: int, status: Object
+    ) -> Proposal | None:
+        """Return the highest of what the metrics ask for; None if that is unknown."""
+        proposals: list[Proposal] = []
+        shown: list[Object] = []
+        failure: tuple[str, str] | None = None
+        pods = self._pods(key[0], (scale.get("status") or {}).get("selector", ""))
+        metrics = autoscaler["spec"].get("metrics") or ()
+        for metric in metrics:
+            kind = metric["type"]
+            try:
+                proposal = self._propose(metric, autoscaler, pods, current)
+            except NoMetric as error:
+                failure = failure or (FAILURES[kind], str(error))
+                self.events.warning(autoscaler, FAILURES[kind], str(error), component=self.name)
+                shown.append({"type": ""})
+                continue
+            proposals.append(proposal)
+            source = {name: value for name, value in metric[FIELDS[kind]].items() if name != "target"}
+            shown.append({"type": kind, FIELDS[kind]: {**source, "current": proposal.current}})
+        status["currentMetrics"] = shown
+        best = max(proposals, key=lambda each: each.replicas, default=None)
+        if best is None or (failure is not None and best.replicas < current):
+            reason, text = failure or ("", "")
+            text = f"the HPA was unable to compute the replica count: {text}"
+            self._set(status, "ScalingActive", "False", reason, text)
+            invalid = f"{len(metrics) - len(proposals)} invalid out of {len(metrics)}"
+            message = f"invalid metrics ({invalid}), first error is: {(failure or ('', ''))[1]}"
+            self.events.warning(autoscaler, "FailedComputeMetricsReplicas", message, component=self.name)
+            return None
+        text = f"the HPA was able to successfully calculate a replica count from {best.name}"
+        self._set(status, "ScalingActive", "True", "ValidMetricFound", text)
+        return best
+
+    def _propose(self, metric: Object, autoscaler: Object, pods: Sequence[Object], current: int) -> Proposal:
+        kind = metric["type"]
+        source = metric[FIELDS[kind]]
+        if kind in {"Resource", "ContainerResource"}:
+            container = source.get("container", "")
+            about = f"container resource of container {container}" if container else "resource"
+            return propose_for_pods(
+                source, pods, current, metric=source["name"], container=container, about=about
+            )
+        name = source["metric"]["name"]
+        if kind == "Pods":
+            return propose_for_pods(source, pods, current, metric=f"metric.{name}", container="", about="")
+        value, about = self._whole(kind, source, autoscaler, name)
+        return propose_for_value(source, value, current, sum(map(is_ready, pods)), about=about)
+
+    def _whole(self, kind: str, source: Object, autoscaler: Object, name: str) -> tuple[Fraction, str]:
+        """Return a metric of one object, or from outside of the cluster."""
+        namespace = autoscaler["metadata"]["namespace"]
+        if kind == "External":
+            holder = self.view.get(NAMESPACES, "", namespace)
+            about, api = f"external metric {name}({source['metric'].get('selector') or 'nil'})", "external"
+        else:
+            described = source["describedObject"]
+            holder = self.client.find(
+                described.get("apiVersion", ""), described["kind"], namespace, described["name"]
+            )
+            about, api = f"{described['kind']} metric {name}", "custom"
+        value = named_metric(holder, f"metric.{name}")
+        if value is None:
+            problem = f"unable to fetch metrics from {api} metrics API"
+            text = f"unable to get {api} metric {namespace}/{name}: {problem}"
+            raise NoMetric(f"{text}: the server could not find the requested resource")
+        return value, about
+
+    def _limit(self, key: Name, autoscaler: Object, status: Object, current: int, found: Proposal) -> int:
+        """Return the replicas after stabilization, the policies of the behaviour, and the bounds."""
+        spec, now = autoscaler["spec"], self.clock.now()
+        behavior = spec.get("behavior") or {}
+        wanted = self._stabilized(key, behavior, current, found.replicas, now)
+        text = "recommended size matches current size"
+        if wanted != found.replicas:
+            text = "recent recommendations were higher than current one, "
+            text += "applying the highest recent recommendation"
+            self._set(status, "AbleToScale", "True", "ScaleDownStabilized", text)
+        else:
+            self._set(status, "AbleToScale", "True", "ReadyForNewScale", text)
+        least, most = spec.get("minReplicas", 1), spec["maxReplicas"]
+        limit = ("False", "DesiredWithinRange", "the desired count is within the acceptable range")
+        if wanted > current:
+            fastest = self._fastest(key, behavior.get("scaleUp"), current, now, up=True)
+            if wanted > fastest:
+                text = "the desired replica count is increasing faster than the maximum scale rate"
+                wanted, limit = max(fastest, current), ("True", "ScaleUpLimit", text)
+        elif wanted < current and behavior:
+            fastest = self._fastest(key, behavior.get("scaleDown"), current, now, up=False)
+            if wanted < fastest:
+                text = "the desired replica count is decreasing faster than the maximum scale rate"
+                wanted, limit = min(fastest, current), ("True", "ScaleDownLimit", text)
+        if wanted > most:
+            text = "the desired replica count is more than the maximum replica count"
+            wanted, limit = most, ("True", "TooManyReplicas", text)
+        elif wanted < least:
+            text = "the desired replica count is less than the minimum replica count"
+            wanted, limit = least, ("True", "TooFewReplicas", text)
+        self._set(status, "ScalingLimited", *limit)
+        return wanted
+
+    def _stabilized(
+        self, key: Name, behavior: Object, current: int, wanted: int, now: datetime.datetime
+    ) -> int:
+        """Return the recommendation that the stabilization windows leave."""
+        up = (behavior.get("scaleUp") or {}).get("stabilizationWindowSeconds", 0)
+        down = (behavior.get("scaleDown") or {}).get("stabilizationWindowSeconds", STABILIZATION)
+        history = self._recommended.setdefault(key, [_Moment(now, current)])
+        history.append(_Moment(now, wanted))
+        history[:] = [
+            each for each in history if each.at > now - datetime.timedelta(seconds=max(up, down, 1))
+        ]
+        lowest = min([wanted, *_since(history, now, up)])
+        highest = max([wanted, *_since(history, now, down)])
+        return (
+            max(current, lowest)
+            if wanted > current
+            else min(current, highest)
+            if wanted < current
+            else wanted
+        )
+
+    def _fastest(
+        self, key: Name, rules: Object | None, current: int, now: datetime.datetime, *, up: bool
+    ) -> int:
+        """Return the furthest scale that the policies allow now."""
+        if rules is None:
+            return max(2 * current, 4) if up else 0
+        if rules.get("selectPolicy") == "Disabled":
+            return current
+        limits = []
+        for policy in rules.get("policies") or ():
+            recent = _since(self._rescaled.get(key, ()), now, policy["periodSeconds"])
+            start = current - sum(each for each in recent if (each > 0) == up)
+            step = policy["value"]
+            if policy["type"] == "Percent":
+                limits.append(
+                    math.ceil(start * (1 + step / 100)) if up else math.floor(start * (1 - step / 100))
+                )
+            else:
+                limits.append(start + step if up else start - step)
+        furthest = max if (rules.get("selectPolicy") != "Min") == up else min
+        return furthest(limits, default=current)
+
+    def _pods(self, namespace: str, selector: str) -> list[Object]:
+        matcher = LabelSelector.parse(selector)
+        pods = [
+            stored.decode() for stored in self.view.select(PODS, namespace) if matcher.matches(stored.labels)
+        ]
+        return [pod for pod in pods if is_active(pod)]
+
+    def _set(self, status: Object, kind: str, value: str, reason: str, message: str) -> None:
+        known = status["conditions"]
+        former = conditions.find(known, kind)
+        since = self.clock.timestamp()
+        if former is not None and former["status"] == value:
+            since = former["lastTransitionTime"]
+        new = {
+            "type": kind,
+            "status": value,
+            "lastTransitionTime": since,
+            "reason": reason,
+            "message": message,
+        }
+        status["conditions"] = (
+            [new if each is former else each for each in known] if former else [*known, new]
+        )
+
+    def _on_autoscaler(self, change: Change) -> None:
+        if change.new is None:
+            key = (change.key.namespace, change.key.name)
+            self._recommended.pop(key, None)
+            self._rescaled.pop(key, None)
+        elif change.old is None or change.old.decode()["spec"] != change.new.decode()["spec"]:
+            self.enqueue(change)
+
+    def _on_pod(self, change: Change) -> None:
+        if change.old is None or change.new is None or PREFIX.encode() not in change.new.data:
+            return
+        before, after = (each.decode()["metadata"].get("annotations") for each in (change.old, change.new))
+        if before == after:
+            return
+        for stored in self.view.select(AUTOSCALERS, change.key.namespace or change.key.name):
+            self.queue.add((stored.key.namespace, stored.key.name))
+
+
+def _since(history: Iterable[_Moment], now: datetime.datetime, seconds: int) -> list[int]:
+    start = now - datetime.timedelta(seconds=seconds)
+    return [each.count for each in history if each.at > start]
