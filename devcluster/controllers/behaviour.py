@@ -8,6 +8,7 @@
 | `devcluster.local/evict: memory`            |                        | is evicted by its node        |
 | `devcluster.local/ready-delay: "2.5"`       |                        | starts after 2.5 seconds      |
 | `devcluster.local/run-time: "10"`           |                        | runs 10 seconds, of a Job     |
+| `devcluster.local/stop-time: "5"`           |                        | stops in 5 seconds            |
 
 A change of an annotation has effect at once: a stuck pod without the annotation becomes ready.
 """
@@ -27,6 +28,7 @@ __all__ = [
     "ready_delay_of",
     "run_time_of",
     "starved_of",
+    "stop_time_of",
 ]
 
 PREFIX = "devcluster.local/"
@@ -57,6 +59,11 @@ def ready_delay_of(pod: Object, default: float) -> float:
 def run_time_of(pod: Object) -> float:
     """Return the seconds that the containers of a Job run."""
     return _seconds(pod, "run-time", 0.0)
+
+
+def stop_time_of(pod: Object, default: float) -> float:
+    """Return the seconds that the containers take to stop when the pod is deleted."""
+    return _seconds(pod, "stop-time", default)
 
 
 def _seconds(pod: Object, name: str, default: float) -> float:
