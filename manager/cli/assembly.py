@@ -164,7 +164,7 @@ async def _warn_if_missing(transport: Transport, namespace: str) -> None:
     except NotFound:
         _log.warning(
             f"--namespaces: the namespace {namespace} does not exist; the manager goes on, and watches it as "
-            "soon as it does",
+            "soon as it exists",
             namespace=namespace,
         )
     except KubeError as error:

@@ -21,6 +21,7 @@ from manager.controller.source import compares_status
 from manager.settings import Setting
 from manager.telemetry.logs import shortened
 from manager.util import clock
+from manager.util.author_code import place_of
 from manager.webhook import AdmissionOptions
 from manager.webhook.methods import classes_of, is_subclass, parameters_of, positional
 from manager_kinds.core_v1 import Pod
@@ -471,7 +472,7 @@ def check_call(cls: Any, name: str, takes: Takes) -> None:
     given = positional(cls, name, len(takes))
     if given is None:
         has = ", ".join(("self", *(each.name for each in parameters_of(cls, name))))
-        raise TypeError(f"{cls.__name__}.{name} is called with ({call}), and takes ({has})")
+        raise TypeError(f"{cls.__name__}.{name} is called with ({call}), and takes ({has}){_at(cls, name)}")
     if name not in vars(cls):
         return  # a class below may be for another kind
     for parameter, wanted in zip(given, takes.values(), strict=False):
@@ -480,8 +481,13 @@ def check_call(cls: Any, name: str, takes: Takes) -> None:
             annotated = " | ".join(each.__name__ for each in classes)
             raise TypeError(
                 f"{cls.__name__}.{name} is called with ({call}): its {parameter.name} is annotated as "
-                f"{annotated}, and gets {'the' if wanted else 'a'} {gets.__name__}"
+                f"{annotated}, and gets {'the' if wanted else 'a'} {gets.__name__}{_at(cls, name)}"
             )
+
+
+def _at(cls: type, name: str) -> str:
+    place = place_of(getattr(cls, name))
+    return place and f", at {place}"
 
 
 def _shown(value: object) -> str:

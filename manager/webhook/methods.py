@@ -12,6 +12,7 @@ from types import FunctionType, NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, TypeAlias, Union, get_args, get_origin, overload
 
 from manager.api import Resource
+from manager.util.author_code import place_of
 from manager.webhook.registration import (
     Admission,
     AdmissionOptions,
@@ -288,7 +289,8 @@ def _check_parameters(method: _Method, together: str, call: Sequence[str], about
     given = positional(method.operator, method.name, len(call))
     if given is None:
         has = ", ".join(each.name for each in parameters_of(method.operator, method.name)) or "nothing"
-        raise method.refused(f"{together} it with {_shown(call)} after self, and it takes {has}")
+        place = place_of(method.function)
+        raise method.refused(f"{together} it with {_shown(call)} after self, and it takes {has}, at {place}")
     kind: type[Resource] = method.operator.kind  # type: ignore[attr-defined]
     for parameter, what in zip(given, call, strict=False):
         alternatives = classes_of(parameter.annotation, method.operator, method.function)

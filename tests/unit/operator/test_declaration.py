@@ -90,7 +90,14 @@ async def of_a_key(self: Any, key: Gadget) -> None: ...
         ("admission", {}, "takes `webhook.AdmissionOptions(...)`, and is a dict"),
         ("outside", "nowhere", "takes a subclass of `Outside`, or its name, such as `module:Class`, and is"),
         ("reconcile", of_one, "is called with (self, obj, ctx), and takes (self, obj)"),
-        ("reconcile", of_three, "is called with (self, obj, ctx), and takes (self, obj, ctx, more)"),
+        (
+            "reconcile",
+            of_three,
+            (
+                "is called with (self, obj, ctx), and takes (self, obj, ctx, more), at "
+                f"tests/unit/operator/test_declaration.py:{of_three.__code__.co_firstlineno}"
+            ),
+        ),
         ("reconcile", by_name, "is called with (self, obj, ctx), and takes (self, obj, ctx)"),
         (
             "reconcile",

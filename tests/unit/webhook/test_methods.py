@@ -152,6 +152,8 @@ CREATE, UPDATE, DELETE = "@webhook.validate_create", "@webhook.validate_update",
     ],
 )
 def test_webhook_method_is_refused_when_it_cannot_be_called(function: Any, decorators: list[Any], why: str):
+    if "and it takes" in why:
+        why += f", at tests/unit/webhook/test_methods.py:{function.__code__.co_firstlineno}"
     with pytest.raises(RegistrationError, match=f"^{re.escape(f'Judging.judge: {why}')}$"):
         operator(judge=decorated(function, *decorators), **VERSIONS)
 
