@@ -150,7 +150,9 @@ class Kubelet(Controller):
         self.queue.add_after(_name(pod), attempts.due - now)
         waiting = {"waiting": {"reason": "ContainerCreating"}}
         containers = [pod_status.container_status(each, {}, waiting) for each in pod["spec"]["containers"]]
-        return pod_status.of_containers(pod, containers, self.clock.timestamp())
+        return pod_status.of_containers(
+            pod, containers, status.get("initContainerStatuses") or (), self.clock.timestamp()
+        )
 
     def _next(self, pod: Object, run: _Run, now: float) -> Object:
         """Return the status that the pod has by now."""
