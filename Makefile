@@ -41,7 +41,7 @@ PYTHON_IMAGE ?=
 OVERLAY ?= default
 # a,b: watch these namespaces only, with Roles in them instead of a ClusterRole
 NAMESPACES ?=
-# Flags, for `make run`, `make record`, `make mutants`, `make bench` and `make bench-live`.
+# Flags, for `make run`, `make record`, `make corpus`, `make mutants`, `make bench` and `make bench-live`.
 ARGS ?=
 
 RELEASE = KUBECTL=$(KUBECTL) $(BIN)/python -m release
@@ -151,8 +151,15 @@ simulate: tools ## the operators in a simulated cluster with faults (SEEDS=10000
 	@$(BIN)/operator-manager simulate $(if $(SEEDS),--seeds=$(SEEDS)) $(ARGS)
 
 .PHONY: record
-record: tools ## answers of the real control plane of KUBEBUILDER_ASSETS, for tests to compare (ARGS=--only=kubectl)
+record: tools ## answers of the real control plane of KUBEBUILDER_ASSETS, for tests to compare, and devcluster's types (ARGS=--only=kubectl)
 	@$(BIN)/python -m tests.recordings $(ARGS)
+
+# The folder of `make corpus`.
+DIR ?=
+
+.PHONY: corpus
+corpus: tools ## a folder's definitions and objects, given to devcluster and to the real control plane of KUBEBUILDER_ASSETS, and how they differ (DIR)
+	@$(BIN)/python -m tests.corpus "$(DIR)" $(ARGS)
 
 .PHONY: lint
 lint: tools ## style, types, layers, and that generated files are current
@@ -175,7 +182,7 @@ fmt: tools ## format the sources and apply the lint fixes that are safe
 	$(BIN)/ruff format .
 
 .PHONY: manifests
-manifests: venv ## generated files of config/: definitions, roles and webhooks from the code, the dashboard
+manifests: venv ## generated files of config/: definitions, roles and webhooks from the code
 	$(BIN)/operator-manager generate
 	$(RELEASE) generate
 

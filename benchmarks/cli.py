@@ -12,15 +12,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.budget import Budget
-from benchmarks.economy import lacks_of
 from benchmarks.machine import describe
 from benchmarks.parts import PARTS, Sizes
-from benchmarks.peers import PEERS, LeftOutError, Peer, Ready
+from benchmarks.peers import PEERS, LeftOutError, Peer, Ready, lacks_of
 from benchmarks.peers.interpreter import why_not_as_shipped
 from benchmarks.peers.ours import on_python
 from benchmarks.program import PROGRAM_CPUS, SERVER_CPUS, Program
-from benchmarks.progress import Progress, minutes
+from benchmarks.progress import Budget, Progress, minutes
 from benchmarks.report.page import NAME, RAW, files_of
 from benchmarks.report.quotes import with_quotes
 from benchmarks.report.text import shown
@@ -135,7 +133,6 @@ def _parser(description: str) -> argparse.ArgumentParser:
         default=MINUTES,
         help="for all of it (%(default)s): rounds that do not fit are left out, and it is said which",
     )
-    parser.add_argument("--quick", action="store_true", help="a tenth of everything, to see that it works")
     parser.add_argument(
         "--write", action="store_true", help="put the figures of a partial run on the page too"
     )
@@ -224,7 +221,7 @@ def _given(program: Program) -> Peer:
 
 def _is_whole(options: argparse.Namespace) -> bool:
     return (
-        not (options.only or options.peers or options.program or options.quick or options.own_objects)
+        not (options.only or options.peers or options.program or options.own_objects)
         and options.rounds >= ROUNDS
     )
 
@@ -266,7 +263,7 @@ def _processors(name: str, text: str, there: set[int]) -> set[int]:
 def _measure(
     peers: Sequence[Peer], parts: Sequence[str], options: argparse.Namespace, pinned: str
 ) -> Results:
-    rounds, sizes = options.rounds, Sizes.quick() if options.quick else Sizes()
+    rounds, sizes = options.rounds, Sizes()
     if options.own_objects:
         sizes = dataclasses.replace(sizes, own=options.own_objects)
     ready, left_out = _build(peers)

@@ -69,7 +69,6 @@ def sample(kind: str) -> bytes:
 
 
 def _kinds() -> dict[str, bytes]:
-    """Return the discovery responses by path."""
     found = {
         "/apis/cache.example.com/v1": ("memcacheds", "Memcached"),
         "/apis/apps/v1": ("deployments", "Deployment"),
@@ -207,7 +206,6 @@ def _uid(kind: str, number: str) -> bytes:
 
 
 def _sampled(kind: str, number: str) -> Object:
-    """Return the sampled object with another name and UID."""
     raw = sample(kind)
     for each in ("memcached", "deployment"):
         raw = raw.replace(orjson.loads(sample(each))["metadata"]["uid"].encode(), _uid(each, number))

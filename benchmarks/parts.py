@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Self
+import tomllib
+from pathlib import Path
+from typing import Any
 
-__all__ = ["IMPORTS", "LONG", "PARTS", "WORKED", "Figure", "Group", "Part", "Sizes"]
+__all__ = ["LONG", "PARTS", "WORKED", "Figure", "Group", "Part", "Sizes"]
 
 
 # Rates of new objects per second that every program keeps up with; latency is measured for longer.
 LONG = (50, 100)
-
-# Figures of the part `startup`: "imports.pydantic", the milliseconds that a package's modules took to import.
-IMPORTS = "imports"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,24 +48,6 @@ class Sizes:
         """Return the sizes for a file, and for texts that name them."""
         return {**dataclasses.asdict(self), "rates": list(self.rates)}
 
-    @classmethod
-    def quick(cls) -> Self:
-        """Return small sizes, for a test that everything works."""
-        return cls(
-            objects=200,
-            long_seconds=3,
-            seconds=1,
-            pods=5_000,
-            few=10,
-            many=1_000,
-            others=1_000,
-            among=20,
-            own=1_000,
-            changes=10,
-            quiet_seconds=3,
-            settle=1.0,
-        )
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Figure:
@@ -95,138 +76,18 @@ class Part:
     key: str
     title: str
     figures: tuple[Figure, ...]
-    groups: tuple[Group, ...] = (Group("", ""),)
+    groups: tuple[Group, ...]
 
 
-_PARTS = (
-    Part(
-        "cold",
-        "Cold convergence",
-        (
-            Figure("rate", "objects/s"),
-            Figure("cpu_ms", "CPU ms per object"),
-            Figure("cpu_s", "CPU s in all"),
-            Figure("server_cpu_ms", "API server's CPU ms per object"),
-            Figure("writes", "writes per object"),
-            Figure("conflicts", "409s"),
-            Figure("events", "Events"),
-        ),
-    ),
-    Part(
-        "latency",
-        "Live latency",
-        (
-            Figure("reached", "reached/s"),
-            Figure("p50_ms", "p50 ms"),
-            Figure("p90_ms", "p90 ms"),
-            Figure("p99_ms", "p99 ms"),
-            Figure("behind", "waiting at the end"),
-            Figure("idle", "% of the machine left idle"),
-        ),
-        tuple(Group(f"at_{rate}", f"{rate}/s") for rate in Sizes().rates),
-    ),
-    Part(
-        "memory",
-        "Memory",
-        (
-            Figure("mb", "MB"),
-            Figure("peak_mb", "peak MB"),
-            Figure("sync_s", "s to sync"),
-            Figure("cpu_s", "CPU s"),
-        ),
-        (
-            Group("idle", "idle"),
-            Group("five", "idle, all five operators"),
-            Group("objects", "{objects:,} objects"),
-            Group("pods-metadata", "{pods:,} Pods, metadata"),
-            Group("pods", "{pods:,} Pods, whole"),
-        ),
-    ),
-    Part(
-        "others",
-        "Others' objects of a kind that we own",
-        (
-            Figure("mb", "MB"),
-            Figure("peak_mb", "peak MB"),
-            Figure("sync_s", "s to sync"),
-            Figure("cpu_s", "CPU s"),
-        ),
-        (
-            Group("memcached", "the operator"),
-            Group("deployments-metadata", "a cache of their metadata"),
-            Group("deployments", "a cache of all of them, whole"),
-        ),
-    ),
-    Part(
-        "done",
-        "Start with all done",
-        (
-            Figure("ready_s", "s to ready"),
-            Figure("quiet_s", "s until idle"),
-            Figure("cpu_s", "CPU s"),
-            Figure("mb", "MB"),
-            Figure("peak_mb", "peak MB"),
-            Figure("reads", "reads"),
-            Figure("writes", "writes"),
-        ),
-    ),
-    Part(
-        "backlog",
-        "All objects at once",
-        (
-            Figure("seconds", "s"),
-            Figure("first_ms", "ms to the first live change"),
-            Figure("worst_ms", "ms, slowest live change"),
-            Figure("changes", "live changes"),
-            Figure("peak_mb", "peak MB"),
-            Figure("lag_ms", "p99 of the loop's lag, ms"),
-            Figure("errors", "server errors"),
-        ),
-        (
-            Group("start", "start"),
-            Group("relist", "lists anew after 410"),
-            Group("rollout", "a new version changes all"),
-        ),
-    ),
-    Part(
-        "steady",
-        "Steady state",
-        (
-            Figure("requests", "requests per minute"),
-            Figure("cpu_ms", "CPU ms per minute"),
-        ),
-    ),
-    Part(
-        "change",
-        "One change",
-        (
-            Figure("ms", "ms to status"),
-            Figure("cpu_ms", "CPU ms"),
-            Figure("requests", "requests"),
-        ),
-        (Group("few", "among {few:,}"), Group("many", "among {many:,}")),
-    ),
-    Part(
-        "takeover",
-        "Takeover",
-        (Figure("seconds", "s to the first write"),),
-        (Group("sigterm", "SIGTERM"), Group("sigkill", "kill -9")),
-    ),
-    Part(
-        "startup",
-        "Start",
-        (
-            Figure("ready_s", "s to ready"),
-            Figure("first_s", "s to the first status"),
-            Figure("cpu_s", "CPU s"),
-        ),
-    ),
-    Part(
-        "ten",
-        "Ten controllers on one kind",
-        (Figure("watches", "watches"), Figure("mb", "MB")),
-    ),
-)
 # The memory of a program that works on Memcacheds.
 WORKED = ("idle", "objects")
-PARTS: dict[str, Part] = {part.key: part for part in _PARTS}
+_READ = tomllib.loads(Path(__file__).with_name("parts.toml").read_text(encoding="utf-8"))
+PARTS: dict[str, Part] = {
+    key: Part(
+        key,
+        part["title"],
+        tuple(Figure(*each) for each in part["figures"]),
+        tuple(Group(*each) for each in part.get("groups", [["", ""]])),
+    )
+    for key, part in _READ.items()
+}

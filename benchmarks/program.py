@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -85,16 +84,6 @@ class Program:
     def tells_readiness(self) -> bool:
         """Whether the command has an address for /readyz."""
         return any("{health}" in part for part in self.command)
-
-    @property
-    def is_python(self) -> bool:
-        """Whether an interpreter runs the program."""
-        path = shutil.which(self.command[0])
-        if path is None:
-            return False
-        with Path(path).open("rb") as file:
-            start = file.readline(256)
-        return "python" in Path(path).name or (start.startswith(b"#!") and b"python" in start)
 
     def arguments(self, kubeconfig: Path, setting: Setting) -> list[str]:
         """Return the whole command line."""

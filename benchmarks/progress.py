@@ -1,12 +1,18 @@
-"""The progress of a run for people: the current step, its usual time, and the remaining time."""
+"""The time of a run: its limit, and for people the current step and the remaining time."""
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-__all__ = ["Progress", "minutes"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["Budget", "Progress", "minutes"]
+
+# A slow machine may become slower.
+RESERVE = 1.1
 
 
 class Progress:
@@ -53,3 +59,41 @@ class Progress:
 def minutes(seconds: float) -> str:
     """Format seconds as minutes and seconds: 2:05."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+class Budget:
+    """A time limit that starts with its creation; steps that no longer fit are skipped, and noted."""
+
+    def __init__(
+        self,
+        seconds: float,
+        note: Callable[[str], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Start the time limit; `note` gets a line for each skipped step."""
+        self._clock = clock
+        self._end = clock() + seconds
+        self._note = note
+
+    def allows(self, seconds: float, what: str) -> bool:
+        """Return whether `what` still fits; `seconds` includes all required later steps."""
+        if self._end - self._clock() >= seconds:
+            return True
+        self._note(f"left out, as the time is up: {what}")
+        return False
+
+    def rounds(self, count: int, usual: float, what: str, *, after: float = 0.0) -> Iterator[int]:
+        """Yield the numbers of the rounds that fit; the first one always does.
+
+        `usual`: the usual seconds of a round; the longest round so far counts instead if it is longer.
+
+        `after`: the seconds to reserve for the steps after the last round.
+        """
+        longest = usual
+        for number in range(1, count + 1):
+            began = self._clock()
+            if number > 1 and not self.allows(longest + after * RESERVE, f"{what}, from round {number} on"):
+                return
+            yield number
+            longest = max(longest, self._clock() - began)

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import time
 from typing import TYPE_CHECKING
 
-from benchmarks.economy import lacks_of
-from benchmarks.failures import FAILURES, reason_of
 from benchmarks.machine import Pace
 from benchmarks.parts import PARTS, WORKED
+from benchmarks.peers import lacks_of
 from benchmarks.peers.ours import ALL_FIVE
+from benchmarks.program import Setting
 from benchmarks.results import Recorder
-from benchmarks.sessions import busy, five, many, pods, quiet, warmup
+from benchmarks.sessions import busy, five, many, pods, quiet
 from benchmarks.sessions.plane import fresh_plane
+from benchmarks.sessions.process import FAILURES, health_ports, reason_of, started, wait_ready
 from benchmarks.sessions.setup import Setup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from benchmarks.budget import Budget
     from benchmarks.parts import Sizes
     from benchmarks.peers import Peer, Ready
     from benchmarks.program import Program
-    from benchmarks.progress import Progress
+    from benchmarks.progress import Budget, Progress
     from benchmarks.results import Results
+    from tests.support.envtest import EnvtestControlPlane
 
 __all__ = ["Suite", "Taking"]
 
@@ -32,6 +34,8 @@ __all__ = ["Suite", "Taking"]
 CHANCES = 2
 # The minimum of useful rounds, if the time is not enough for all.
 ENOUGH = 2
+# The usual seconds of a first start, its limit, and enough for programs that cannot say when they are ready.
+WARM_UP, WARM_WITHIN, LONG_ENOUGH = 2.0, 20.0, 1.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,7 +111,7 @@ class Suite:
             yield busy.seconds(self._busy_parts(peer), self._sizes_of(peer))
 
     def _warm_up_seconds(self) -> float:
-        return busy.PLANE + warmup.EACH * len(self._peers)
+        return busy.PLANE + WARM_UP * len(self._peers)
 
     def _pods_seconds(self, rounds: int) -> float:
         syncs = sum(len(self._workloads(peer)) for peer in self._peers)
@@ -150,7 +154,7 @@ class Suite:
         with fresh_plane() as plane:
             for peer in self._peers.values():
                 workloads = ["memcached", *self._workloads(peer.name)]
-                warmup.start_once(plane, peer.program, workloads)
+                _start_once(plane, peer.program, workloads)
 
     def _busy_parts(self, peer: str) -> set[str]:
         parts = self._of(peer, busy.PARTS)
@@ -303,6 +307,21 @@ class Suite:
         }
         quiet.Quiet(setups, self._rounds, self._sizes, progress, self._budget).run()
         self._save()
+
+
+def _start_once(plane: EnvtestControlPlane, program: Program, workloads: Iterable[str]) -> None:
+    """Start it with each of its commands once, until it is ready; what fails here fails later too."""
+    commands: dict[tuple[str, ...], str] = {}
+    for workload in workloads:
+        commands.setdefault(tuple(program.others.get(workload, program.command)), workload)
+    for workload in commands.values():
+        with health_ports() as (address,), contextlib.suppress(*FAILURES):
+            setting = Setting(workload=workload, health_address=address)
+            with started(program, plane, setting) as process:
+                if program.tells_readiness:
+                    wait_ready(process, address, WARM_WITHIN)
+                else:
+                    time.sleep(LONG_ENOUGH)
 
 
 assert {*busy.PARTS, *many.PARTS, *quiet.PARTS} == set(PARTS)

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import copy
-import os
 import ssl
 import statistics
-import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +22,7 @@ from typing import Any
 import orjson
 import uvloop
 
+from benchmarks.api_load import Connection
 from benchmarks.table import table
 from controllers.petstore.pet import PetOperator
 from manager.telemetry.logs import configured
@@ -34,9 +33,15 @@ from manager.webhook.endpoints import endpoints_of
 from manager.webhook.registration import Webhooks
 from manager.webhook.server import WebhookServer
 from tests.support.admission import webhooks_of
+from tests.support.daemon import Daemon
 from tests.support.ports import PortBlock
 
 GROUP = "petstore.example.com"
+SAMPLES = Path(__file__).with_name("samples")
+SPECS = {
+    "v1alpha1": {"name": "Thor", "type": "dog", "birthday": "2021-04-01T00:00:00Z"},
+    "v1beta1": {"name": "Thor", "species": "dog", "birthday": "2021-04-01"},
+}
 HEAD = (
     "POST {path}?timeout=10s HTTP/1.1\r\nHost: x\r\n"
     "Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
@@ -45,64 +50,19 @@ HEAD = (
 
 def pet(name: str, version: str) -> dict[str, Any]:
     """Build a Pet with the usual additions of the API server."""
-    fields = {f"f:{field}": {} for field in ("name", "species", "birthday", "owner")}
-    if version == "v1alpha1":
-        spec = {"name": "Thor", "type": "dog", "birthday": "2021-04-01T00:00:00Z"}
-    else:
-        spec = {"name": "Thor", "species": "dog", "birthday": "2021-04-01"}
-    return {
-        "apiVersion": f"{GROUP}/{version}",
-        "kind": "Pet",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "uid": "0f6c1c52-1f0f-4cc4-9d8a-4f3f3f0a2b1c",
-            "resourceVersion": "123456",
-            "generation": 1,
-            "creationTimestamp": "2026-01-01T00:00:00Z",
-            "labels": {"app.kubernetes.io/name": "operator-manager", "team": "animals"},
-            "finalizers": ["pet.petstore.example.com/finalizer"],
-            "managedFields": [
-                {
-                    "manager": manager,
-                    "operation": "Apply",
-                    "apiVersion": f"{GROUP}/{version}",
-                    "time": "2026-01-01T00:00:00Z",
-                    "fieldsType": "FieldsV1",
-                    "fieldsV1": {"f:metadata": {"f:labels": {"f:team": {}}}, "f:spec": fields},
-                }
-                for manager in ("kubectl", "operator-manager/pet")
-            ],
-        },
-        "spec": spec,
-        "status": {"id": "0f6c1c52", "observedGeneration": 1, "conditions": []},
-    }
+    raw = (SAMPLES / "pet.json").read_text().replace("@name@", name).replace("@version@", version)
+    found: dict[str, Any] = orjson.loads(raw)
+    return {**found, "spec": dict(SPECS[version])}
 
 
 def admission_review(*, tidy: bool) -> bytes:
     """Build a review of a Pet's update; an untidy Pet needs a patch."""
-    kind = {"group": GROUP, "version": "v1beta1", "kind": "Pet"}
-    old = pet("thor", "v1beta1")
-    new = copy.deepcopy(old)
+    review = orjson.loads((SAMPLES / "admission-review.json").read_bytes())
+    old, new = pet("thor", "v1beta1"), pet("thor", "v1beta1")
     if not tidy:
         new["spec"] |= {"name": " Thor ", "species": "Dog"}
-    resource = {"group": GROUP, "version": "v1beta1", "resource": "pets"}
-    request = {
-        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
-        "kind": kind,
-        "resource": resource,
-        "requestKind": kind,
-        "requestResource": resource,
-        "name": "thor",
-        "namespace": "default",
-        "operation": "UPDATE",
-        "userInfo": {"username": "jane", "groups": ["system:authenticated"]},
-        "object": new,
-        "oldObject": old,
-        "dryRun": False,
-        "options": {"apiVersion": "meta.k8s.io/v1", "kind": "UpdateOptions"},
-    }
-    return orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+    review["request"] |= {"object": new, "oldObject": old}
+    return orjson.dumps(review)
 
 
 def conversion_review(objects: int, *, start: str, end: str) -> bytes:
@@ -124,33 +84,20 @@ async def serve(port: int) -> None:
     await WebhookServer(address, endpoints, certificate, metrics=metrics).run()
 
 
-class Client:
-    """A client with a persistent connection."""
+async def connected(port: int) -> Connection:
+    """Open a connection."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    loop = asyncio.get_running_loop()
+    _, connection = await loop.create_connection(Connection, "127.0.0.1", port, ssl=context)
+    return connection
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
 
-    @classmethod
-    async def connected(cls, port: int) -> Client:
-        """Open a connection."""
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        return cls(*await asyncio.open_connection("127.0.0.1", port, ssl=context))
-
-    async def ask(self, path: str, body: bytes) -> float:
-        """Send a request; return the seconds until the response."""
-        begun = time.perf_counter()
-        self._writer.write(HEAD.format(path=path, length=len(body)).encode() + body)
-        head = await self._reader.readuntil(b"\r\n\r\n")
-        if not head.startswith(b"HTTP/1.1 200"):
-            raise SystemExit(head.decode())
-        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-        await self._reader.readexactly(length)
-        return time.perf_counter() - begun
-
-    async def close(self) -> None:
-        """End it."""
-        self._writer.close()
+async def ask(connection: Connection, path: str, body: bytes) -> float:
+    """Send a request; return the seconds until the response."""
+    begun = time.perf_counter()
+    await connection.send(HEAD.format(path=path, length=len(body)).encode() + body)
+    return time.perf_counter() - begun
 
 
 async def within(endpoint: Any, body: bytes, count: int) -> list[float]:
@@ -164,36 +111,37 @@ async def within(endpoint: Any, body: bytes, count: int) -> list[float]:
 
 
 async def over_tls(
-    server: subprocess.Popen[bytes], port: int, path: str, body: bytes, count: int, connections: int
+    server: Daemon, port: int, path: str, body: bytes, count: int, connections: int
 ) -> list[object]:
     """Return the columns of a row: responses per second and per server CPU second, and the median in ms."""
-    clients = [await Client.connected(port) for _ in range(connections)]
+    clients = [await connected(port) for _ in range(connections)]
     for client in clients:
-        await client.ask(path, body)
+        await ask(client, path, body)
     numbers = iter(range(count))
     seconds: list[float] = []
 
-    async def work(client: Client) -> None:
+    async def work(client: Connection) -> None:
         for _ in numbers:
-            taken = await client.ask(path, body)
+            taken = await ask(client, path, body)
             seconds.append(taken)
 
-    used, begun = cpu_seconds(server.pid), time.perf_counter()
+    used, begun = server.cpu_seconds(), time.perf_counter()
     async with asyncio.TaskGroup() as group:
         for client in clients:
             group.create_task(work(client))
-    elapsed, used = time.perf_counter() - begun, cpu_seconds(server.pid) - used
+    elapsed, used = time.perf_counter() - begun, server.cpu_seconds() - used
     for client in clients:
         await client.close()
     return [count / elapsed, count / used, statistics.median(seconds) * 1e3]
 
 
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-async def measure(server: subprocess.Popen[bytes], port: int, options: argparse.Namespace) -> None:
+async def measure(server: Daemon, port: int, options: argparse.Namespace) -> None:
+    for _ in range(100):
+        try:
+            await (await connected(port)).close()
+            break
+        except OSError:
+            await asyncio.sleep(0.1)
     endpoints = {each.path: each for each in endpoints_of(Webhooks(webhooks_of(PetOperator)), Metrics())}
     paths = {"defaults": f"/mutate-{GROUP.replace('.', '-')}-v1beta1-pet", "convert": "/convert"}
     paths["validation"] = paths["defaults"].replace("mutate", "validate")
@@ -218,8 +166,8 @@ async def measure(server: subprocess.Popen[bytes], port: int, options: argparse.
     for start, end in (("v1alpha1", "v1beta1"), ("v1beta1", "v1alpha1")):
         body = conversion_review(options.objects, start=start, end=end)
         inside = min(await within(endpoints["/convert"], body, 5))
-        client = await Client.connected(port)
-        outside = min([await client.ask("/convert", body) for _ in range(5)])
+        client = await connected(port)
+        outside = min([await ask(client, "/convert", body) for _ in range(5)])
         await client.close()
         rows.append(
             [f"{options.objects} Pets, {start} to {end}", len(body) / 1e6, inside * 1e3, outside * 1e3]
@@ -244,24 +192,15 @@ def run(options: argparse.Namespace) -> int:
     if options.serve is not None:
         uvloop.run(serve(options.serve))
         return 0
-    with PortBlock(1) as ports:
+    with PortBlock(1) as ports, tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "benchmarks.webhook_speed", f"--serve={ports[0]}"]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
-            try:
-                uvloop.run(measure_when_up(server, ports[0], options))
-            finally:
-                server.kill()
-    return 0
-
-
-async def measure_when_up(server: subprocess.Popen[bytes], port: int, options: argparse.Namespace) -> None:
-    for _ in range(100):
+        server = Daemon("webhooks", command, log=Path(folder) / "log")
+        server.start()
         try:
-            await (await Client.connected(port)).close()
-            break
-        except OSError:
-            await asyncio.sleep(0.1)
-    await measure(server, port, options)
+            uvloop.run(measure(server, ports[0], options))
+        finally:
+            server.kill()
+    return 0
 
 
 if __name__ == "__main__":

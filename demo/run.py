@@ -17,14 +17,13 @@ import orjson
 
 from demo.board import DEFAULT, Board
 from demo.columns import Columns
-from demo.ports import Ports
-from demo.programs import ManagerProgram, PetStoreProgram, Program
-from demo.samples import load_crds, load_samples
+from demo.programs import ManagerProgram, PetStoreProgram, Ports, Program
 from demo.screen import Screen
 from demo.webhooks import WebhooksSilent, show_webhooks
 from devcluster import DevCluster
-from devcluster.exchange import ApiRequest
+from devcluster.http_call import ApiRequest
 from devcluster.storage import Change
+from manager.util.yaml_text import yaml_documents
 
 __all__ = ["Demo"]
 
@@ -36,6 +35,14 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 class DemoFailed(Exception):
     """The demo cannot go on; the text says why, for a person."""
+
+
+def load(folder: Path) -> list[dict[str, Any]]:
+    """Load the manifests of a folder of `config/`."""
+    documents: list[dict[str, Any]] = []
+    for path in sorted(folder.glob("*.yaml")):
+        documents += yaml_documents(path.read_text(encoding="utf-8"))
+    return [each for each in documents if each.get("kind") != "Kustomization"]
 
 
 @contextlib.contextmanager
@@ -62,7 +69,7 @@ class Demo:
 
     def __init__(self, *, root: Path, folder: Path, once: bool, screen: Screen) -> None:
         """Set up the demo; `root` is the project's folder, `folder` the one for the demo's files."""
-        self._crds, self._samples = load_crds(root), load_samples(root)
+        self._crds, self._samples = load(root / "config" / "crd" / "bases"), load(root / "config" / "samples")
         self._folder = folder
         self._once = once
         self._screen = screen

@@ -67,7 +67,8 @@ def _table(*columns: str) -> Table:
 
 def _samples(board: Board, width: int, room: int) -> Table:
     wide = width >= WIDE
-    table = _table("Custom resources", "now", "as kubectl shows it", *(["because"] if wide else []))
+    said = ["as kubectl shows it", "because"] if wide else ["as kubectl shows it, and because"]
+    table = _table("Custom resources", "now", *said)
     keys = [*board.expected, *sorted(board.samples.keys() - set(board.expected))]
     rows = max(1, room - HEAD)
     cut = len(keys) - rows + 1 if len(keys) > rows else 0
@@ -81,7 +82,9 @@ def _samples(board: Board, width: int, room: int) -> Table:
         if wide:
             table.add_row(entry.title, _state(entry), values, because)
         else:
-            table.add_row(entry.title, _state(entry), values if entry.ready or not because else because)
+            # The more important text comes first: the line may be too short for both.
+            both = (values, because) if entry.ready else (because, values)
+            table.add_row(entry.title, _state(entry), Text("  ").join(each for each in both if each))
     if cut:
         table.add_row(Text(f"and {cut} more", "dim"))
     return table
@@ -114,7 +117,6 @@ def _count(entries: Sequence[Entry], of: str, end: str = "") -> tuple[str, str]:
 
 
 def _waiting(entries: Sequence[Entry]) -> tuple[str, str]:
-    """Return the names of the workloads that are not ready."""
     return "".join(f"   {entry.name}: {entry.state}" for entry in entries if not entry.ready), "dim"
 
 

@@ -10,7 +10,7 @@ import orjson
 
 from demo.board import DEFAULT, Answer
 from devcluster import DevCluster
-from devcluster.exchange import ApiRequest, ApiResponse
+from devcluster.http_call import ApiRequest, ApiResponse
 
 __all__ = ["WEBHOOKS_WITHIN", "WebhooksSilent", "show_webhooks"]
 

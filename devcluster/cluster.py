@@ -12,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from devcluster.access.attributes import Attributes
 from devcluster.access.authentication import ADMIN, Authenticator
 from devcluster.access.rbac import RbacAuthorizer
 from devcluster.access.reviews import AccessReviews
@@ -25,8 +24,8 @@ from devcluster.builtin import initial_objects, read_recorded, resources
 from devcluster.clock import Clock
 from devcluster.crd.definition import definitions_resource
 from devcluster.crd.establish import Establisher
-from devcluster.exchange import ApiRequest, ApiResponse, User
 from devcluster.faults import FaultControl, with_fault_endpoint, with_faults
+from devcluster.http_call import ApiRequest, ApiResponse, User
 from devcluster.kinds.registry import Registry
 from devcluster.local_files import LocalFiles, kubeconfig_of, signing_key_file, write_kubeconfig
 from devcluster.storage import Disk, Journal, Key, Store
@@ -127,7 +126,9 @@ class DevCluster:
         self.authorizer = RbacAuthorizer(self.store)
         key_file = None if self._data is None else signing_key_file(self._data)
         tokens = ServiceAccountTokens(self.store, self.clock, self.rng, key_file)
-        self.authenticator = Authenticator(self.authorizer, tokens, _action_of)
+        self.authenticator = Authenticator(
+            self.authorizer, tokens, lambda request: target_of(request).attributes()
+        )
         self.webhooks = webhooks or WebhookClient(self.store)
         self._establisher = Establisher(
             self.store,
@@ -288,22 +289,6 @@ class DevCluster:
         )
         self.sessions.logs = PodLogs(self.store, self.clock, controllers.runtime)
         await starting.enter_async_context(controllers)
-
-
-def _action_of(request: ApiRequest) -> Attributes:
-    """Return the request's attributes for authorization."""
-    target = target_of(request)
-    if not target.plural:
-        return Attributes(verb=target.verb, path=target.path)
-    return Attributes(
-        verb=target.verb,
-        group=target.group,
-        version=target.version,
-        resource=target.plural,
-        subresource=target.subresource,
-        namespace=target.namespace,
-        name=target.name,
-    )
 
 
 def _family(address: str) -> socket.AddressFamily:

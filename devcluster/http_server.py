@@ -24,7 +24,7 @@ from aiohttp.http_exceptions import LineTooLong
 from multidict import CIMultiDict
 
 from devcluster.errors import StatusError, internal_error, request_entity_too_large
-from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut, Handler, WebSocket
+from devcluster.http_call import ApiRequest, ApiResponse, ConnectionCut, Handler, WebSocket
 
 __all__ = ["BODY_LIMIT", "HttpServer", "server_context"]
 
@@ -203,8 +203,7 @@ class HttpServer:
             answer.headers["Vary"] = "Accept-Encoding"
             content = await asyncio.to_thread(_gzip, content)  # zlib releases the GIL
         response = web.Response(status=answer.status, headers=_head_of(answer), body=content)
-        self._keep_or_close(request, response)
-        await response.prepare(request)
+        await self._begin(request, response)
         await response.write_eof()
         return response
 
@@ -217,8 +216,7 @@ class HttpServer:
     ) -> web.StreamResponse:
         """Send chunk by chunk until the stream ends, the client has gone or the server stops."""
         response = web.StreamResponse(status=answer.status, headers=_head_of(answer))
-        self._keep_or_close(request, response)
-        await response.prepare(request)
+        await self._begin(request, response)
         async with self._ends_with_server(request, task), contextlib.aclosing(stream) as parts:
             async for part in parts:
                 if part:
@@ -265,10 +263,11 @@ class HttpServer:
         finally:
             self._streaming.discard(task)
 
-    def _keep_or_close(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
-        """End the connection after the answer, if what follows cannot be understood or answered."""
+    async def _begin(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
+        """Send the head; the connection ends after the answer if nothing that follows can be answered."""
         if self._stopping or "Upgrade" in request.headers:
             response.force_close()
+        await response.prepare(request)
 
 
 class _Connection(web.RequestHandler):
@@ -308,7 +307,7 @@ class _Connection(web.RequestHandler):
 
 
 class _Socket:
-    """A `devcluster.exchange.WebSocket` of aiohttp."""
+    """A `devcluster.http_call.WebSocket` of aiohttp."""
 
     def __init__(self, response: web.WebSocketResponse) -> None:
         self._response = response

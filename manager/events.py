@@ -51,7 +51,8 @@ EventType = Literal["Normal", "Warning"]
 class ObjectReference:
     """The fields that `kubectl describe` needs to find the Events about an object.
 
-    `of` makes it from a model; make it by hand only for an object without one.
+    `of` makes it from a model; make it by hand only for an object without one. References to two versions of
+    an object are equal.
     """
 
     api_version: str
@@ -59,18 +60,13 @@ class ObjectReference:
     namespace: str
     name: str
     uid: str = ""
-    resource_version: str = ""
+    resource_version: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, obj: Resource) -> ObjectReference:
         """Return the reference to an object as it was read."""
         meta = obj.metadata
         return cls(obj.api_version, obj.kind, meta.namespace, meta.name, meta.uid, meta.resource_version)
-
-    @property
-    def subject(self) -> tuple[str, str, str, str, str]:
-        """The part that is the same for all versions of the object."""
-        return (self.api_version, self.kind, self.namespace, self.name, self.uid)
 
     def to_wire(self) -> dict[str, str]:
         """Return the JSON form of `involvedObject`."""
@@ -147,7 +143,7 @@ RATE = 1 / 300
 
 _COMBINED = "(combined from similar events): "
 
-_SimilarKey = tuple[tuple[str, str, str, str, str], EventType, str]
+_SimilarKey = tuple[ObjectReference, EventType, str]
 
 
 @dataclass(slots=True)
@@ -171,11 +167,17 @@ class Correlator:
         self._last_name = 0
         self._series: OrderedDict[tuple[_SimilarKey, str | None], Series] = OrderedDict()
         self._similar = lru_cache(REMEMBERED)(lambda _key: _Similar())
-        self._budget_of = lru_cache(REMEMBERED)(lambda _subject: TokenBucket(rate=RATE, burst=BURST))
+        self._budget_of = lru_cache(REMEMBERED)(lambda _reference: TokenBucket(rate=RATE, burst=BURST))
 
-    def observe(self, reference: ObjectReference, type: EventType, reason: str, message: str) -> Series:  # noqa: A002 - the field's name
-        """Count the event in the series that it belongs to, and return that."""
-        similar = (reference.subject, type, reason)
+    def observe(
+        self,
+        reference: ObjectReference,
+        type: EventType,  # noqa: A002 - the field's name
+        reason: str,
+        message: str,
+    ) -> tuple[Series, Outcome | None]:
+        """Count the event in its series; return that, and how the event ends if it is not to be sent."""
+        similar = (reference, type, reason)
         combined = self._is_one_of_many(similar, message)
         now = clock.now()
         key = (similar, None if combined else message)
@@ -188,15 +190,14 @@ class Correlator:
         series.count += 1
         series.message = bounded(_COMBINED + message, MESSAGE_BYTES) if combined else message
         series.last = now
-        return series
+        if series.waiting:
+            return series, "merged"
+        is_within_budget = self._budget_of(reference).try_acquire()
+        return series, None if is_within_budget else "filtered"
 
     def renew(self, series: Series) -> None:
         """Continue the series in a new Event object."""
         series.name, series.stored = self.new_name(series.reference), False
-
-    def within_budget(self, reference: ObjectReference) -> bool:
-        """Return whether one more event about that object may be sent now; if so, count it as sent."""
-        return self._budget_of(reference.subject).try_acquire()
 
     def new_name(self, reference: ObjectReference) -> str:
         """Return a new name for an Event: the object's name, a dot, and the time in hex, as is usual."""
@@ -324,7 +325,22 @@ class EventRecorder:
         bytes. It must not hold a secret: all users with the right to read Events can read it.
         """
         try:
-            self._record(obj, type, bounded(reason, REASON_BYTES), bounded(message, MESSAGE_BYTES))
+            reason, message = bounded(reason, REASON_BYTES), bounded(message, MESSAGE_BYTES)
+            if (run := current_record()) is not None:
+                run.add_event(type, reason, message)
+            reference = obj if isinstance(obj, ObjectReference) else ObjectReference.of(obj)
+            series, ended = self._correlator.observe(reference, type, reason, message)
+            if ended is not None:
+                self._count(ended)
+            else:
+                series.waiting = True
+                self._append(series)
+                if self._waiting + len(self._aside) > self._capacity:
+                    if self._aside:
+                        self._give_up(next(iter(self._aside)))
+                    else:
+                        self._take_from(max(self._backlog, key=lambda each: len(self._backlog[each])))
+                    self._count("overflow")
         except Exception as error:  # noqa: BLE001 - the work that reports an Event must not fail for it
             self._count("invalid")
             _log.warning("cannot record an event", reason=reason, error=error.__class__.__name__)
@@ -363,25 +379,6 @@ class EventRecorder:
 
     def _count(self, outcome: Outcome, number: int = 1) -> None:
         self._counters[outcome].inc(number)
-
-    def _record(self, obj: Resource | ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002 - the field's name
-        if (run := current_record()) is not None:
-            run.add_event(type, reason, message)
-        reference = obj if isinstance(obj, ObjectReference) else ObjectReference.of(obj)
-        series = self._correlator.observe(reference, type, reason, message)
-        if series.waiting:
-            self._count("merged")
-        elif not self._correlator.within_budget(reference):
-            self._count("filtered")
-        else:
-            series.waiting = True
-            self._append(series)
-            if self._waiting + len(self._aside) > self._capacity:
-                if self._aside:
-                    self._give_up(next(iter(self._aside)))
-                else:
-                    self._take_from(max(self._backlog, key=lambda each: len(self._backlog[each])))
-                self._count("overflow")
 
     def _append(self, series: Series) -> None:
         self._backlog.setdefault(series.reference.namespace, deque()).append(series)
@@ -502,19 +499,14 @@ class EventRecorder:
                 series.stored = False  # the server forgets Events, after an hour by default
             else:
                 return False
+        path, body = _events_path(series), orjson.dumps(self._event(series))
         try:
-            await self._create(series)
+            await self._transport.request("POST", path, body=body, deadline=_DEADLINE)
         except AlreadyExists:
             # Created by an earlier attempt whose answer was lost.
             await self._patch(series)
         series.stored = True
         return True
-
-    async def _create(self, series: Series) -> None:
-        path = _events_path(series)
-        await self._transport.request(
-            "POST", path, body=orjson.dumps(self._event(series)), deadline=_DEADLINE
-        )
 
     async def _patch(self, series: Series) -> None:
         change = {"count": series.count, "lastTimestamp": _time(series.last), "message": series.message}

@@ -17,16 +17,6 @@ from manager.util.duration import format_duration, parse_duration, parse_wait
 from manager.util.program import Program
 from manager.util.small_file import read_small_file
 
-__all__ = [
-    "Setting",
-    "SettingValues",
-    "SettingsError",
-    "Sources",
-    "UndeclaredSetting",
-    "parse_bool",
-    "parse_text",
-]
-
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -86,8 +76,6 @@ class HasSettings(Protocol):
 
 
 class _About(TypedDict, total=False):
-    """The properties of a setting beside its name and parser."""
-
     description: Required[str]
     placeholder: str
     unset: str
@@ -213,7 +201,6 @@ class Setting(Generic[T]):
 
 
 def _shown(default: Any, parse: Callable[[str], Any]) -> str | None:
-    """Return the default as a person would write it."""
     if default is None or isinstance(default, str):
         return default
     if isinstance(default, bool):
@@ -316,7 +303,6 @@ class Sources:
                 raise SettingsError(f"{self._path}: unknown key {key!r}{hint}")
 
     def _outside(self, setting: Setting[Any]) -> RawValue | None:
-        """Return the flag or variable of a setting, if any."""
         if setting.name in self._flags:
             return RawValue(setting.flag, self._flags[setting.name])
         for name in setting.variables(self._program):

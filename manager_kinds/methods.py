@@ -6,7 +6,7 @@ import base64
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from manager.api.shapes import fields, number, objects, text
+from manager.api.resource import fields, number, objects, text
 from manager_kinds.pod_health import PodHealth, Problem, problem_of_pods
 
 if TYPE_CHECKING:

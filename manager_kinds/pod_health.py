@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from manager.api.shapes import event_time, fields, number, objects, text
+from manager.api.resource import event_time, fields, number, objects, text
 
 __all__ = ["PARTS_OF_HEALTH", "PodHealth", "Problem", "one_line", "problem_of_pods", "warning_of"]
 

@@ -15,9 +15,9 @@ import orjson
 from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 from yarl import URL
 
-from manager.api.shapes import fields, objects, text
+from manager.api.resource import fields, objects, text
 from manager.certificates.targets import bundle_of, hosts_of
-from manager.console.web import Page, Request, Response, answer, plain, target_of
+from manager.console.web import Page, Request, Response, answer, plain
 from manager.election.lease import Lease
 from manager.kube.credentials import Credentials, Obtained, one_line
 from manager.kube.decoding import json_object, not_a
@@ -130,7 +130,7 @@ class Proxy:
             header = await self._authorization(rejected)
             async with self._opened().request(
                 request.method,
-                URL(f"{self._manager}{target_of(request)}", encoded=True),
+                URL(f"{self._manager}{request.rel_url.raw_path_qs}", encoded=True),
                 headers={"Authorization": header, "Origin": f"{self._manager}"},
                 allow_redirects=False,
                 server_hostname=self._named,

@@ -34,11 +34,12 @@ import orjson
 from devcluster import DevCluster
 from devcluster.clock import Clock
 from devcluster.errors import StatusError
-from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
+from devcluster.http_call import ApiRequest, ApiResponse, ConnectionCut
 from manager.api import ObjectKey, Resource
 from manager.client import Client
 from manager.kube.config import load_config
 from manager.kube.errors import (
+    AlreadyExists,
     ConnectionLost,
     MethodNotAllowed,
     NotFound,
@@ -59,11 +60,12 @@ from manager.util import clock as manager_clock
 from manager.util.address import BindAddress
 from manager.util.program import Program
 from manager.webhook.configurations import ClientConfig, by_url, webhook_configurations
-from manager.webhook.endpoint import Endpoint, Unanswered, status_body
-from manager.webhook.endpoints import endpoints_of
+from manager.webhook.endpoint import Unanswered, status_body
+from manager.webhook.endpoints import Endpoint, endpoints_of
 from manager.webhook.methods import registrations, webhooks_of
 from manager.webhook.registration import Webhooks
 from manager_tools.codegen import custom_resource_definitions, roles
+from manager_tools.codegen.namespaces import limited_to
 from manager_tools.envtest import TOKEN_REQUEST, Envtest, path_of
 from manager_tools.simulation.guards import NotRepeatable
 from manager_tools.simulation.loop import VirtualLoop, virtual_time
@@ -162,6 +164,7 @@ async def operated(
     pod_ready_delay: float = 0.0,
     clock: VirtualClock | None = None,
     services: Mapping[str, Handler] | None = None,
+    namespaces: Sequence[str] = (),
 ) -> AsyncIterator[World]:
     """Run a control plane, and a manager with these operators on it; both have ended when the context exits.
 
@@ -174,6 +177,8 @@ async def operated(
         clock: runs instead of the machine's. The running loop is in virtual time until the context exits.
         services: handlers of aiohttp by URL (`http://HOST:PORT`), which answer what operators call by HTTP.
             They need a `clock`.
+        namespaces: those that the manager watches, and has rights in, as with `--namespaces`; by default all.
+            They are created. The first is the world's `namespace`.
 
     Raises NotVirtual for a `clock` in a loop that is not asyncio's own. With a clock, it raises NotRepeatable
     in the end if an operator wanted to reach a host that is none of the `services`.
@@ -185,7 +190,7 @@ async def operated(
             if _Chosen.plane is not None:
                 raise NeedsDevcluster("`operated(clock=...)`: a real API server has a clock of its own")
             await stack.enter_async_context(_on(clock, services or {}))
-        stage = await stack.enter_async_context(_stage(pod_ready_delay))
+        stage = await stack.enter_async_context(_stage(pod_ready_delay, namespaces))
         metrics, rng = Metrics(), random.Random(1)
         transport = Transport(
             await stage.account(roles_of(operators)), metrics=metrics, rng=rng, user_agent="test"
@@ -199,6 +204,7 @@ async def operated(
             rng=rng,
             identity="test",
             settings=SettingValues({**values, **(settings or {})}),
+            namespaces=namespaces,
         )
         running_here = [operator(manager) for operator in operators]
         for each in running_here:
@@ -210,7 +216,7 @@ async def operated(
         # It reads the models' sources, for what is said of their fields.
         definitions = await asyncio.to_thread(custom_resource_definitions, defined, webhooks.conversions, at)
         await stage.define(definitions)
-        for configuration in webhook_configurations(webhooks, at, manager.program, prefix=""):
+        for configuration in stage.limited(webhook_configurations(webhooks, at, manager.program, prefix="")):
             await stage.create(configuration)
         await asyncio.sleep(0)
         for obj in objects:
@@ -246,12 +252,12 @@ class _Chosen:
 
 
 @asynccontextmanager
-async def _stage(pod_ready_delay: float) -> AsyncIterator[_Stage]:
+async def _stage(pod_ready_delay: float, namespaces: Sequence[str]) -> AsyncIterator[_Stage]:
     async with AsyncExitStack() as closing:
         stage: _Stage
         if _Chosen.plane is not None:
             await asyncio.to_thread(_Chosen.plane.start)
-            stage = _OnEnvtest(_Chosen.plane, closing)
+            stage = _OnEnvtest(_Chosen.plane, closing, namespaces)
         else:
             # The first one of a process reads what kinds there are.
             # One time of day for both, also in virtual time. A thread has no loop that could tell it.
@@ -260,7 +266,7 @@ async def _stage(pod_ready_delay: float) -> AsyncIterator[_Stage]:
             cluster = await asyncio.to_thread(
                 DevCluster, port=None, pod_ready_delay=pod_ready_delay, clock=time_of_day
             )
-            stage = _OnDevcluster(await closing.enter_async_context(cluster), closing)
+            stage = _OnDevcluster(await closing.enter_async_context(cluster), closing, namespaces)
         await stage.begin()
         yield stage
 
@@ -275,8 +281,11 @@ class _Stage:
     tester: Transport
     """Carries the requests of the test."""
 
-    def __init__(self, closing: AsyncExitStack) -> None:
+    def __init__(self, closing: AsyncExitStack, namespaces: Sequence[str]) -> None:
         self.closing = closing
+        self._watched = namespaces
+        if namespaces:
+            self.namespace = namespaces[0]
 
     async def begin(self) -> None:
         """Make what is needed first."""
@@ -284,6 +293,17 @@ class _Stage:
             await self.wire(""), metrics=Metrics(), rng=random.Random(1), user_agent="test"
         )
         self.closing.push_async_callback(self.tester.aclose)
+        for each in self._watched:
+            with suppress(AlreadyExists):  # `default`
+                await self.create_namespace(each)
+
+    async def create_namespace(self, name: str) -> None:
+        """Create a namespace of the test."""
+        await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+    def limited(self, manifests: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+        """Return the manifests of a manager that watches the test's namespaces alone, if it has some."""
+        return [*limited_to(self._watched, manifests)] if self._watched else manifests
 
     async def wire(self, token: str) -> Wire:
         """Return a wire for the user of a token; without one, for the administrator."""
@@ -315,17 +335,17 @@ class _Stage:
 class _OnDevcluster(_Stage):
     cluster: DevCluster
 
-    def __init__(self, cluster: DevCluster, closing: AsyncExitStack) -> None:
-        super().__init__(closing)
+    def __init__(self, cluster: DevCluster, closing: AsyncExitStack, namespaces: Sequence[str]) -> None:
+        super().__init__(closing, namespaces)
         self.cluster = cluster
 
     async def wire(self, token: str) -> Wire:
         return LocalWire(self.cluster, token)
 
     async def account(self, found: roles.Roles) -> Wire:
-        manifests = roles.installed(found, namespace=_SYSTEM)
+        manifests = self.limited(roles.installed(found, namespace=_SYSTEM))
         namespace, name = roles.account_of(manifests)
-        await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        await self.create_namespace(namespace)
         for each in manifests:
             await self.create(each)
         groups = "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
@@ -346,16 +366,18 @@ class _OnEnvtest(_Stage):
 
     pause = _LOOKS_EVERY
 
-    def __init__(self, plane: Envtest, closing: AsyncExitStack) -> None:
-        super().__init__(closing)
+    def __init__(self, plane: Envtest, closing: AsyncExitStack, namespaces: Sequence[str]) -> None:
+        super().__init__(closing, namespaces or (f"test-{secrets.token_hex(4)}",))
         self._plane = plane
-        self.namespace = f"test-{secrets.token_hex(4)}"
+        self._watches_all = not namespaces
         self._looks = 0
 
-    async def begin(self) -> None:
-        await super().begin()
-        self.closing.push_async_callback(self._delete_namespace)
-        await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
+    async def create_namespace(self, name: str) -> None:
+        await super().create_namespace(name)
+        self.closing.push_async_callback(self._delete_namespace, name)
+
+    def limited(self, manifests: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+        return manifests if self._watches_all else super().limited(manifests)
 
     async def wire(self, token: str) -> Wire:
         kubeconfig = await asyncio.to_thread(self._plane.kubeconfig_for, token or self._plane.token)
@@ -364,7 +386,9 @@ class _OnEnvtest(_Stage):
 
     async def account(self, found: roles.Roles) -> Wire:
         # The account is in the namespace of the test, and goes with it.
-        manifests = roles.installed(found, namespace=self.namespace, prefix=f"{self.namespace}-")
+        manifests = self.limited(
+            roles.installed(found, namespace=self.namespace, prefix=f"{self.namespace}-")
+        )
         namespace, name = roles.account_of(manifests)
         for each in manifests:
             await self.create(each)
@@ -375,9 +399,8 @@ class _OnEnvtest(_Stage):
         return await self.wire(token)
 
     async def _wait_for_roles(self, user: str, manifests: Sequence[dict[str, Any]]) -> None:
-        """Return when the authorizer has seen the roles."""
         path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-        [rules] = [each["rules"] for each in manifests if each["metadata"]["name"].endswith("manager-role")]
+        rules = next(each["rules"] for each in manifests if each["metadata"]["name"].endswith("manager-role"))
         for rule in rules[:1]:
             resource, _, subresource = rule["resources"][0].partition("/")
             wanted = {
@@ -386,6 +409,7 @@ class _OnEnvtest(_Stage):
                 "subresource": subresource,
                 "verb": rule["verbs"][0],
                 "name": next(iter(rule.get("resourceNames", ())), ""),
+                "namespace": self.namespace,
             }
             body = orjson.dumps(
                 {
@@ -483,18 +507,18 @@ class _OnEnvtest(_Stage):
                         "PATCH", one, body=patch, content_type="application/merge-patch+json"
                     )
 
-    async def _delete_namespace(self) -> None:
+    async def _delete_namespace(self, name: str) -> None:
         """Do what the controller of namespaces does."""
-        for path in await self._namespaced():
+        for path in await self._namespaced(name):
             await self._empty(path)
-        path = f"/api/v1/namespaces/{self.namespace}"
+        path = f"/api/v1/namespaces/{name}"
         await self.tester.request("DELETE", path)
-        left = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
+        left = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         with suppress(NotFound):
             await self.tester.request("PUT", f"{path}/finalize", body=orjson.dumps({**left, "spec": {}}))
 
-    async def _namespaced(self) -> list[str]:
-        """Return the paths of all resources in the namespace."""
+    async def _namespaced(self, name: str) -> list[str]:
+        """Return the paths of all resources in a namespace."""
         groups = orjson.loads(await self.tester.request("GET", "/apis"))["groups"]
         versions = ["/api/v1", *(f"/apis/{each['preferredVersion']['groupVersion']}" for each in groups)]
         found = []
@@ -504,7 +528,7 @@ class _OnEnvtest(_Stage):
             except (NotFound, ServerError):
                 continue
             found += [
-                f"{version}/namespaces/{self.namespace}/{each['name']}"
+                f"{version}/namespaces/{name}/{each['name']}"
                 for each in resources
                 if each["namespaced"] and {"list", "delete"} <= {*each["verbs"]}
             ]
@@ -565,10 +589,10 @@ def without_manager(operator: type[O], *, settings: Mapping[Setting[Any], Any] |
 class World:
     """Test environment.
 
-    Attributes: `namespace` is the default namespace of objects: `default` on devcluster, and on a real API
-    server a namespace of this test's own. `cluster` is devcluster, `manager` runs the operators with the
-    roles that `generate` writes, `client` writes as an administrator would, and reads from the server with
-    `client.uncached`.
+    Attributes: `namespace` is the default namespace of objects: the first of `namespaces`, else `default` on
+    devcluster, and on a real API server a namespace of this test's own. `cluster` is devcluster, `manager`
+    runs the operators with the roles that `generate` writes, `client` writes as an administrator would, and
+    reads from the server with `client.uncached`.
     """
 
     def __init__(self, stage: _Stage, manager: Manager) -> None:
@@ -850,7 +874,6 @@ class _Answer:
             await asyncio.wait(tasks)
 
     async def aclose(self) -> None:
-        """Tell the control plane that the reader is gone."""
         stream = self._answer.stream
         if stream is not None and hasattr(stream, "aclose"):
             await stream.aclose()

@@ -84,7 +84,6 @@ _NO_MESSAGE: Final = "the answer is not a message of this call"
 
 
 def _read(message: pb.Pet) -> Pet:
-    """Decode the pet in a response; raises `Malformed`."""
     pet = read_pet(message)
     if not _is_id(pet.id):
         raise Malformed("id: 1 to 253 printable characters are expected")

@@ -221,7 +221,6 @@ class Storage:
         return result
 
     def _find(self, key: str) -> str | None:
-        """Return the id of the pet with this key, or None."""
         if not key:
             return None
         row = self._database.execute("SELECT id FROM pets WHERE idempotency_key = ?", (key,)).fetchone()

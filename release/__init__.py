@@ -1,4 +1,4 @@
-"""Generation of everything that brings the project to a cluster: manifests, chart, bundle, dashboard."""
+"""Generation of everything that brings the project to a cluster: manifests, chart, bundle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that a release hands out: the same bytes for the same commit, however often it is made."""
+"""Folders and archives that a release hands out: the same bytes for the same commit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -16,7 +17,17 @@ from pathlib import Path
 from manager.util.version import VERSION
 from release.kustomize import ROOT
 
-__all__ = ["CHECKSUMS", "CannotRelease", "bundle_archive", "chart_archive", "checksums", "context", "wheels"]
+__all__ = [
+    "CHECKSUMS",
+    "CannotRelease",
+    "NotOurs",
+    "bundle_archive",
+    "chart_archive",
+    "checksums",
+    "context",
+    "wheels",
+    "write_tree",
+]
 
 CHECKSUMS = "SHA256SUMS"
 _NAME = "operator-manager"
@@ -24,6 +35,25 @@ _NAME = "operator-manager"
 
 class CannotRelease(Exception):
     """A part of the release is missing; the message names it."""
+
+
+class NotOurs(Exception):
+    """The folder holds something else."""
+
+
+def write_tree(folder: Path, files: Mapping[str, str]) -> None:
+    """Make `folder` hold these files by their paths, and nothing else.
+
+    Raises NotOurs, and removes nothing, when it is there without the first of them: another folder then.
+    """
+    if folder.exists():
+        if any(folder.iterdir()) and not (folder / next(iter(files))).is_file():
+            raise NotOurs(f"{folder} holds something else; nothing is written")
+        shutil.rmtree(folder)
+    for path, text in files.items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
 
 
 def chart_archive(files: Mapping[str, str]) -> tuple[str, bytes]:

@@ -16,12 +16,6 @@ from typing import Any
 from manager.util.version import VERSION
 from manager.util.yaml_text import yaml_stream
 from release import OLDEST_KUBERNETES
-from release.bundle_webhooks import (
-    CERTIFICATE_FLAG,
-    is_made_by_olm,
-    led_to_olms_service,
-    webhook_definitions,
-)
 from release.chart import PREFIX
 
 __all__ = ["bundle_files"]
@@ -49,11 +43,19 @@ _OF_OLM = frozenset({"Namespace", "ServiceAccount"})
 _POLICIES = frozenset({"NetworkPolicy", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"})
 _ROLES = {"ClusterRoleBinding": "clusterPermissions", "RoleBinding": "permissions"}
 _CONDITIONS = "urn:alm:descriptor:io.kubernetes.conditions"
+_CERTIFICATE_FLAG = "--webhook-cert-path=/tmp/k8s-webhook-server/serving-certs"
+"""The flag with the path at which OLM mounts its certificate for a deployment with webhooks."""
+
+_TYPES = {
+    "MutatingWebhookConfiguration": "MutatingAdmissionWebhook",
+    "ValidatingWebhookConfiguration": "ValidatingAdmissionWebhook",
+}
+_PORT_NAME = "webhook-server"
 
 
 def bundle_files(manifests: Sequence[Manifest], icon: bytes) -> dict[str, str]:
     """Return the files of the bundle by their paths, of what config/manifests makes and an SVG picture."""
-    ours = [each for each in manifests if not _is_of_store(each) and not is_made_by_olm(each)]
+    ours = [each for each in manifests if not _is_of_store(each) and not _is_made_by_olm(each)]
     definitions = [each for each in ours if each["kind"] == "CustomResourceDefinition"]
     (base,) = [each for each in ours if each["kind"] == "ClusterServiceVersion"]
     (scorecard,) = [each for each in ours if each["kind"] == "Configuration"]
@@ -67,14 +69,14 @@ def bundle_files(manifests: Sequence[Manifest], icon: bytes) -> dict[str, str]:
     account = deployment["spec"]["template"]["spec"]["serviceAccountName"]
     permissions, used = _permissions(ours, account)
     version = _service_version(base, definitions, samples, deployment, permissions)
-    version["spec"]["webhookdefinitions"] = list(webhook_definitions(manifests, deployment))
+    version["spec"]["webhookdefinitions"] = list(_webhook_definitions(manifests, deployment))
     picture = base64.b64encode(icon).decode()
     version["spec"]["icon"] = [{"base64data": picture, "mediatype": "image/svg+xml"}]
     files = {"bundle/metadata/annotations.yaml": _yaml({"annotations": _ANNOTATIONS})}
     files[f"bundle/manifests/{PACKAGE}.clusterserviceversion.yaml"] = _yaml(version)
     for each in definitions:
         spec = each["spec"]
-        made = led_to_olms_service(each, deployment)
+        made = _led_to_olms_service(each, deployment)
         files[f"bundle/manifests/{spec['group']}_{spec['names']['plural']}.yaml"] = _yaml(made)
     special = [base, scorecard, *definitions, *samples, deployment, *used]
     for each in ours:
@@ -112,7 +114,7 @@ def _service_version(
 def _deployment(deployment: Manifest) -> Manifest:
     spec: Manifest = copy.deepcopy(deployment["spec"])
     (container,) = spec["template"]["spec"]["containers"]
-    container["args"].append(CERTIFICATE_FLAG)
+    container["args"].append(_CERTIFICATE_FLAG)
     container["env"] = [each for each in container.get("env", ()) if each["name"] != "PETSTORE_ADDRESS"]
     metadata = deployment["metadata"]
     return {"name": metadata["name"], "label": metadata.get("labels", {}), "spec": spec}
@@ -201,3 +203,55 @@ def _dockerfile() -> str:
         "COPY bundle/metadata /metadata/\n"
         "COPY bundle/tests/scorecard /tests/scorecard/\n"
     )
+
+
+def _is_made_by_olm(manifest: Manifest) -> bool:
+    """Return whether OLM creates it: a configuration, the webhooks' Service, or a certificate role."""
+    return manifest["kind"] in _TYPES or manifest["metadata"]["name"].startswith(f"{PREFIX}webhook-")
+
+
+def _webhook_definitions(manifests: Iterable[Manifest], deployment: Manifest) -> Iterator[Manifest]:
+    """Yield `spec.webhookdefinitions`: what is configured, then conversion, all served by `deployment`."""
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    (port,) = [each["containerPort"] for each in container["ports"] if each["name"] == _PORT_NAME]
+    # OLM's `containerPort` is the port of the Service.
+    served = {"deploymentName": deployment["metadata"]["name"], "containerPort": 443, "targetPort": port}
+    conversions: dict[str, list[str]] = {}
+    for manifest in manifests:
+        for webhook in manifest.get("webhooks", ()):
+            rest = {name: value for name, value in webhook.items() if name not in {"name", "clientConfig"}}
+            yield {
+                "type": _TYPES[manifest["kind"]],
+                "generateName": webhook["name"],
+                **served,
+                **rest,
+                "webhookPath": webhook["clientConfig"]["service"]["path"],
+            }
+        if conversion := manifest.get("spec", {}).get("conversion"):
+            path = conversion["webhook"]["clientConfig"]["service"]["path"]
+            conversions.setdefault(path, []).append(manifest["metadata"]["name"])
+    for path, definitions in conversions.items():
+        yield {
+            "type": "ConversionWebhook",
+            "generateName": f"c{definitions[0].partition('.')[0]}.kb.io",
+            **served,
+            "admissionReviewVersions": ["v1"],
+            "conversionCRDs": definitions,
+            "sideEffects": "None",
+            "webhookPath": path,
+        }
+
+
+def _led_to_olms_service(definition: Manifest, deployment: Manifest) -> Manifest:
+    """Return a custom resource definition whose conversion uses the name of OLM's Service.
+
+    OLM fills in the namespace once the operator runs. Until then requests in a version other than the stored
+    one fail; without a conversion they would lose the fields that differ.
+    """
+    if "conversion" not in definition["spec"]:
+        return definition
+    conversion = definition["spec"]["conversion"]
+    service = conversion["webhook"]["clientConfig"]["service"]
+    named = {**service, "name": f"{deployment['metadata']['name']}-service", "namespace": "placeholder"}
+    webhook = {**conversion["webhook"], "clientConfig": {"service": named}}
+    return {**definition, "spec": {**definition["spec"], "conversion": {**conversion, "webhook": webhook}}}

@@ -90,7 +90,7 @@ def pytest_collection_modifyitems(
 ) -> Generator[None, None, None]:
     """Deselect tests that do not suit a control plane, mark integration tests, and sort all.
 
-    A test that requests a control plane, however indirectly, is an integration test.
+    A test that requests a control plane, also indirectly, is an integration test.
     """
     everything = config.getoption("all_on_envtest")
     items[:] = [item for item in items if has_business_on(item, everything=everything)]

@@ -1,7 +1,8 @@
-"""Building peers into `.local/peers/`, which git ignores, and only when their sources have changed."""
+"""A peer of the tables, and its build in `.local/peers/`, which git ignores."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import shutil
 import subprocess
@@ -9,14 +10,44 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.peers.peer import LeftOutError
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from benchmarks.program import Program
 
 BUILDS = Path(__file__).parents[2] / ".local" / "peers"
 BUILD_TIMEOUT = 1200.0
 STAMP = "sources.sha256"
+
+
+class LeftOutError(Exception):
+    """The peer cannot be measured here; the message says why, for the page: "cargo is not on the PATH"."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A peer that has been built."""
+
+    program: Program
+    version: str
+    """The versions of library and language for the page, such as "kube-rs 5.0.0, rustc 1.95.0"."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """A row of the tables.
+
+    A library with two settings is two peers, which share a build.
+    """
+
+    name: str
+    """The name in the tables and for `--peers`: lower case, without spaces and commas."""
+    make: Callable[[], Ready]
+    """Builds the program if its sources have changed. Raises LeftOutError."""
+    about: str
+    """A half-sentence about the peer for the page."""
+    lacks: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The parts and workloads of the suite that it is not measured in, and why, for the page."""
 
 
 def build(name: str, sources: Path, make: Callable[[Path], None], *, toolchain: str) -> Path:

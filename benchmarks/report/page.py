@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.parts import PARTS
 from benchmarks.program import CONCURRENCY
 from benchmarks.report.aims import aims_of, all_aims, asides_of
 from benchmarks.report.charts import charts_of
-from benchmarks.report.prose import ABOUT, AIMS, FAIRNESS, IMPORTED, INTRODUCTION, REPEAT
-from benchmarks.report.tables import imports_table, left_out, rounds_in_words, table_of
+from benchmarks.report.tables import left_out, rounds_in_words, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from benchmarks.results import Results, Run
 
-__all__ = ["NAME", "RAW", "files_of", "page", "write_page"]
+__all__ = ["NAME", "RAW", "files_of", "page"]
 
 NAME, RAW = "README.md", "results.json"
 # Written by hand: explanations of aims that are not reached.
 PROFILES = "profiles.md"
-
-
-def write_page(results: Results, folder: Path) -> None:
-    """Write the page and its plots into a folder; remove plots of parts without results."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for path, text in files_of(results, folder).items():
-        if text is None:
-            path.unlink(missing_ok=True)
-        else:
-            path.write_text(text)
+PROSE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("prose.toml").read_text())
 
 
 def files_of(results: Results, folder: Path) -> dict[Path, str | None]:
@@ -48,7 +39,7 @@ def page(results: Results, *, has_profiles: bool = False) -> str:
 
 def _lines(results: Results, *, has_profiles: bool) -> Iterator[str]:
     yield "<!-- made by `.venv/bin/python -m benchmarks`; do not edit -->"
-    yield INTRODUCTION
+    yield PROSE["introduction"]
     if results.runs:
         # The run that most parts of the page are from.
         of = list(results.of_run.values())
@@ -59,8 +50,8 @@ def _lines(results: Results, *, has_profiles: bool) -> Iterator[str]:
             yield from _part(results, key, main)
     else:
         yield "Nothing has been measured yet.\n"
-    yield FAIRNESS.format(concurrency=CONCURRENCY)
-    yield REPEAT.format(raw=RAW)
+    yield PROSE["fairness"].format(concurrency=CONCURRENCY)
+    yield PROSE["repeat"].format(raw=RAW)
 
 
 def _aims(results: Results, *, has_profiles: bool) -> Iterator[str]:
@@ -68,7 +59,7 @@ def _aims(results: Results, *, has_profiles: bool) -> Iterator[str]:
     if not aims_of(results):
         return
     yield "## Aims\n"
-    yield AIMS.format(concurrency=CONCURRENCY)
+    yield PROSE["aims"].format(concurrency=CONCURRENCY)
     verdicts = [[aim.text, aim.found, aim.verdict if aim.reached else f"**{aim.verdict}**"] for aim in aims]
     verdicts += [[text, found, ""] for text, found in asides_of(results)]
     yield from _markdown(["aim", "found", ""], verdicts, labels=2)
@@ -99,7 +90,7 @@ def _part(results: Results, key: str, main: Run) -> Iterator[str]:
     part, run, table = PARTS[key], results.run_of(key), table_of(results, key)
     yield f"## {part.title}\n"
     # Older runs had one time for all rates of new objects.
-    yield ABOUT[key].format(**{"long_seconds": run.sizes.get("seconds"), **run.sizes})
+    yield PROSE["about"][key].format(**{"long_seconds": run.sizes.get("seconds"), **run.sizes})
     rounds = results.rounds_of(key)
     if run is not main:
         other = f"{run.date} UTC, {rounds_in_words(rounds)}, on {run.machine['processor']}"
@@ -114,10 +105,6 @@ def _part(results: Results, key: str, main: Run) -> Iterator[str]:
         yield ""
     if charts_of(results, key):
         yield f"![{part.title}]({key}.svg)\n"
-    if key == "startup" and (imports := imports_table(results)):
-        yield IMPORTED
-        yield from _markdown(imports.header, imports.rows, labels=imports.labels)
-        yield ""
 
 
 def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]], *, labels: int) -> Iterator[str]:

@@ -147,8 +147,6 @@ def _sources(results: Results) -> str:
 
 
 def _own(part: str, figure: str, unit: str) -> Callable[[Results], str]:
-    """Return a quote of one figure of ours."""
-
     def quote(results: Results) -> str:
         ours = _figure(results, OURS, part, figure)
         return f"{ours} {unit}" if ours else UNKNOWN

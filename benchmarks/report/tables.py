@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from benchmarks.parts import IMPORTS, PARTS
-from benchmarks.report.backlog import LATENCY, falling
+from benchmarks.parts import LONG, PARTS
 from benchmarks.summary import failure, summarize
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ __all__ = [
     "NOTHING",
     "Table",
     "group_label",
-    "imports_table",
     "left_out",
     "number",
     "rounds_in_words",
@@ -34,6 +32,9 @@ __all__ = [
 DASH = "–"
 NOTHING = DASH
 FAILED = "failed"
+LATENCY = "latency"
+# A program falls behind if its backlog at the end exceeds so many seconds of new objects.
+SECONDS = 0.5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,31 +94,6 @@ def left_out(run: Run) -> Iterator[str]:
     yield from run.cut
 
 
-def imports_table(results: Results) -> Table | None:
-    """Return what the packages that a start imports take, the most expensive first; None if unmeasured.
-
-    Packages that take less than 3 ms in each program are summed up in one row.
-    """
-    samples = results.samples.get("startup", ())
-    keys = {key for sample in samples for key in sample.figures if key.startswith(f"{IMPORTS}.")}
-    peers = list(dict.fromkeys(sample.peer for sample in samples if not keys.isdisjoint(sample.figures)))
-    if not peers:
-        return None
-    found = {
-        key.removeprefix(f"{IMPORTS}."): [
-            each.median if (each := summarize(results, "startup", peer, key)) else 0.0 for peer in peers
-        ]
-        for key in keys
-    }
-    large = {package: costs for package, costs in found.items() if max(costs) >= 3.0}
-    ordered = sorted(large.items(), key=lambda item: (-item[1][0], item[0]))
-    small = [costs for package, costs in found.items() if package not in large]
-    rows = [[package, *map(number, costs)] for package, costs in ordered]
-    rows.append([f"{len(small)} others", *(number(sum(costs)) for costs in zip(*small, strict=True))])
-    rows.append(["all", *(number(sum(costs)) for costs in zip(*found.values(), strict=True))])
-    return Table(["ms", *peers], rows, 1, [])
-
-
 def _is_measured(results: Results, part: Part, group: Group) -> bool:
     """Return whether the run measured the group: an older run may lack it."""
     keys = {group.of(figure) for figure in part.figures}
@@ -155,3 +131,30 @@ def number(value: float) -> str:
         return f"{value:,.0f}"
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     return f"{value:,.{digits}f}"
+
+
+def behind(results: Results, peer: str, group: Group) -> bool | None:
+    """Return whether a peer falls behind at a rate; None if not measured."""
+    summary = summarize(results, LATENCY, peer, f"{group.key}.behind")
+    return None if summary is None else summary.median > SECONDS * rate_of(group)
+
+
+def falling(results: Results) -> Iterator[tuple[Group, str, str]]:
+    """Yield every rate and peer that falls behind, with a text about it."""
+    run = results.run_of(LATENCY)
+    for group in PARTS[LATENCY].groups:
+        for peer in run.versions:
+            if behind(results, peer, group):
+                waiting = summarize(results, LATENCY, peer, f"{group.key}.behind")
+                assert waiting is not None
+                # Older runs had one time for all rates.
+                seconds = run.sizes["seconds"]
+                if rate_of(group) in LONG:
+                    seconds = run.sizes.get("long_seconds", seconds)
+                sent = round(rate_of(group) * seconds)
+                yield group, peer, f"falls behind: {waiting.median:.0f} of {sent} waited at the end"
+
+
+def rate_of(group: Group) -> int:
+    """Return a group's rate of new objects per second."""
+    return int(group.key.removeprefix("at_"))

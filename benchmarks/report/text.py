@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.parts import PARTS
 from benchmarks.report.aims import aims_of, asides_of
-from benchmarks.report.tables import imports_table, left_out, number, rounds_in_words, table_of
+from benchmarks.report.tables import left_out, number, rounds_in_words, table_of
 from benchmarks.summary import requests
 from benchmarks.table import table
 
@@ -36,9 +36,6 @@ def _lines(results: Results) -> Iterator[str]:
                 yield f"  {peer}: {listed or 'no request'}"
     for run in results.runs.values():
         yield from left_out(run)
-    if imports := imports_table(results):
-        yield "\nImports of a start"
-        yield table(imports.header, imports.rows)
     aims = aims_of(results)
     if aims:
         asides = [[text, found, ""] for text, found in asides_of(results)]

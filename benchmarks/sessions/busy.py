@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import time
 from typing import TYPE_CHECKING
 
-from benchmarks.parts import IMPORTS
+import uvloop
+
+from benchmarks.api_load import MEMCACHEDS, Client, Connection
 from benchmarks.program import Setting
-from benchmarks.sessions.load import create_steadily
 from benchmarks.sessions.plane import create, delete_copies, fresh_plane, name_of, store_copies
 from benchmarks.sessions.process import (
     Machine,
@@ -21,9 +24,11 @@ from benchmarks.sessions.process import (
 from benchmarks.sessions.requests import Requests, conflicts, events, writes
 from benchmarks.status_watch import StatusWatch
 from benchmarks.summary import quantile
+from tests.support.memcacheds import memcached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
+    from pathlib import Path
 
     from benchmarks.parts import Sizes
     from benchmarks.program import Program
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
     from tests.support.envtest import EnvtestControlPlane
 
 PARTS = ("startup", "memory", "cold", "latency")
+CONNECTIONS = 32
 START_WITHIN = 30.0
 COLD_WITHIN = 90.0
 RATE_WITHIN = 60.0
@@ -49,17 +55,6 @@ def seconds(parts: Collection[str], sizes: Sizes) -> float:
     if "latency" in parts:
         total += sum(sizes.seconds_of(rate) + RATE for rate in sizes.rates)
     return total
-
-
-def import_ms(log: str) -> dict[str, float]:
-    """Return the milliseconds that each package's own modules took, from what -X importtime writes."""
-    found: dict[str, float] = {}
-    for line in log.splitlines():
-        own, _, name = line.removeprefix("import time:").replace("|", " | ").partition(" | ")
-        if line.startswith("import time:") and own.strip().isdecimal():
-            package = name.rpartition("|")[2].strip().partition(".")[0]
-            found[package] = found.get(package, 0.0) + int(own) / 1000
-    return found
 
 
 def missing(
@@ -103,8 +98,6 @@ class Busy:
         with fresh_plane() as plane:
             if {"startup", "memory"} & set(parts):
                 self._start(plane)
-            if "startup" in parts and self.program.is_python and self.program.tells_readiness:
-                self._import(plane)
             if {"cold", "memory", "latency"} & set(parts):
                 self._work(plane, with_latency="latency" in parts)
 
@@ -126,15 +119,6 @@ class Busy:
                 memory = {"mb": resident_mb(process), "peak_mb": peak_mb(process)}
                 self.recorder.record("memory", self.number, memory, group="idle")
         delete_copies(plane, 0, 1)
-
-    def _import(self, plane: EnvtestControlPlane) -> None:
-        """Start once more, while the interpreter writes down what each import takes."""
-        with health_ports() as (address,):
-            setting = Setting(health_address=address, environ={"PYTHONPROFILEIMPORTTIME": "1"})
-            with started(self.program, plane, setting) as process:
-                wait_ready(process, address, START_WITHIN)
-                figures = import_ms(process.log.read_text(errors="replace"))
-        self.recorder.record("startup", self.number, figures, group=IMPORTS)
 
     def _work(self, plane: EnvtestControlPlane, *, with_latency: bool) -> None:
         """Start with many objects waiting; then more of them come, faster and faster."""
@@ -195,9 +179,56 @@ class Busy:
 
 
 def _wait_seen(watch: StatusWatch, count: int) -> None:
-    """Wait until the API server's own caches have `count` objects."""
     deadline = time.monotonic() + START_WITHIN
     while len(watch.seen) < count:
         if time.monotonic() > deadline:
             raise TimeoutError(f"the API server showed {len(watch.seen)} of {count} objects")
         time.sleep(0.02)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Load:
+    """The result of a steady load."""
+
+    reached: float
+    """Objects per second that the API server accepted."""
+    behind: int
+    """The number of objects without a status at the last creation."""
+
+
+def create_steadily(kubeconfig: Path, names: list[str], rate: float, finished: Callable[[], int]) -> Load:
+    """Create Memcacheds of these names, `rate` a second; `finished` says how many have a status.
+
+    A slow answer does not hold back the next request: there are enough connections for all of them.
+    """
+    requests = [(name, memcached(name)) for name in names]
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_create(Client(kubeconfig), requests, rate, finished))
+
+
+async def _create(
+    client: Client, objects: list[tuple[str, object]], rate: float, finished: Callable[[], int]
+) -> Load:
+    encoded = [client.request("POST", MEMCACHEDS, body) for _, body in objects]
+    free: asyncio.LifoQueue[Connection] = asyncio.LifoQueue()
+    connections = await client.connect(CONNECTIONS)
+    for connection in connections:
+        free.put_nowait(connection)
+    loop = asyncio.get_running_loop()
+
+    async def send(request: bytes) -> None:
+        connection = await free.get()
+        await connection.send(request)
+        free.put_nowait(connection)
+
+    before, start = finished(), loop.time()
+    async with asyncio.TaskGroup() as group:
+        for index, request in enumerate(encoded):
+            await asyncio.sleep(max(0.0, start + index / rate - loop.time()))
+            group.create_task(send(request))
+    taken = loop.time() - start
+    behind = len(encoded) - (finished() - before)
+    for connection in connections:
+        await connection.close()
+    # The last object is sent at the beginning of its interval.
+    return Load(len(encoded) / max(taken, len(encoded) / rate), behind)

@@ -104,7 +104,6 @@ def _copies(
     indexes: Iterable[int],
     namespaces: Sequence[str],
 ) -> Iterator[list[dict[str, Any]]]:
-    """Yield the operations that store each copy."""
     for index in indexes:
         puts = []
         namespace = namespaces[index % len(namespaces)]

@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.support.api_access import ApiFailure
+from tests.support.daemon import DaemonDied
 from tests.support.ports import PortBlock
 
 if TYPE_CHECKING:
@@ -23,6 +25,20 @@ POLL = 0.01
 READY_WITHIN = 60.0
 # A program is idle if it uses at most this share of CPU for this many seconds.
 QUIET, QUIET_SHARE = 0.5, 0.04
+
+# Failures of a measured program that do not end the whole run. Timeouts and missing
+# processes are OSErrors.
+FAILURES = (
+    OSError,
+    DaemonDied,
+    ApiFailure,
+    http.client.HTTPException,
+    LookupError,
+    ExceptionGroup,
+    AssertionError,
+)
+LONGEST = 160
+LOG = "; the end of its log"
 
 
 class Machine:
@@ -118,3 +134,15 @@ def _is_ready(address: str) -> bool:
             connection.request("GET", "/readyz")
             return connection.getresponse().status == http.HTTPStatus.OK
     return False
+
+
+def reason_of(error: BaseException) -> str:
+    """Return one line for a table's footnote, with a dead program's last line of output."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    said, has_log, log = str(error).partition(LOG)
+    reason = (said.strip().splitlines() or [type(error).__name__])[0]
+    lines = [line for line in log.splitlines()[1:] if line.strip()]
+    if has_log and lines and isinstance(error, DaemonDied):
+        reason += f": {lines[-1].strip()}"
+    return reason if len(reason) <= LONGEST else reason[: LONGEST - 1] + "…"

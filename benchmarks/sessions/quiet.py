@@ -10,17 +10,15 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from benchmarks.failures import FAILURES, reason_of
-from benchmarks.sessions.process import wait_quiet
+from benchmarks.sessions.process import FAILURES, reason_of, wait_quiet
 from benchmarks.sessions.setup import Setup
 from benchmarks.sessions.takeover import take_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from benchmarks.budget import Budget
     from benchmarks.parts import Sizes
-    from benchmarks.progress import Progress
+    from benchmarks.progress import Budget, Progress
 
 PARTS = ("takeover", "change", "steady", "ten")
 # The usual seconds of a control plane, and of a round of takeovers with both kinds of ends.

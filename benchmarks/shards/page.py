@@ -168,7 +168,6 @@ def _change(change: Change) -> list[str]:
 
 
 def _spread(seconds: Sequence[float]) -> str:
-    """Return the median, with the shortest and the longest."""
     return spread(Summary.of(seconds)) if seconds else ""
 
 

@@ -7,16 +7,21 @@ import os
 import signal
 import urllib.request
 from typing import TYPE_CHECKING, Self
+from urllib.parse import urlsplit
 
 from benchmarks.program import ROOT
 from benchmarks.sessions.process import MB, resident_mb
-from benchmarks.shards.counted import CountedWay
 from tests.support.daemon import Daemon
+from tests.support.forwarder import Forwarder
+from tests.support.kubeconfig import Credentials
+from tests.support.loop_thread import LoopThread
 from tests.support.manager_process import PROGRAM
 from tests.support.openmetrics import Samples
 from tests.support.ports import PortBlock
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.envtest import EnvtestControlPlane
 
 __all__ = ["LEASE", "SHARDS", "Replica"]
@@ -25,6 +30,34 @@ SHARDS = 16
 LEASE = "operator-manager"
 STOP_WITHIN = 60.0
 _HELD = "leader_election_master_status"
+
+
+class CountedWay(LoopThread):
+    """A proxy that counts the received bytes within a `with` block; `kubeconfig` leads clients to it."""
+
+    def __init__(self, kubeconfig: Path, folder: Path, name: str) -> None:
+        super().__init__(name)
+        self._credentials = Credentials.read(kubeconfig)
+        port = urlsplit(self._credentials.server).port
+        self._forwarder = Forwarder(lambda: port)
+        self.kubeconfig = folder / f"{name}.kubeconfig"
+
+    @property
+    def received(self) -> int:
+        """Bytes received from the API server so far."""
+        return self._forwarder.passed_back
+
+    async def _open(self) -> None:
+        await self._forwarder.__aenter__()
+        credentials = self._credentials
+        Credentials(
+            server=f"https://127.0.0.1:{self._forwarder.port}",
+            authority=credentials.authority,
+            token=credentials.token,
+        ).write(self.kubeconfig)
+
+    async def _close(self) -> None:
+        await self._forwarder.__aexit__()
 
 
 class Replica:

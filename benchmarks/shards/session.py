@@ -174,7 +174,6 @@ class Session:
         )
 
     def _start_of(self, replica: Replica) -> Use:
-        """Return the replica's usage so far."""
         return Use(
             objects=self._objects(replica.shards()),
             start_mb=replica.received_mb,
@@ -205,7 +204,6 @@ class Session:
             self.watch.wait_generation(name, generation, replica.process, WITHIN)
 
     def _change(self, number: int) -> tuple[str, int]:
-        """Change an object of a shard; its name and generation."""
         name = self._names[number][0]
         return self._resize(namespace_of(name), name)
 

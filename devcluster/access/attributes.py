@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from devcluster.errors import StatusError, forbidden
 
 if TYPE_CHECKING:
-    from devcluster.exchange import User
+    from devcluster.http_call import User
 
 __all__ = ["Attributes", "Decision", "refusal"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from devcluster.access.impersonation import impersonate
 from devcluster.errors import unauthorized
-from devcluster.exchange import ApiRequest, User
+from devcluster.http_call import ApiRequest, User
 
 if TYPE_CHECKING:
     from devcluster.access.attributes import Attributes

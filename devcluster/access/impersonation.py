@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from devcluster.access.attributes import Attributes, refusal
 from devcluster.errors import bad_request
-from devcluster.exchange import User
+from devcluster.http_call import User
 
 if TYPE_CHECKING:
     from devcluster.access.rbac import RbacAuthorizer

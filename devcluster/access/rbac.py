@@ -11,7 +11,7 @@ from devcluster.access.rules import Rule
 from devcluster.storage.records import Change, Key
 
 if TYPE_CHECKING:
-    from devcluster.exchange import User
+    from devcluster.http_call import User
     from devcluster.storage.store import Store
 
 __all__ = ["RbacAuthorizer"]

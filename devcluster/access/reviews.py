@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from devcluster.access.attributes import Attributes, quoted
 from devcluster.access.tokens import AUDIENCE
 from devcluster.errors import FieldError, bad_request, field_forbidden, field_invalid, invalid
-from devcluster.exchange import User
+from devcluster.http_call import User
 
 if TYPE_CHECKING:
     from devcluster.access.authentication import Authenticator
@@ -79,11 +79,11 @@ class AccessReviews:
                 asked = " ".join(map(quoted, wanted))
                 problem = f"token audiences [{meant}] is invalid for the target audiences [{asked}]"
                 return {"user": {}, "error": f"[{_INVALID_TOKEN}, {problem}]"}
-        return {"authenticated": True, "user": _user_info(user), "audiences": audiences}
+        return {"authenticated": True, "user": user.to_object(), "audiences": audiences}
 
     def _self(self, obj: Object, user: User) -> Object:
         metadata = {**obj.get("metadata", {}), "creationTimestamp": self._clock.timestamp()}
-        return {**obj, "metadata": metadata, "status": {"userInfo": _user_info(user)}}
+        return {**obj, "metadata": metadata, "status": {"userInfo": user.to_object()}}
 
     def _subject_access(self, obj: Object, _user: User) -> Object:
         spec = obj.get("spec") or {}
@@ -174,14 +174,3 @@ def _check_attributes(spec: Object) -> list[FieldError]:
 def _invalid(errors: list[FieldError]) -> Exception:
     # The real server omits the kind too.
     return invalid(_GROUP, "", "", errors)
-
-
-def _user_info(user: User) -> Object:
-    info: Object = {"username": user.name}
-    if user.uid:
-        info["uid"] = user.uid
-    if user.groups:
-        info["groups"] = list(user.groups)
-    if user.extra:
-        info["extra"] = {key: list(values) for key, values in sorted(user.extra.items())}
-    return info

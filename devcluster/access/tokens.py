@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from devcluster.access.attributes import quoted
 from devcluster.errors import bad_request, conflict, field_invalid, invalid, not_found
-from devcluster.exchange import User
+from devcluster.http_call import User
 from devcluster.storage.records import Key
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from devcluster.admission.webhooks import Webhooks
 from devcluster.admission_plugins import OWNER_REFERENCES, check_plugins
 
 if TYPE_CHECKING:
-    from devcluster.api.ports import AdmissionInfo, Authorizer
+    from devcluster.api.interfaces import AdmissionInfo, Authorizer
     from devcluster.kinds.registry import Registry
     from devcluster.storage.store import Store
 
@@ -30,7 +30,7 @@ Object = dict[str, Any]
 
 
 class ClusterAdmission:
-    """The cluster's admission; `devcluster.api.ports.Admission` documents its methods."""
+    """The cluster's admission; `devcluster.api.interfaces.Admission` documents its methods."""
 
     def __init__(
         self,

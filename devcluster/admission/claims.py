@@ -10,7 +10,7 @@ from devcluster.errors import forbidden
 from devcluster.storage import Key
 
 if TYPE_CHECKING:
-    from devcluster.api.ports import AdmissionInfo
+    from devcluster.api.interfaces import AdmissionInfo
     from devcluster.storage.store import Store
 
 __all__ = ["check_growth", "default_storage_class"]

@@ -10,7 +10,7 @@ from devcluster.schema.cel import CelError, compile_expression
 from devcluster.schema.cel.types import DYN
 
 if TYPE_CHECKING:
-    from devcluster.api.ports import AdmissionInfo
+    from devcluster.api.interfaces import AdmissionInfo
     from devcluster.schema.cel import Program
 
 __all__ = ["Conditions"]

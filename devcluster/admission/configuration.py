@@ -11,7 +11,7 @@ from devcluster.storage.records import Change, Key
 from devcluster.storage.selectors import LabelSelector
 
 if TYPE_CHECKING:
-    from devcluster.api.ports import AdmissionInfo
+    from devcluster.api.interfaces import AdmissionInfo
     from devcluster.kinds.registry import Registry
     from devcluster.kinds.resource import Resource
     from devcluster.storage.store import Store

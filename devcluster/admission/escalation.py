@@ -12,7 +12,7 @@ from devcluster.errors import StatusError, forbidden, not_found
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from devcluster.api.ports import AdmissionInfo, Authorizer
+    from devcluster.api.interfaces import AdmissionInfo, Authorizer
 
 __all__ = ["Escalation"]
 

@@ -12,7 +12,7 @@ from devcluster.builtin.quotas import QuotaLedger, amounts_text, counts, missing
 from devcluster.errors import StatusError, forbidden
 
 if TYPE_CHECKING:
-    from devcluster.api.ports import AdmissionInfo
+    from devcluster.api.interfaces import AdmissionInfo
     from devcluster.storage.store import Store
 
 __all__ = ["LimitRanger", "ResourceQuotas"]

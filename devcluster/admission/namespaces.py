@@ -10,7 +10,7 @@ from devcluster.errors import StatusError, forbidden, not_found
 from devcluster.storage.records import Change, Key
 
 if TYPE_CHECKING:
-    from devcluster.api.ports import AdmissionInfo
+    from devcluster.api.interfaces import AdmissionInfo
     from devcluster.storage.store import Store
 
 __all__ = ["NamespaceLifecycle"]

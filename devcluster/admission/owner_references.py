@@ -10,7 +10,7 @@ from devcluster.errors import StatusError, forbidden
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from devcluster.api.ports import AdmissionInfo, Authorizer
+    from devcluster.api.interfaces import AdmissionInfo, Authorizer
     from devcluster.kinds.registry import Registry
 
 __all__ = ["OwnerReferences"]

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devcluster.access.attributes import quoted
-from devcluster.api.call import add_warning
+from devcluster.api.request_context import add_warning
 from devcluster.errors import FieldError, field_invalid, forbidden, invalid
 from devcluster.storage import Key
 
 if TYPE_CHECKING:
-    from devcluster.api.ports import AdmissionInfo
+    from devcluster.api.interfaces import AdmissionInfo
     from devcluster.storage.store import Store
 
 __all__ = ["PodSecurity"]
@@ -219,7 +219,7 @@ def _setters(pod_is_bad: Any, containers: Sequence[str]) -> str:
 
 def _apparmor(pod: _Pod) -> Problem | None:
     def is_bad(context: Object) -> bool:
-        return (context.get("appArmorProfile") or {}).get("type", "RuntimeDefault") == "Unconfined"
+        return bool((context.get("appArmorProfile") or {}).get("type") == "Unconfined")
 
     setters, values = [], []
     if is_bad(pod.context):

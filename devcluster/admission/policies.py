@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from devcluster.admission.configuration import Configuration, Invocation, Matcher, names_resource
 from devcluster.admission.review import make_review
 from devcluster.admission.webhooks import converted, decode_patched
-from devcluster.api.call import add_warning
+from devcluster.api.request_context import add_warning
 from devcluster.builtin.admission_kinds import MADE_TYPES, policy_scope
 from devcluster.errors import StatusError, forbidden, internal_error
 from devcluster.patch import json_patch
@@ -21,7 +21,7 @@ from devcluster.storage.records import Change, Key
 from devcluster.storage.selectors import LabelSelector
 
 if TYPE_CHECKING:
-    from devcluster.api.ports import AdmissionInfo
+    from devcluster.api.interfaces import AdmissionInfo
     from devcluster.kinds.registry import Registry
     from devcluster.storage.store import Store
 
@@ -124,7 +124,9 @@ class AdmissionPolicies:
         """
         if info.obj is None:
             return False
-        changed, seen, again = False, [], []
+        changed = False
+        seen: list[_Binding] = []
+        again: list[_Binding] = []
         for binding in self._bindings(mutating=True):
             if await self._mutate_by(binding, info):
                 changed = True

@@ -15,7 +15,7 @@ from devcluster.errors import StatusError
 
 if TYPE_CHECKING:
     from devcluster.admission.configuration import Hook, Invocation
-    from devcluster.api.ports import AdmissionInfo
+    from devcluster.api.interfaces import AdmissionInfo
 
 __all__ = ["Verdict", "denial", "make_review", "read_answer"]
 
@@ -37,14 +37,7 @@ class Verdict:
 
 def make_review(uid: str, version: str, info: AdmissionInfo, invocation: Invocation[Any]) -> Object:
     """Build the AdmissionReview of a write, in the review API's `version`."""
-    resource, user = info.resource, info.user
-    user_info: Object = {"username": user.name}
-    if user.uid:
-        user_info["uid"] = user.uid
-    if user.groups:
-        user_info["groups"] = list(user.groups)
-    if user.extra:
-        user_info["extra"] = {key: list(values) for key, values in user.extra.items()}
+    resource = info.resource
     asked_kind = _kind(info.kind)
     asked_resource = {"group": resource.group, "version": resource.version, "resource": resource.plural}
     request: Object = {
@@ -65,7 +58,7 @@ def make_review(uid: str, version: str, info: AdmissionInfo, invocation: Invocat
     if info.namespace:
         request["namespace"] = info.namespace
     request["operation"] = info.operation
-    request["userInfo"] = user_info
+    request["userInfo"] = info.user.to_object()
     request["object"] = invocation.obj
     request["oldObject"] = invocation.old
     request["dryRun"] = info.dry_run

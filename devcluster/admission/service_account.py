@@ -11,7 +11,7 @@ from devcluster.errors import forbidden, not_found
 from devcluster.storage.records import Key
 
 if TYPE_CHECKING:
-    from devcluster.api.ports import AdmissionInfo
+    from devcluster.api.interfaces import AdmissionInfo
     from devcluster.storage.store import Store
 
 __all__ = ["ServiceAccounts"]

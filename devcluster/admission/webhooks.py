@@ -11,7 +11,7 @@ from devcluster.access.attributes import quoted
 from devcluster.admission.client import WebhookClient, WebhookFailed
 from devcluster.admission.configuration import Configuration, Hook, Invocation
 from devcluster.admission.review import Verdict, denial, make_review, read_answer
-from devcluster.api.call import add_warning
+from devcluster.api.request_context import add_warning
 from devcluster.errors import StatusError, bad_request, internal_error
 from devcluster.patch import json_patch
 from devcluster.patch.shape import is_builtin
@@ -19,7 +19,7 @@ from devcluster.types.codec import DecodeError
 from devcluster.types.decode import convert
 
 if TYPE_CHECKING:
-    from devcluster.api.ports import AdmissionInfo
+    from devcluster.api.interfaces import AdmissionInfo
     from devcluster.kinds.resource import Resource
 
 __all__ = ["Webhooks", "converted", "decode_patched"]

@@ -8,11 +8,11 @@ from typing import Any
 
 import orjson
 
-from devcluster.api.call import Call
 from devcluster.api.depth import TOO_DEEP, is_too_deep
 from devcluster.api.json_errors import describe
 from devcluster.api.json_reading import read_json
 from devcluster.api.negotiation import split_media_type
+from devcluster.api.request_context import Call
 from devcluster.api.yaml_text import parse_yaml
 from devcluster.crd.embedded import coerce_embedded
 from devcluster.errors import StatusError, bad_request, field_invalid, invalid, unsupported_media_type

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import orjson
 
-from devcluster.api.call import Call
 from devcluster.api.json_errors import describe
 from devcluster.api.json_reading import read_json
 from devcluster.api.negotiation import split_media_type
 from devcluster.api.options import DeleteOptions
+from devcluster.api.request_context import Call
 from devcluster.api.yaml_text import parse_yaml
 from devcluster.errors import StatusError, bad_request, unsupported_media_type
 from devcluster.types.codec import DecodeError

@@ -6,9 +6,9 @@ import datetime
 from typing import Any
 
 from devcluster.api import conversion
-from devcluster.api.call import Call
+from devcluster.api.interfaces import AdmissionInfo
 from devcluster.api.options import DeleteOptions
-from devcluster.api.ports import AdmissionInfo
+from devcluster.api.request_context import Call
 from devcluster.api.writing import ATTEMPTS, Writer
 from devcluster.errors import StatusError, conflict, not_found
 from devcluster.kinds.strategy import Context, Strategy

@@ -12,14 +12,13 @@ import orjson
 
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
+from devcluster.version import KUBERNETES
 
-__all__ = ["AGGREGATED", "KUBERNETES", "VERSION", "Discovery", "Document"]
+__all__ = ["AGGREGATED", "VERSION", "Discovery", "Document"]
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 """The content type of the aggregated documents, as a client asks for it and as it is answered."""
 
-KUBERNETES = "v1.36.3"
-"""The Kubernetes version whose behaviour devcluster copies, as tests/recordings have it."""
 _MAJOR, _MINOR, _ = KUBERNETES.removeprefix("v").split(".")
 VERSION = {
     "major": _MAJOR,

@@ -7,7 +7,7 @@ import orjson
 from devcluster.api.discovery import AGGREGATED, VERSION, Discovery, Document
 from devcluster.api.negotiation import encode, negotiate
 from devcluster.errors import StatusError
-from devcluster.exchange import ApiRequest, ApiResponse
+from devcluster.http_call import ApiRequest, ApiResponse
 
 __all__ = ["answer_discovery"]
 

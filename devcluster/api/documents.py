@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devcluster.api.discovery import Discovery
 from devcluster.api.discovery_answers import answer_discovery
-from devcluster.exchange import ApiRequest, ApiResponse
+from devcluster.http_call import ApiRequest, ApiResponse
 from devcluster.kinds.registry import Registry
 
 __all__ = ["Documents"]

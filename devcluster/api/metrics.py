@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from time import perf_counter
 from typing import Final
 
-from devcluster.api.call import Call
 from devcluster.api.patching import is_apply
+from devcluster.api.request_context import Call
 from devcluster.api.routing import Target
-from devcluster.exchange import ApiRequest, ApiResponse
+from devcluster.http_call import ApiRequest, ApiResponse
 
 __all__ = ["DURATIONS", "SIZES", "Histogram", "InFlight", "Metrics", "Series"]
 

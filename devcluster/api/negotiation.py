@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from devcluster.errors import StatusError, not_acceptable
-from devcluster.exchange import ApiResponse
+from devcluster.http_call import ApiResponse
 
 __all__ = ["META_GROUP", "Representation", "encode", "failure", "negotiate", "split_media_type"]
 

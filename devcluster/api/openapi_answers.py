@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devcluster.api.openapi import OpenApi, OpenApiDocument
 from devcluster.api.openapi_protobuf import MEDIA_TYPE
-from devcluster.exchange import ApiRequest, ApiResponse
+from devcluster.http_call import ApiRequest, ApiResponse
 
 __all__ = ["answer_openapi"]
 

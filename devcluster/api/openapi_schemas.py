@@ -56,6 +56,9 @@ def own_components(resource: Resource) -> dict[str, dict[str, Any]]:
         "kind": _KIND,
         "metadata": _METADATA,
     }
+    if resource.selectable_fields:
+        fields = [{"fieldPath": path.removeprefix(".")} for path in resource.selectable_fields]
+        schema["x-kubernetes-selectable-fields"] = fields
     items = {"description": f"The {resource.plural}.", "type": "array", "items": {"$ref": REF + name}}
     listed = {
         "description": f"{resource.list_kind} is a list of {resource.kind}",
@@ -109,6 +112,8 @@ def _published(source: Any) -> dict[str, Any]:
     for inner in ("items", "additionalProperties"):
         if isinstance(schema.get(inner), dict):
             schema[inner] = _published(schema[inner])
+    if schema.get("x-kubernetes-int-or-string"):
+        schema.setdefault("anyOf", [{"type": "integer"}, {"type": "string"}])
     if schema.get("x-kubernetes-embedded-resource"):
         own = {"apiVersion": _API_VERSION, "kind": _KIND, "metadata": _METADATA}
         schema["properties"] = {**schema.get("properties", {}), **own}

@@ -9,13 +9,13 @@ from typing import Any
 import orjson
 
 from devcluster.api.bodies import check_kind, report, typed, untyped
-from devcluster.api.call import Call
 from devcluster.api.depth import TOO_DEEP, is_too_deep
 from devcluster.api.field_versions import with_versions
 from devcluster.api.json_errors import describe
 from devcluster.api.json_reading import read_json
 from devcluster.api.negotiation import split_media_type
 from devcluster.api.options import WriteOptions
+from devcluster.api.request_context import Call
 from devcluster.api.writing import Change, reset_fields
 from devcluster.api.yaml_text import parse_yaml, repeated_keys
 from devcluster.clock import Clock
@@ -28,8 +28,11 @@ from devcluster.errors import (
     unsupported_media_type,
 )
 from devcluster.kinds.registry import Registry
+from devcluster.kinds.resource import Resource
 from devcluster.patch import Convert, apply, check_applied, json_patch, merge_patch, strategic_merge_patch
 from devcluster.patch.go_format import format_v
+from devcluster.patch.ownership import kind_text, object_text
+from devcluster.types.codec import DecodeError
 from devcluster.types.json_text import duplicate_fields
 
 __all__ = ["APPLY", "change_of", "is_apply"]
@@ -230,12 +233,25 @@ def _applied(call: Call, options: WriteOptions, clock: Clock) -> Change:
             )
 
         result = await with_versions(resource, step)
-        obj, problems = typed(result, resource)
+        try:
+            obj, problems = typed(result, resource)
+        except StatusError as error:
+            if resource.custom or not isinstance(error.__cause__, DecodeError):
+                raise
+            raise _not_converted(config, resource, str(error.__cause__)) from None
         if not resource.custom:  # the real server drops unknown fields below free-form ones without a word
             report(call, options.field_validation, resource, problems)
         return obj
 
     return change
+
+
+def _not_converted(config: Object, resource: Resource, why: str) -> StatusError:
+    """Build the answer to an applied value that has the right JSON type and is none of its Go type."""
+    named = object_text(config, resource.api_version)
+    kind = kind_text(resource.api_version, resource.kind)
+    why = f"unable to convert unstructured object to {kind}: error decoding from json: {why}"
+    return StatusError(500, "", f"failed to convert new object ({named}) to proper version: {why}")
 
 
 def _report_repeated(call: Call, validation: str) -> None:

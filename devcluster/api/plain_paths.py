@@ -8,7 +8,7 @@ from devcluster.api.documents import Documents
 from devcluster.api.metrics import Metrics
 from devcluster.api.routing import Target
 from devcluster.errors import StatusError
-from devcluster.exchange import ApiRequest, ApiResponse
+from devcluster.http_call import ApiRequest, ApiResponse
 from devcluster.kinds.registry import Registry
 from devcluster.storage.store import Store
 

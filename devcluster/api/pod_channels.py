@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import orjson
 
 from devcluster.errors import bad_request, internal_error
-from devcluster.exchange import ApiRequest, ApiResponse, WebSocket
+from devcluster.http_call import ApiRequest, ApiResponse, WebSocket
 
 __all__ = ["CannotConnect", "Session", "process_response", "tunnel_response"]
 

@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any
 
 from devcluster.api.bodies import decode_object
-from devcluster.api.call import Call
 from devcluster.api.deleting import Deleter
 from devcluster.api.internal_kinds import internal_resource
 from devcluster.api.options import DeleteOptions, WriteOptions
 from devcluster.api.pod_channels import process_response, tunnel_response
 from devcluster.api.pod_sessions import PodSessions
+from devcluster.api.request_context import Call
 from devcluster.api.writing import Writer
 from devcluster.errors import (
     FieldError,
@@ -28,7 +28,7 @@ from devcluster.errors import (
     invalid,
     not_found,
 )
-from devcluster.exchange import ApiResponse
+from devcluster.http_call import ApiResponse
 from devcluster.kinds.registry import Registry
 from devcluster.storage.records import Key, Stored
 from devcluster.storage.selectors import LabelSelector, SelectorError

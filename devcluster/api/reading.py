@@ -9,14 +9,14 @@ from typing import Any, Final
 import orjson
 
 from devcluster.api import conversion, tables
-from devcluster.api.call import Call
 from devcluster.api.negotiation import Representation, encode
 from devcluster.api.options import ListOptions
 from devcluster.api.paging import Continuation, expired_continuation
+from devcluster.api.request_context import Call
 from devcluster.api.selection import Selection
 from devcluster.clock import Clock
 from devcluster.errors import StatusError, bad_request, expired, not_found, timed_out
-from devcluster.exchange import ApiResponse
+from devcluster.http_call import ApiResponse
 from devcluster.storage.errors import Expired
 from devcluster.storage.records import Stored
 from devcluster.storage.store import Store

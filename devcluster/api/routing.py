@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from devcluster.exchange import ApiRequest
+from devcluster.access.attributes import Attributes
+from devcluster.http_call import ApiRequest
 
 __all__ = ["Target", "target_of"]
 
@@ -35,6 +36,20 @@ class Target:
     """The path below the subresource."""
     forced_watch: bool = False
     """Whether the path is a watch path such as `/api/v1/watch/pods`."""
+
+    def attributes(self, name: str | None = None) -> Attributes:
+        """Return the attributes for authorization; `name` replaces the target's name."""
+        if not self.plural:
+            return Attributes(verb=self.verb, path=self.path)
+        return Attributes(
+            verb=self.verb,
+            group=self.group,
+            version=self.version,
+            resource=self.plural,
+            subresource=self.subresource,
+            namespace=self.namespace,
+            name=self.name if name is None else name,
+        )
 
 
 def target_of(request: ApiRequest) -> Target:

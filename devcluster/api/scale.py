@@ -11,14 +11,14 @@ import orjson
 
 from devcluster.api import conversion
 from devcluster.api.bodies import decode_object, names_kind
-from devcluster.api.call import Call
 from devcluster.api.negotiation import Representation
 from devcluster.api.options import WriteOptions, manager_of
 from devcluster.api.patching import change_of, is_apply
 from devcluster.api.reading import Reader
+from devcluster.api.request_context import Call
 from devcluster.api.writing import Change, Part, Writer, check_name
 from devcluster.errors import StatusError, field_invalid, invalid, not_found
-from devcluster.exchange import ApiResponse
+from devcluster.http_call import ApiResponse
 from devcluster.kinds.ages import age
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Column, Resource

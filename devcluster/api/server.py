@@ -10,20 +10,20 @@ from typing import Any
 
 import orjson
 
-from devcluster.access.attributes import Attributes, refusal
+from devcluster.access.attributes import refusal
 from devcluster.api import conversion, negotiation
 from devcluster.api.bodies import decode_object
-from devcluster.api.call import Call
 from devcluster.api.delete_requests import decode_delete_options
 from devcluster.api.deleting import Deleted, Deleter
 from devcluster.api.depth import TOO_DEEP
+from devcluster.api.interfaces import Admission, Authenticator, Authorizer, Logs, Reviews, Tokens
 from devcluster.api.metrics import Metrics
 from devcluster.api.negotiation import Representation, encode, negotiate
 from devcluster.api.options import DeleteOptions, ListOptions, WriteOptions
 from devcluster.api.patching import change_of, is_apply
 from devcluster.api.plain_paths import PlainPaths
-from devcluster.api.ports import Admission, Authenticator, Authorizer, Logs, Reviews, Tokens
 from devcluster.api.reading import Reader
+from devcluster.api.request_context import Call
 from devcluster.api.routing import Target, target_of
 from devcluster.api.selection import Selection
 from devcluster.api.subresources import Subresources
@@ -31,7 +31,7 @@ from devcluster.api.watching import Watcher
 from devcluster.api.writing import Writer, Written, check_name
 from devcluster.clock import Clock
 from devcluster.errors import StatusError, bad_request, internal_error, method_not_allowed, not_found
-from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut, User
+from devcluster.http_call import ApiRequest, ApiResponse, ConnectionCut, User
 from devcluster.kinds.metadata import match_namespace
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
@@ -172,18 +172,7 @@ class ApiServer:
         """Raise StatusError, 403, when the user may not act on the target; `name` replaces its name."""
         if self.authorizer is None:
             return
-        if target.plural:
-            wanted = Attributes(
-                verb=target.verb,
-                group=target.group,
-                version=target.version,
-                resource=target.plural,
-                subresource=target.subresource,
-                namespace=target.namespace,
-                name=target.name if name is None else name,
-            )
-        else:
-            wanted = Attributes(verb=target.verb, path=target.path)
+        wanted = target.attributes(name)
         decision = self.authorizer.authorize(user, wanted)
         if not decision.allowed:
             raise refusal(user, wanted, decision)

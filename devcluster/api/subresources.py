@@ -6,18 +6,18 @@ import dataclasses
 from typing import Any
 
 from devcluster.api.bodies import decode_object
-from devcluster.api.call import Call
 from devcluster.api.deleting import Deleter
+from devcluster.api.interfaces import Tokens
 from devcluster.api.internal_kinds import internal_resource
 from devcluster.api.negotiation import encode, negotiate
 from devcluster.api.options import WriteOptions
 from devcluster.api.pod_requests import PodRequests
-from devcluster.api.ports import Tokens
 from devcluster.api.reading import Reader
+from devcluster.api.request_context import Call
 from devcluster.api.scale import ScaleRequests
 from devcluster.api.writing import Writer
 from devcluster.errors import StatusError, bad_request, not_found
-from devcluster.exchange import ApiResponse
+from devcluster.http_call import ApiResponse
 from devcluster.kinds.registry import Registry
 
 __all__ = ["Subresources"]

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from devcluster.api import conversion
-from devcluster.api.call import Call
 from devcluster.api.field_versions import with_versions
+from devcluster.api.interfaces import Admission, AdmissionInfo
 from devcluster.api.kept_metadata import in_order, last_finalizer_gone, restore, storage_path, unique_id
 from devcluster.api.options import WriteOptions, manager_of
-from devcluster.api.ports import Admission, AdmissionInfo
+from devcluster.api.request_context import Call
 from devcluster.clock import Clock
 from devcluster.errors import (
     FieldError,
@@ -104,39 +104,13 @@ class Writer:
         Raises:
             StatusError: it is refused.
         """
-        resource, strategy, metadata = call.resource, call.resource.strategy, obj["metadata"]
-        wipe(metadata)
-        match_namespace(metadata, call.namespace if resource.namespaced else "")
-        self._dedup(call, metadata, after=False)
+        resource, strategy = call.resource, call.resource.strategy
+        wipe(obj["metadata"])
+        match_namespace(obj["metadata"], call.namespace if resource.namespaced else "")
+        generated = bool(obj["metadata"].get("generateName")) and not obj["metadata"].get("name")
         context = self._context(call, options)
-        default = strategy.default_applied if managed else strategy.default
-        default(obj)
-        if not managed:
-            await self._record(call, obj, None, options, context)
-            metadata = obj["metadata"]
-        info = self._info(call, "CREATE", obj, None, options)
-        if info is not None:
-            obj = await self._mutate(call, info)
-            metadata = obj["metadata"]
-        metadata["uid"] = unique_id(self.rng)
-        metadata["creationTimestamp"] = context.now
-        generated = bool(metadata.get("generateName")) and not metadata.get("name")
-        if generated:
-            metadata["name"] = self._free_name(call, metadata["generateName"])
-        strategy.prepare_create(obj, context)
-        if info is not None:
-            default(obj)
-        errors = validate_metadata(
-            metadata,
-            namespaced=resource.namespaced,
-            name_rule=strategy.validate_name,
-            built_in=not resource.custom,
-        )
-        errors += strategy.validate_create(obj, context)
-        self._raise(call, metadata.get("name", ""), errors)
-        for warning in strategy.warnings(obj, None):
-            call.warn(warning)
-        await self._settle(info, resource, obj, managed=managed)
+        obj = await self._checked(call, obj, None, options, context, managed=managed)
+        metadata = obj["metadata"]
         key = call.key_of(metadata["name"])
         if (existing := self.store.get(key)) is not None:
             raise _exists(call, existing, generated=generated)
@@ -228,26 +202,9 @@ class Writer:
         if not call.patches:  # a patch's UID is checked like any immutable field
             self._check_uid(call, metadata, stored)
         self._check_version(call, metadata, stored)
-        self._dedup(call, metadata, after=False)
         context = self._context(call, options)
-        self._default(resource, obj, part, managed=managed)
-        if not managed:
-            await self._record(call, obj, old, options, context)
-            metadata = obj["metadata"]
-        info = self._info(call, "UPDATE", obj, old, options)
-        if info is not None:
-            obj = await self._mutate(call, info) if part is None else await self._mutate_part(part, info, obj)
-            metadata = obj["metadata"]
-        self._prepare(call, obj, old, context)
-        if info is not None:
-            self._default(resource, obj, part, managed=managed)
-        restore(metadata, before)
-        name = metadata.get("name", "")
-        self._raise(call, name, self._update_errors(call, obj, old, context))
-        if not call.subresource:
-            for warning in strategy.warnings(obj, old):
-                call.warn(warning)
-        await self._settle(info, resource, obj, part, managed=managed)
+        obj = await self._checked(call, obj, old, options, context, managed=managed, part=part)
+        metadata = obj["metadata"]
         kept = await conversion.to_storage(resource, obj)
         shown = obj if kept is obj else await conversion.to_request(resource, kept)
         expected = stored.version
@@ -265,6 +222,43 @@ class Writer:
         written = self.store.update(call.key, kept, expected=expected)
         return self._written(resource, shown, kept, written)
 
+    async def _checked(
+        self,
+        call: Call,
+        obj: Object,
+        old: Object | None,
+        options: WriteOptions,
+        context: Context,
+        *,
+        managed: bool,
+        part: Part | None = None,
+    ) -> Object:
+        """Take a new or changed object through all steps before the store; `old` is None for a new one.
+
+        Raises:
+            StatusError: it is refused.
+        """
+        resource, strategy = call.resource, call.resource.strategy
+        self._dedup(call, obj["metadata"], after=False)
+        self._default(resource, obj, part, managed=managed)
+        if not managed:
+            await self._record(call, obj, old, options, context)
+        info = self._info(call, "CREATE" if old is None else "UPDATE", obj, old, options)
+        if info is not None:
+            obj = await self._mutate(call, info) if part is None else await self._mutate_part(part, info, obj)
+        self._prepare(call, obj, old, context)
+        if info is not None:
+            self._default(resource, obj, part, managed=managed)
+        if old is not None:
+            restore(obj["metadata"], old["metadata"])
+        if errors := self._errors(call, obj, old, context):
+            raise invalid(resource.group, resource.kind, obj["metadata"].get("name", ""), errors)
+        if not call.subresource:
+            for warning in strategy.warnings(obj, old):
+                call.warn(warning)
+        await self._settle(info, resource, obj, part, managed=managed)
+        return obj
+
     def _finish_deletion(
         self, call: Call, obj: Object, expected: int, options: WriteOptions, context: Context
     ) -> Written:
@@ -276,8 +270,17 @@ class Writer:
             call.resource.strategy.released(gone.decode(), context)
         return Written(obj, version=version)
 
-    def _update_errors(self, call: Call, obj: Object, old: Object, context: Context) -> list[FieldError]:
-        resource, metadata, before = call.resource, obj["metadata"], old["metadata"]
+    def _errors(self, call: Call, obj: Object, old: Object | None, context: Context) -> list[FieldError]:
+        resource, metadata = call.resource, obj["metadata"]
+        if old is None:
+            errors = validate_metadata(
+                metadata,
+                namespaced=resource.namespaced,
+                name_rule=resource.strategy.validate_name,
+                built_in=not resource.custom,
+            )
+            return errors + resource.strategy.validate_create(obj, context)
+        before = old["metadata"]
         changed = validate_metadata_update(metadata, before)
         # The real server checks the change in general, and each kind checks again: causes occur twice.
         errors = validate_metadata(
@@ -470,13 +473,19 @@ class Writer:
                 )
             raise conflict(resource.group, resource.plural, call.name)
 
-    @staticmethod
-    def _prepare(call: Call, obj: Object, old: Object, context: Context) -> None:
-        strategy = call.resource.strategy
+    def _prepare(self, call: Call, obj: Object, old: Object | None, context: Context) -> None:
+        strategy, metadata = call.resource.strategy, obj["metadata"]
+        if old is None:
+            metadata["uid"] = unique_id(self.rng)
+            metadata["creationTimestamp"] = context.now
+            if metadata.get("generateName") and not metadata.get("name"):
+                metadata["name"] = self._free_name(call, metadata["generateName"])
+            strategy.prepare_create(obj, context)
+            return
         if generation := old["metadata"].get("generation"):
-            obj["metadata"]["generation"] = generation
+            metadata["generation"] = generation
         else:
-            obj["metadata"].pop("generation", None)
+            metadata.pop("generation", None)
         if context.subresource == "status":
             strategy.prepare_status_update(obj, old, context)
         else:
@@ -491,11 +500,6 @@ class Writer:
                 f"{moment}; API server dedups owner references in 1.20+, and may reject such requests as "
                 f"early as 1.24; please fix your requests; duplicate UID(s) observed: {', '.join(dropped)}"
             )
-
-    @staticmethod
-    def _raise(call: Call, name: str, errors: list[FieldError]) -> None:
-        if errors:
-            raise invalid(call.resource.group, call.resource.kind, name, errors)
 
     @staticmethod
     def _written(

@@ -23,6 +23,7 @@ from devcluster.errors import (
 from devcluster.names import dns_subdomain, label_key
 from devcluster.schema.cel import CompileError, compile_expression
 from devcluster.schema.cel.types import BOOL, DYN, NULL, STRING, Field, Type, list_of, object_of
+from devcluster.types.table import choices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,12 +39,12 @@ __all__ = [
     "policy_scope",
 ]
 
-FAILURE_POLICIES = ("Fail", "Ignore")
-MATCH_POLICIES = ("Equivalent", "Exact")
+FAILURE_POLICIES = choices("admissionregistration.v1.ValidatingWebhook.failurePolicy")
+MATCH_POLICIES = choices("admissionregistration.v1.ValidatingWebhook.matchPolicy")
 SIDE_EFFECTS = ("None", "NoneOnDryRun")
-REINVOCATION = ("IfNeeded", "Never")
-OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
-SCOPES = ("*", "Cluster", "Namespaced")
+REINVOCATION = choices("admissionregistration.v1.MutatingWebhook.reinvocationPolicy")
+OPERATIONS = choices("admissionregistration.v1.RuleWithOperations.operations")
+SCOPES = choices("admissionregistration.v1.RuleWithOperations.scope")
 MAXIMUM_SECONDS = 30
 SEGMENTS = 3
 CONDITION_VARIABLES = ("object", "oldObject", "request")

@@ -29,6 +29,7 @@ REQUIRED_KEYS = {
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
 }
+PEM = b"-----BEGIN "
 REDACTED = "<secret contents redacted>"
 ENDED = "unexpected end of JSON input"
 ACCOUNT = "kubernetes.io/service-account.name"
@@ -101,6 +102,16 @@ class SecretStrategy(StoredStrategy):
         """Check the object, and that its type and any immutable data are unchanged."""
         wrong = immutable(new["type"], old.get("type"), "type")
         return wrong + _check_unchanged_data(new, old, "data") + self.validate_create(new, context)
+
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        """Warn of a certificate or key that is none, in Go's words."""
+        if new.get("type") != "kubernetes.io/tls":
+            return []
+        data = new.get("data") or {}
+        for key, name in (("tls.crt", "certificate"), ("tls.key", "key")):
+            if PEM not in base64.b64decode(data.get(key) or ""):
+                return [f"tls: failed to find any PEM data in {name} input"]
+        return []
 
     def fields(self, obj: Object) -> Mapping[str, str]:
         """Return the selectable fields: the type."""

@@ -26,15 +26,16 @@ from devcluster.names import (
     port_name,
     port_number,
 )
+from devcluster.types.table import choices
 
 __all__ = ["containers", "init_containers", "label_key_or_path", "no_backsteps"]
 
 Object = Mapping[str, Any]
 
-PROTOCOLS = ("SCTP", "TCP", "UDP")
-PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+PROTOCOLS = choices("core.v1.ContainerPort.protocol")
+PULL_POLICIES = choices("core.v1.Container.imagePullPolicy")
 MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
-RESTART_POLICIES = ("Always", "Never", "OnFailure")
+RESTART_POLICIES = choices("core.v1.PodSpec.restartPolicy")
 INIT_ONLY = "may not be set for init containers without restartPolicy=Always"
 FIELD_PATHS = (
     "metadata.name",

@@ -18,13 +18,14 @@ from devcluster.builtin.fields import child
 from devcluster.builtin.templates import WorkloadStrategy, restarts_always, selected, status_counts, within
 from devcluster.builtin.wide import container_cells, selector_cell
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_unsupported
+from devcluster.types.table import choices
 
 if TYPE_CHECKING:
     from devcluster.kinds.strategy import Context
 
 __all__ = ["DeploymentStrategy"]
 
-KINDS = ("Recreate", "RollingUpdate")
+KINDS = choices("apps.v1.DeploymentStrategy.type")
 
 
 class DeploymentStrategy(WorkloadStrategy):

@@ -19,6 +19,7 @@ from devcluster.errors import (
     field_too_many,
 )
 from devcluster.names import dns_label, dns_subdomain, port_number
+from devcluster.types.table import choices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EndpointSliceStrategy", "EndpointsStrategy"]
 
-PROTOCOLS = ("SCTP", "TCP", "UDP")
-ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
+PROTOCOLS = choices("core.v1.EndpointPort.protocol")
+ADDRESS_TYPES = choices("discovery.v1.EndpointSlice.addressType")
 MAXIMUM_ENDPOINTS = 1000
 MAXIMUM_ADDRESSES = 100
 SHOWN = 3

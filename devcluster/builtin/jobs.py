@@ -15,6 +15,7 @@ from devcluster.builtin.templates import WorkloadStrategy, default_template, mis
 from devcluster.builtin.wide import container_cells, selector_cell
 from devcluster.errors import FieldError, field_invalid, field_required, field_too_long, field_unsupported
 from devcluster.kinds.ages import human_duration, parse_time
+from devcluster.types.table import choices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["CronJobStrategy", "JobStrategy"]
 
 MODES = ("NonIndexed", "Indexed")
-POLICIES = ("Allow", "Forbid", "Replace")
+POLICIES = choices("batch.v1.CronJobSpec.concurrencyPolicy")
 CRON_NAME_MAXIMUM = 52
 NUMBERS = (
     "parallelism",

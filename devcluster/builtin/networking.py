@@ -20,13 +20,14 @@ from devcluster.errors import (
     field_unsupported,
 )
 from devcluster.names import dns_label, dns_subdomain, port_name, port_number, wildcard_subdomain
+from devcluster.types.table import choices
 
 if TYPE_CHECKING:
     from devcluster.kinds.strategy import Context
 
 __all__ = ["IngressClassStrategy", "IngressStrategy", "NetworkPolicyStrategy"]
 
-PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
+PATH_TYPES = choices("networking.v1.HTTPIngressPath.pathType")
 PROTOCOLS = ("TCP", "UDP", "SCTP")
 DIRECTIONS = ("Ingress", "Egress")
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"

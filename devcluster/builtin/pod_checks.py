@@ -16,6 +16,7 @@ from devcluster.errors import (
     field_unsupported,
 )
 from devcluster.names import config_key, dns_label, dns_subdomain, label_key, label_value
+from devcluster.types.table import choices
 
 __all__ = ["pod_spec", "pod_template"]
 
@@ -23,10 +24,10 @@ Object = Mapping[str, Any]
 
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-PREEMPTION_POLICIES = ("Never", "PreemptLowerPriority")
-UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
-EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
-NODE_OPERATORS = ("DoesNotExist", "Exists", "Gt", "In", "Lt", "NotIn")
+PREEMPTION_POLICIES = choices("core.v1.PodSpec.preemptionPolicy")
+UNSATISFIABLE = choices("core.v1.TopologySpreadConstraint.whenUnsatisfiable")
+EFFECTS = choices("core.v1.Toleration.effect")
+NODE_OPERATORS = choices("core.v1.NodeSelectorRequirement.operator")
 MAXIMUM_SECONDS = 2**31 - 1
 MAXIMUM_MODE = 0o777
 MAXIMUM_WEIGHT = 100

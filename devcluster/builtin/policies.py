@@ -26,6 +26,7 @@ from devcluster.errors import (
     field_unsupported,
 )
 from devcluster.names import label_key, path_segment
+from devcluster.types.table import choices
 
 if TYPE_CHECKING:
     from devcluster.kinds.strategy import Context
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 METRIC_TYPES = ("ContainerResource", "External", "Object", "Pods", "Resource")
-EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+EVICTION_POLICIES = choices("policy.v1.PodDisruptionBudgetSpec.unhealthyPodEvictionPolicy")
 SYSTEM_PRIORITIES = ("system-cluster-critical", "system-node-critical")
 HIGHEST_PRIORITY = 1_000_000_000
 SHOWN = 2

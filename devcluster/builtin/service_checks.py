@@ -16,17 +16,18 @@ from devcluster.errors import (
     field_unsupported,
 )
 from devcluster.names import dns_label, dns_subdomain, label_key, port_number
+from devcluster.types.table import choices
 
 __all__ = ["service_checks", "service_update_checks", "valid_address"]
 
 Object = Mapping[str, Any]
 
-TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-AFFINITIES = ("ClientIP", "None")
-PROTOCOLS = ("SCTP", "TCP", "UDP")
-TRAFFIC_POLICIES = ("Cluster", "Local")
+TYPES = choices("core.v1.ServiceSpec.type")
+AFFINITIES = choices("core.v1.ServiceSpec.sessionAffinity")
+PROTOCOLS = choices("core.v1.ServicePort.protocol")
+TRAFFIC_POLICIES = choices("core.v1.ServiceSpec.externalTrafficPolicy")
 FAMILIES = ("IPv4", "IPv6")
-FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
+FAMILY_POLICIES = choices("core.v1.ServiceSpec.ipFamilyPolicy")
 MAXIMUM_AFFINITY = 86400
 
 

@@ -19,21 +19,22 @@ from devcluster.errors import (
     field_unsupported,
 )
 from devcluster.names import dns_subdomain, label_key
+from devcluster.types.table import choices
 
 if TYPE_CHECKING:
     from devcluster.kinds.strategy import Context
 
 __all__ = ["ClaimStrategy", "StorageClassStrategy", "VolumeStrategy"]
 
-ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+ACCESS_MODES = choices("core.v1.PersistentVolumeSpec.accessModes")
 SHORT_MODES = {
     "ReadWriteOnce": "RWO",
     "ReadOnlyMany": "ROX",
     "ReadWriteMany": "RWX",
     "ReadWriteOncePod": "RWOP",
 }
-VOLUME_MODES = ("Block", "Filesystem")
-RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
+VOLUME_MODES = choices("core.v1.PersistentVolumeSpec.volumeMode")
+RECLAIM_POLICIES = choices("core.v1.PersistentVolumeSpec.persistentVolumeReclaimPolicy")
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 DEFAULT_ANNOTATIONS = (
     "storageclass.kubernetes.io/is-default-class",

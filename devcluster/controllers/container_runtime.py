@@ -9,7 +9,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from devcluster.builtin.quantity import value_of
-from devcluster.controllers.behaviour import CRASH, NEVER_READY, NO_IMAGE, failure_of, run_time_of
+from devcluster.controllers.behaviour import (
+    BAD_COMMAND,
+    CRASH,
+    NEVER_READY,
+    NO_IMAGE,
+    OUT_OF_MEMORY,
+    failure_of,
+    oom_delay_of,
+    run_time_of,
+)
 from devcluster.controllers.client import Object
 from devcluster.controllers.images import (
     IMAGES,
@@ -25,7 +34,12 @@ from devcluster.controllers.view import View
 
 __all__ = ["ContainerRuntime", "NotPulled", "NotStarted", "Outcome"]
 
-KILLED = 137
+KILLED, NOT_EXECUTED = 137, 128
+_NOT_FOUND = (
+    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create "
+    "failed: unable to start container process: error during container init: "
+    'exec: "{}": executable file not found in $PATH'
+)
 _REFERENCE = re.compile(r"\$(?:\$|\(([A-Za-z_.-][\w.-]*)\))")
 _SOURCES = {
     "secretKeyRef": ("secrets", "Secret"),
@@ -65,7 +79,7 @@ class ContainerRuntime:
 
     def outcome(self, pod: Object, container: Object) -> Outcome:
         """Return what happens to a container of the pod, started now."""
-        name, text, failure = container["name"], container.get("image", ""), failure_of(pod, container)
+        text, failure = container.get("image", ""), failure_of(pod, container)
         try:
             reference = ImageReference.parse(text)
         except InvalidImageName as error:
@@ -78,8 +92,8 @@ class ContainerRuntime:
                 f'rpc error: code = NotFound desc = failed to pull and unpack image "{full}": '
                 f'failed to resolve reference "{full}": {full}: not found'
             )
-        if failure == CRASH:
-            return Exited(1, (f"{name}: started from image {text}", f"{name}: failed with exit code 1"))
+        if failure in {BAD_COMMAND, OUT_OF_MEMORY, CRASH}:
+            return _failed(pod, container, failure)
         outcome = self._run(pod, container, reference)
         if not isinstance(outcome, Running):
             return outcome
@@ -171,6 +185,17 @@ class ContainerRuntime:
         if shown == "Secret":
             return {key: base64.b64decode(text).decode(errors="replace") for key, text in data.items()}
         return dict(data)
+
+
+def _failed(pod: Object, container: Object, failure: str) -> Exited:
+    name = container["name"]
+    if failure == BAD_COMMAND:
+        program = (container.get("command") or [name])[0]
+        return Exited(NOT_EXECUTED, reason="StartError", message=_NOT_FOUND.format(program))
+    if failure == OUT_OF_MEMORY:
+        return Exited(KILLED, reason="OOMKilled", after=oom_delay_of(pod) or None)
+    started = f"{name}: started from image {container.get('image', '')}"
+    return Exited(1, (started, f"{name}: failed with exit code 1"))
 
 
 def _check_user(pod: Object, container: Object, user: int | None, name: str) -> None:

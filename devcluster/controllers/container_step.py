@@ -134,8 +134,10 @@ class ContainerStep:
     def _ended(self, end: Exited) -> Object:
         """Return the status of a container that has just ended, perhaps as soon as it was started."""
         since = self._state.get("running", {}).get("startedAt", self.timestamp)
-        message = ""
-        if end.code and self.container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+        message = end.message
+        if message:
+            self._warn("Failed", f"Error: {message}")
+        elif end.code and self.container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
             message = "".join(f"{line}\n" for line in end.log[-LOG_LINES:])[-LOG_LENGTH:]
         self.attempts.ends, self.attempts.due = None, self.now + NOTICED
         self.look_again(NOTICED)

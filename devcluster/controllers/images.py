@@ -157,6 +157,8 @@ class Exited:
     """The termination reason; by default `Completed` for code 0, else `Error`."""
     after: float | None = None
     """The run time in seconds; None if the container is never seen running."""
+    message: str = ""
+    """The container runtime's, for a container that it could not start."""
 
 
 Program = Callable[[Start], Running | Exited]

@@ -9,7 +9,13 @@ from collections.abc import Mapping
 
 from devcluster.controllers import pod_status
 from devcluster.controllers.addresses import PodAddresses
-from devcluster.controllers.behaviour import ready_delay_of, starved_of, stop_time_of
+from devcluster.controllers.behaviour import (
+    is_lost,
+    ready_delay_of,
+    starved_of,
+    stop_time_of,
+    unmounted_of,
+)
 from devcluster.controllers.client import Object
 from devcluster.controllers.container_runtime import ContainerRuntime
 from devcluster.controllers.container_step import Attempts, ContainerStep
@@ -24,6 +30,8 @@ __all__ = ["Kubelet"]
 PODS = ("", "pods")
 MARK = b'"nodeName":'
 DEFAULT_NETWORK = "10.244.0.0/16"
+MOUNT_RETRY, LAST_MOUNT_RETRY = 0.5, 122.0
+"""Seconds between attempts to mount a volume, initially and at most."""
 DEADLINE = "Pod was active on the node longer than the specified deadline"
 STARVED = {
     "memory": ("100Mi", "94208Ki", "98304Ki"),
@@ -55,18 +63,18 @@ class Kubelet(Controller):
         super().__init__(environment)
         self.runtime = ContainerRuntime(self.view, images)
         self._ready_delay = ready_delay
-        self._stop_delay = 0.0
         self._runs: dict[Name, _Run] = {}
         self._addresses = PodAddresses()
+        self._lost: set[str] = set()
 
     def routes(self) -> Routes:
-        """Return the handler of changes of pods with a node."""
-        return {PODS: self._on_pod}
+        """Return the handlers of changes of pods with a node, and of nodes."""
+        return {PODS: self._on_pod, NODES: self._on_node}
 
     async def sync(self, key: Name) -> None:
         """Reconcile one pod."""
         pod = self.view.get(PODS, *key)
-        if pod is None or not pod["spec"].get("nodeName"):
+        if pod is None or pod["spec"].get("nodeName", "") in {"", *self._lost}:
             return
         metadata, status = pod["metadata"], pod.get("status") or {}
         if metadata.get("deletionTimestamp"):
@@ -84,7 +92,7 @@ class Kubelet(Controller):
             if remaining > 0 and status.get("phase", "Pending") == "Pending":
                 self.queue.add_after(key, remaining)
                 return
-            changed = self._next(pod, run, now)
+            changed = self._without_volume(pod, run, now) or self._next(pod, run, now)
         if changed != status:
             try:
                 await self.client.update("pods", key[0], {**pod, "status": changed}, subresource="status")
@@ -103,12 +111,11 @@ class Kubelet(Controller):
             run = self._runs[key] = _Run(metadata["uid"], now)
         if run.stops_since is None:
             run.stops_since = now
-            for each in (
-                pod["spec"]["containers"] if (pod.get("status") or {}).get("phase") == "Running" else ()
-            ):
+            runs = (pod.get("status") or {}).get("phase") == "Running"
+            for each in pod["spec"]["containers"] if runs else ():
                 text = f"Stopping container {each['name']}"
                 self.events.normal(pod, "Killing", text, component="kubelet", container=each["name"])
-        remaining = run.stops_since + min(stop_time_of(pod, self._stop_delay), grace) - now
+        remaining = run.stops_since + min(stop_time_of(pod), grace) - now
         if remaining > 0:
             self.queue.add_after(key, remaining)
         else:
@@ -129,6 +136,25 @@ class Kubelet(Controller):
                 return pod_status.failed(pod, "DeadlineExceeded", DEADLINE, text, disrupted=False)
             self.queue.add_after(_name(pod), remaining)
         return None
+
+    def _without_volume(self, pod: Object, run: _Run, now: float) -> Object | None:
+        """Return the status of a pod that waits for a volume, None for any other."""
+        asked, volumes = unmounted_of(pod), pod["spec"].get("volumes") or ()
+        wanted = [each for each in volumes if asked == "true" or each["name"] == asked]
+        status = pod.get("status") or {}
+        if not wanted or any(
+            "waiting" not in each["state"] for each in status.get("containerStatuses") or ()
+        ):
+            return None
+        attempts = run.containers.setdefault("", Attempts())
+        if now >= attempts.due:
+            attempts.due = now + min(MOUNT_RETRY * 2**attempts.pulls, LAST_MOUNT_RETRY)
+            attempts.pulls += 1
+            self.events.warning(pod, "FailedMount", _mount_message(wanted[0]), component="kubelet")
+        self.queue.add_after(_name(pod), attempts.due - now)
+        waiting = {"waiting": {"reason": "ContainerCreating"}}
+        containers = [pod_status.container_status(each, {}, waiting) for each in pod["spec"]["containers"]]
+        return pod_status.of_containers(pod, containers, [], self.clock.timestamp())
 
     def _next(self, pod: Object, run: _Run, now: float) -> Object:
         """Return the status that the pod has by now."""
@@ -198,6 +224,16 @@ class Kubelet(Controller):
             address = self._addresses.take(Key(*PODS, *_name(pod)), network)
         status |= {"podIP": address, "podIPs": [{"ip": address}]}
 
+    def _on_node(self, change: Change) -> None:
+        name = change.key.name
+        if change.new is not None and is_lost(change.new.decode()):
+            self._lost.add(name)
+        elif name in self._lost:
+            self._lost.discard(name)
+            for stored in self.view.select(PODS):
+                if stored.decode()["spec"].get("nodeName") == name:
+                    self.queue.add((stored.key.namespace, stored.key.name))
+
     def _on_pod(self, change: Change) -> None:
         if change.new is None:
             self._runs.pop((change.key.namespace, change.key.name), None)
@@ -214,6 +250,14 @@ class Kubelet(Controller):
 
 def _name(pod: Object) -> Name:
     return pod["metadata"]["namespace"], pod["metadata"]["name"]
+
+
+def _mount_message(volume: Object) -> str:
+    cause = "rpc error: code = Internal desc = mount failed: exit status 32"
+    for kind, field in (("secret", "secretName"), ("configMap", "name")):
+        if kind in volume:
+            cause = f'{kind.lower()} "{volume[kind].get(field, "")}" not found'
+    return f'MountVolume.SetUp failed for volume "{volume["name"]}" : {cause}'
 
 
 def _eviction_message(pod: Object, starved: str) -> str:

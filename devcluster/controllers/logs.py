@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 from devcluster.clock import Clock
+from devcluster.controllers.behaviour import log_of
 from devcluster.controllers.container_runtime import ContainerRuntime
 from devcluster.controllers.images import Exited
 from devcluster.errors import StatusError, bad_request
@@ -49,7 +50,9 @@ class PodLogs:
             StatusError: 400, the container has not printed anything yet.
         """
         run = _Run.of(pod, container, previous=previous)
-        if run.finished is not None:
+        if (told := log_of(pod)) is not None:
+            run.printed = told.splitlines()
+        elif run.finished is not None:
             run.printed = self._printed(pod, container)
         return self._stream(pod, run, follow and not previous, tail_lines, since, timestamps=timestamps)
 
@@ -98,11 +101,11 @@ class PodLogs:
                     return
                 current = _Run.find(stored.decode(), run.container)
                 if current is None or current.finished is not None or current.started != run.started:
-                    if current is not None and current.finished is not None:
+                    if current is not None and current.finished is not None and run.printed is None:
                         yield current.last_line
                     return
                 now = self._clock.now()
-                while count < run.count(now):
+                while run.printed is None and count < run.count(now):
                     yield run.line(count)
                     count += 1
                 changed.clear()

@@ -1,18 +1,23 @@
-"""The nodes of the cluster: there to be looked at and scheduled to, always ready, never heard from again."""
+"""The nodes of the cluster: there to be looked at and scheduled to, ready unless an annotation forbids it."""
 
 from __future__ import annotations
 
-from devcluster.api.discovery import KUBERNETES
+from devcluster.controllers import conditions
+from devcluster.controllers.behaviour import is_lost
 from devcluster.controllers.client import Object
 from devcluster.controllers.controller import Controller, Name, Routes
 from devcluster.controllers.pods import condition_of
+from devcluster.version import KUBERNETES
 
 __all__ = ["NODES", "NodeController", "node_address", "node_object"]
 
-NODES = ("", "nodes")
+NODES, PODS = ("", "nodes"), ("", "pods")
 COUNT = 3
 NOT_READY = "node.kubernetes.io/not-ready"
 """The taint that a node has until it is ready."""
+UNREACHABLE = "node.kubernetes.io/unreachable"
+"""The taint of a node that is not heard from."""
+SILENT = "NodeStatusUnknown"
 FIRST_NETWORK = 244
 """The second byte of the first node's pod network: 10.244.0.0/16, then 10.245.0.0/16."""
 CONDITIONS = (
@@ -44,17 +49,43 @@ class NodeController(Controller):
         node = self.view.get(NODES, *key)
         if node is None or node["metadata"].get("deletionTimestamp"):
             return
-        if condition_of(node, "Ready") is None:
-            status = _ready(node, self._number(key[1]), self.clock.timestamp())
+        now, lost = self.clock.timestamp(), is_lost(node)
+        ready = condition_of(node, "Ready")
+        if ready is None or (ready.get("reason") == SILENT) != lost:
+            status = _lost(node, now) if lost and ready else _ready(node, self._number(key[1]), now)
             await self.client.update("nodes", "", {**node, "status": status}, subresource="status")
             return
         taints = node["spec"].get("taints") or []
-        kept = [each for each in taints if each["key"] != NOT_READY]
+        present = [each for each in taints if each["key"] == UNREACHABLE]
+        kept = [each for each in taints if each["key"] not in {NOT_READY, UNREACHABLE}]
+        if lost:
+            kept += present or [
+                {"key": UNREACHABLE, "effect": effect, "timeAdded": now}
+                for effect in ("NoSchedule", "NoExecute")
+            ]
         if kept != taints:
             node["spec"]["taints"] = kept
             if not kept:
                 del node["spec"]["taints"]
             await self.client.update("nodes", "", node)
+        elif lost:
+            await self._mark_pods(key[1], now)
+
+    async def _mark_pods(self, name: str, now: str) -> None:
+        """Take the readiness of a lost node's pods."""
+        for stored in self.view.select(PODS):
+            pod = stored.decode()
+            ready = condition_of(pod, "Ready")
+            if pod["spec"].get("nodeName") != name or ready is None or ready["status"] != "True":
+                continue
+            condition = {**ready, "status": "False", "lastTransitionTime": now}
+            status = {
+                **pod["status"],
+                "conditions": conditions.replaced(pod["status"]["conditions"], condition),
+            }
+            namespace = pod["metadata"]["namespace"]
+            await self.client.update("pods", namespace, {**pod, "status": status}, subresource="status")
+            self.events.warning(pod, "NodeNotReady", "Node is not ready", component=self.name)
 
     def _number(self, name: str) -> int:
         names = [stored.key.name for stored in self.view.select(NODES)]
@@ -87,6 +118,17 @@ def node_object(number: int) -> Object:
         },
         "spec": {"podCIDR": network, "podCIDRs": [network]},
     }
+
+
+def _lost(node: Object, now: str) -> Object:
+    """Build the status of a node that is not heard from."""
+    unknown = {
+        "status": "Unknown",
+        "lastTransitionTime": now,
+        "reason": SILENT,
+        "message": "Kubelet stopped posting node status.",
+    }
+    return {**node["status"], "conditions": [{**each, **unknown} for each in node["status"]["conditions"]]}
 
 
 def _ready(node: Object, number: int, now: str) -> Object:

@@ -51,8 +51,8 @@ def terminated(exit_code: int, started: str, finished: str, *, reason: str = "",
 
 def has_completed(container: Object) -> bool:
     """Return whether a container's status says that it has ended well."""
-    ended = (container.get("state") or {}).get("terminated")
-    return bool(ended) and ended["exitCode"] == 0
+    ended: Object | None = (container.get("state") or {}).get("terminated")
+    return ended is not None and ended["exitCode"] == 0
 
 
 def initializing(pod: Object, init: Sequence[Object], now: str) -> Object:

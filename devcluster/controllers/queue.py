@@ -61,7 +61,7 @@ class WorkQueue(Generic[KeyT]):
         self._timers[key] = due, loop.call_at(due, self._due, key)
 
     def retry(self, key: KeyT) -> None:
-        """Have it worked on again, later each time until `forget`."""
+        """Queue the key again, with a delay that grows with each call until `forget`."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self.add_after(key, min(BACKOFF_START * 2.0 ** min(failures, 30), BACKOFF_LIMIT))

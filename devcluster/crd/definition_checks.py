@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from devcluster import names
+from devcluster.crd.approval import APPROVAL, APPROVED, BYPASSED, approval_of, is_protected
 from devcluster.crd.conditions import is_established
 from devcluster.crd.go_objects import show, version_object
 from devcluster.crd.schema_checks import check_schema
@@ -41,7 +42,6 @@ _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 _SELECTABLE_MAXIMUM = 8
 _WARNING_MAXIMUM = 256
-_APPROVAL = "api-approved.kubernetes.io"
 _SELECTABLE = (
     "must point to a field of type string, boolean or integer. Enum string fields and strings with formats "
     "are allowed."
@@ -342,28 +342,11 @@ def _at(value: Any, path: Sequence[str]) -> Any:
 
 
 def _approval(new: Object, old: Object | None) -> Iterator[FieldError]:
-    group = new["spec"].get("group") or ""
-    if not (group in {"k8s.io", "kubernetes.io"} or group.endswith((".k8s.io", ".kubernetes.io"))):
+    if not is_protected(new):
         return
-    state, text = _approval_state(new)
-    if not text or (old is not None and _approval_state(old)[0] == state):
+    state, text = approval_of(new)
+    if state in {APPROVED, BYPASSED} or (old is not None and approval_of(old)[0] == state):
         return
-    field = f"metadata.annotations[{_APPROVAL}]"
-    given = (new["metadata"].get("annotations") or {}).get(_APPROVAL)
-    yield field_required(field, text) if state == "missing" else field_invalid(field, given, text)
-
-
-def _approval_state(obj: Object) -> tuple[str, str]:
-    """Return the state of the approval (missing, invalid, approved or bypassed), and its error."""
-    about = "see https://github.com/kubernetes/enhancements/pull/1111"
-    value = (obj["metadata"].get("annotations") or {}).get(_APPROVAL) or ""
-    if not value:
-        return "missing", f'protected groups must have approval annotation "{_APPROVAL}", {about}'
-    if value.startswith("unapproved"):
-        return "bypassed", ""
-    if urlsplit(value).netloc and urlsplit(value).scheme:
-        return "approved", ""
-    return "invalid", (
-        f'protected groups must have approval annotation "{_APPROVAL}" with either a URL or a reason '
-        f'starting with "unapproved", {about}'
-    )
+    field = f"metadata.annotations[{APPROVAL}]"
+    given = (new["metadata"].get("annotations") or {}).get(APPROVAL)
+    yield field_invalid(field, given, text) if given else field_required(field, text)

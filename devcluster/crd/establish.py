@@ -14,7 +14,8 @@ from typing import Any
 
 from devcluster.clock import Clock
 from devcluster.crd.accepted_names import accept_names
-from devcluster.crd.conditions import is_established, set_condition
+from devcluster.crd.approval import APPROVED, approval_of, is_protected
+from devcluster.crd.conditions import find_condition, is_established, set_condition
 from devcluster.crd.conversion import CallWebhook
 from devcluster.crd.definition import CLEANUP_FINALIZER
 from devcluster.kinds.registry import Registry
@@ -27,6 +28,7 @@ from devcluster.storage.store import Store
 __all__ = ["Establisher"]
 
 GROUP, VERSION, PLURAL = "apiextensions.k8s.io", "v1", "customresourcedefinitions"
+APPROVAL_CONDITION = "KubernetesAPIApprovalPolicyConformant"
 _MANAGER = "kube-apiserver"
 _log = logging.getLogger(__name__)
 
@@ -140,6 +142,8 @@ class Establisher:
             if CLEANUP_FINALIZER in (obj["metadata"].get("finalizers") or ()):
                 self._clean_up(name, obj)
             return
+        if is_protected(obj):
+            obj = self._tell_approval(name, obj)
         others = (each.decode() for each in self._group_of(name))
         if accept_names(obj, others, self._clock.timestamp()):
             obj = self._write(name, obj)
@@ -153,6 +157,15 @@ class Establisher:
                 obj, "Established", "True", "InitialNamesAccepted", message, self._clock.timestamp()
             )
             self._write(name, obj)
+
+    def _tell_approval(self, name: str, obj: Object) -> Object:
+        reason, message = approval_of(obj)
+        told = find_condition(obj, APPROVAL_CONDITION)
+        if told is not None and (told.get("reason"), told.get("message")) == (reason, message):
+            return obj
+        status = "True" if reason == APPROVED else "False"
+        set_condition(obj, APPROVAL_CONDITION, status, reason, message, self._clock.timestamp())
+        return self._write(name, obj)
 
     def _group_of(self, name: str) -> Iterator[Stored]:
         """Yield the other definitions of the group; the name says which, as hundreds take long to decode."""

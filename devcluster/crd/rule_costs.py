@@ -49,11 +49,11 @@ class Costs:
     by_field: list[tuple[str, int]] = dataclasses.field(default_factory=list)
 
     def rule(self, field: str, cost: int, count: int) -> Iterator[FieldError]:
-        """Add a rule that runs `count` times."""
+        """Add the cost of a rule that runs `count` times."""
         yield from self._add(field, "estimated rule cost", min(cost * count, UNLIMITED))
 
     def message(self, field: str, cost: int) -> Iterator[FieldError]:
-        """Add a messageExpression."""
+        """Add the cost of a messageExpression."""
         yield from self._add(field, "estimated messageExpression cost", cost)
 
     def _add(self, field: str, name: str, cost: int) -> Iterator[FieldError]:
@@ -63,7 +63,7 @@ class Costs:
             yield field_forbidden(field, _exceeded(name, cost, RULE_LIMIT))
 
     def together(self, field: str) -> Iterator[FieldError]:
-        """Say what contributes most when all together cost too much."""
+        """Name the rules that cost most if all together cost too much."""
         if self.total <= CRD_LIMIT:
             return
         text = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from devcluster.exchange import ApiRequest
 from devcluster.faults.fault import Action, Fault, Match
+from devcluster.http_call import ApiRequest
 from devcluster.storage import Store
 
 __all__ = ["FaultControl"]

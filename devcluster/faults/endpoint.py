@@ -15,9 +15,9 @@ from collections.abc import Callable
 import msgspec
 
 from devcluster.errors import StatusError, bad_request, unauthorized
-from devcluster.exchange import ApiRequest, ApiResponse, Handler, User
 from devcluster.faults.control import FaultControl
 from devcluster.faults.fault import Fault
+from devcluster.http_call import ApiRequest, ApiResponse, Handler, User
 
 __all__ = ["with_fault_endpoint"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from devcluster.exchange import ApiRequest
+from devcluster.http_call import ApiRequest
 
 __all__ = ["Action", "Fault", "Match"]
 

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from devcluster.errors import StatusError
-from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut, Handler
 from devcluster.faults.control import FaultControl
 from devcluster.faults.fault import Action, Fault
+from devcluster.http_call import ApiRequest, ApiResponse, ConnectionCut, Handler
 
 __all__ = ["with_faults"]
 

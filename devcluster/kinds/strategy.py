@@ -10,7 +10,7 @@ from devcluster.errors import FieldError
 from devcluster.names import dns_subdomain
 
 if TYPE_CHECKING:
-    from devcluster.exchange import User
+    from devcluster.http_call import User
     from devcluster.storage.store import Store
 
 __all__ = ["Context", "Strategy"]

@@ -30,7 +30,7 @@ from devcluster.patch.validate import shape_errors
 from devcluster.patch.write import Convert, Write
 from devcluster.schema.node import Schema
 
-__all__ = ["apply", "check_applied", "record_update"]
+__all__ = ["apply", "check_applied", "kind_text", "object_text", "record_update"]
 
 Object = dict[str, Any]
 
@@ -123,7 +123,7 @@ def apply(
     if isinstance(_metadata(config).get("managedFields"), list):
         raise bad_request("metadata.managedFields must be nil")
     if errors := shape_errors(config, root_shape(schema)):
-        raise _failed(f"failed to create typed patch object ({_about(config, api_version)}): {errors}")
+        raise _failed(f"failed to create typed patch object ({object_text(config, api_version)}): {errors}")
     me = identify(manager, "Apply", api_version, subresource)
     before: Object = live or {}
     try:
@@ -140,7 +140,7 @@ def apply(
         raise _failed(str(error)) from None
     except Untypable as error:
         raise _failed(
-            f"failed to create typed live object ({_about(before, api_version)}): {error}"
+            f"failed to create typed live object ({object_text(before, api_version)}): {error}"
         ) from None
     result = dict(after)
     result["metadata"] = dict(after.get("metadata") or {})
@@ -295,12 +295,17 @@ def _metadata(obj: Object) -> dict[str, Any]:
     return metadata if isinstance(metadata, dict) else {}
 
 
-def _about(obj: Object, api_version: str) -> str:
+def object_text(obj: Object, api_version: str) -> str:
+    """Return an object as Go's errors name it: `namespace/name; group/version, Kind=Kind`."""
     metadata = _metadata(obj)
     namespace, name = (metadata.get(field) for field in ("namespace", "name"))
     whose = f"{namespace if isinstance(namespace, str) else ''}/{name if isinstance(name, str) else ''}"
-    group_version = api_version if "/" in api_version else f"/{api_version}"
-    return f"{whose}; {group_version}, Kind={obj.get('kind', '')}"
+    return f"{whose}; {kind_text(api_version, obj.get('kind', ''))}"
+
+
+def kind_text(api_version: str, kind: str) -> str:
+    """Return a kind as Go's errors name it: `apps/v1, Kind=Deployment`, `/v1, Kind=Pod`."""
+    return f"{api_version if '/' in api_version else f'/{api_version}'}, Kind={kind}"
 
 
 def _failed(message: str) -> StatusError:

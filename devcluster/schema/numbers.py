@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from devcluster.errors import field_invalid
-from devcluster.numerals import show_float
+from devcluster.go_numbers import show_float
 from devcluster.schema.problems import UNSET_FIELD, Check, Problem, Spine, path_of
 
 __all__ = ["check_number", "is_whole"]

@@ -105,11 +105,11 @@ def compile_message(expression: str, variables: Mapping[str, Type], bounds: Type
 
 
 class WrongResult(Exception):
-    """A rule that is not a condition."""
+    """The type of a validation rule is not boolean."""
 
 
 class MessageError(Exception):
-    """A messageExpression that is wrong."""
+    """A messageExpression does not compile, or its type is not text."""
 
 
 @dataclasses.dataclass(slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from devcluster.errors import (
     FieldError,
@@ -73,8 +73,7 @@ class Validator:
 def compile_check(schema: Schema) -> Check | None:
     """Return the check of a node and all nodes below it; None when every value is valid."""
     source = schema.source
-    types = ("integer", "string") if schema.int_or_string else (schema.type,) if schema.type else ()
-    shape = _format_of(schema)
+    types, shape = _types_of(schema), _format_of(schema)
     scalars = [each for each in (_strings(source, shape, types), check_number(source, types, shape)) if each]
     parts: list[Check] = [
         each
@@ -114,6 +113,10 @@ def _plain(kind: type, check: Check) -> Check:
             check(value, spine, out)
 
     return quick
+
+
+def _types_of(schema: Schema) -> tuple[str, ...]:
+    return ("integer", "string") if schema.int_or_string else (schema.type,) if schema.type else ()
 
 
 def _format_of(schema: Schema) -> str:
@@ -290,8 +293,49 @@ def _invalid(value: Any, text: str) -> Callable[[str], FieldError]:
     return lambda field: field_invalid(field, value, text)
 
 
-def _nested(sources: Sequence[Any]) -> list[Check]:
-    return [compile_check(parse(each)) or _anything for each in sources]
+class _Alternative(NamedTuple):
+    """A schema of anyOf, oneOf, allOf or not."""
+
+    check: Check
+    count: Callable[[Any], int]
+    """Returns how many of the server's checks apply: of several failures it tells the one with the most."""
+
+
+def _nested(sources: Sequence[Any]) -> list[_Alternative]:
+    schemas = [parse(each) for each in sources]
+    return [_Alternative(compile_check(each) or _anything, _counter(each)) for each in schemas]
+
+
+def _counter(schema: Schema) -> Callable[[Any], int]:
+    types, shape = _types_of(schema), _format_of(schema)
+    accepts = _acceptor(types, shape)
+    is_formatted = bool(schema.format) and is_known_format(schema.format, "")
+    named = {name: _counter(each) for name, each in schema.properties.items()}
+    items = _counter(schema.items) if schema.items is not None else None
+    others = _counter(schema.additional) if schema.additional is not None else None
+    any_of, one_of, all_of = (_nested(schema.source.get(key) or ()) for key in ("anyOf", "oneOf", "allOf"))
+
+    def count(value: Any) -> int:
+        if value is None:
+            return int(not types or schema.nullable)
+        total = 1 + 2 + 1  # all together; what combines schemas; the enumeration
+        if types or schema.format:
+            total += 1 + accepts(value)
+        # Which of these are valid does not matter: to find out at each level would take exponential time.
+        total += sum(max((each.count(value) for each in group), default=0) for group in (any_of, one_of))
+        total += sum(each.count(value) for each in all_of)
+        if type(value) is str:
+            return total + 1 + is_formatted
+        if type(value) in {int, float}:
+            return total + 2
+        if type(value) is list:
+            return total + 2 + (sum(map(items, value)) if items is not None else 0)
+        if type(value) is dict:
+            found = ((named.get(name, others), each) for name, each in value.items())
+            return total + 1 + sum(counter(each) for counter, each in found if counter is not None)
+        return total
+
+    return count
 
 
 def _anything(value: Any, spine: Spine, out: list[Problem]) -> None:
@@ -310,7 +354,7 @@ def _alternatives(source: Any) -> Check | None:
             failed = _failures(any_of, value, spine)
             if len(failed) == len(any_of):
                 out.append(_composite(spine, "must validate at least one schema (anyOf)"))
-                out.extend(_fewest(failed))
+                out.extend(_best(any_of, failed, value))
         if one_of:
             failed = _failures(one_of, value, spine)
             valid = len(one_of) - len(failed)
@@ -318,7 +362,7 @@ def _alternatives(source: Any) -> Check | None:
                 out.append(
                     _composite(spine, "must validate one and only one schema (oneOf). Found none valid")
                 )
-                out.extend(_fewest(failed))
+                out.extend(_best(one_of, failed, value))
             elif valid > 1:
                 found = f"must validate one and only one schema (oneOf). Found {valid} valid alternatives"
                 out.append(_composite(spine, found))
@@ -335,16 +379,17 @@ def _alternatives(source: Any) -> Check | None:
     return check
 
 
-def _fewest(failed: list[list[Problem]]) -> list[Problem]:
-    fewest = min(map(len, failed))
-    return next(problems for problems in failed if len(problems) == fewest)
+def _best(alternatives: Sequence[_Alternative], failed: list[list[Problem]], value: Any) -> list[Problem]:
+    """Return the problems of the alternative with the most checks, the first of equals; all have failed."""
+    counts = [each.count(value) for each in alternatives]
+    return failed[counts.index(max(counts))]
 
 
-def _failures(checks: Sequence[Check], value: Any, spine: Spine) -> list[list[Problem]]:
+def _failures(alternatives: Sequence[_Alternative], value: Any, spine: Spine) -> list[list[Problem]]:
     failed = []
-    for each in checks:
+    for each in alternatives:
         problems: list[Problem] = []
-        each(value, spine, problems)
+        each.check(value, spine, problems)
         if problems:
             failed.append(problems)
     return failed

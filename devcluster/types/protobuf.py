@@ -212,7 +212,7 @@ def _int_or_string(field: Field, name: str) -> int | str:
 
 
 def _raw(field: Field, name: str) -> Any:
-    """Return JSON bytes, or another object in protobuf."""
+    """Return a RawExtension's content, from JSON or from an enveloped object in protobuf."""
     raw = b""
     for part in wire.fields(wire.submessage(field, name)):
         raw = wire.submessage(part, "raw")

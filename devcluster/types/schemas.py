@@ -36,6 +36,10 @@ def schema_of(openapi_name: str) -> Schema:
         KeyError: the type does not exist, or is not a component of the published documents.
     """
     schema = _node(table.entries()[openapi_name]["schema"])
+    go = table.go_type(openapi_name)
+    if schema.required and isinstance(go, list):
+        omitted = {name for name, _, omission, _ in go if omission}
+        schema.required = tuple(name for name in schema.required if name not in omitted)
     schema.openapi_name = openapi_name
     schema.type_name = openapi_name.rpartition(".")[2]
     schema.preserve_unknown = schema.type_name in _RAW

@@ -1,6 +1,6 @@
 """The generated table of built-in types, read at its first use.
 
-scripts/generate-devcluster-types makes `builtin.json`, and describes its content.
+`make record` writes `builtin.json`; tests/recordings/generated.py describes its content.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-__all__ = ["META", "entries", "fields_of", "go_name", "go_type", "name_of"]
+__all__ = ["META", "choices", "entries", "fields_of", "go_name", "go_type", "name_of"]
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 """The prefix of the names of the types that all groups share."""
@@ -62,3 +62,10 @@ def go_name(name: str) -> str:
     """Return the type's name in Go's errors: `v1.DeploymentSpec`."""
     package, _, short = name.rpartition(".")
     return f"{package.rpartition('.')[2]}.{short}"
+
+
+def choices(field: str) -> tuple[str, ...]:
+    """Return the sorted values that a field of k8s.io/api may have, as of `core.v1.ServiceSpec.type`."""
+    owner, _, name = field.rpartition(".")
+    schema = entries()[f"io.k8s.api.{owner}"]["schema"]["properties"][name]
+    return tuple(schema["enum"] if "enum" in schema else schema["items"]["enum"])

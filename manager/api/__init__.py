@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from manager.api.condition import Condition, ConditionStatus, find_condition, is_true, set_condition
+from manager.api.condition import (
+    Condition,
+    ConditionStatus,
+    Status,
+    StepsStatus,
+    find_condition,
+    is_true,
+    set_condition,
+)
 from manager.api.crd import Column, CrdOptions, Scale, crd, crd_options, is_crd
-from manager.api.meta import GroupVersionKind, ObjectKey, ObjectMeta, OwnerReference
 from manager.api.model import ApiModel
 from manager.api.resource import (
+    GroupVersionKind,
+    ObjectKey,
+    ObjectMeta,
+    OwnerReference,
     PartialObjectMetadata,
     Resource,
+    Unstructured,
     controller_of,
     controller_reference,
     is_controlled_by,
@@ -33,8 +45,6 @@ from manager.api.schema import (
     server_default,
     together,
 )
-from manager.api.status import Status, StepsStatus
-from manager.api.unstructured import Unstructured
 
 __all__ = [
     "ApiModel",

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self, TypeVar
 
-from manager.api.meta import GroupVersionKind
-from manager.api.resource import Resource
+from manager.api.resource import GroupVersionKind, Resource
 
 R = TypeVar("R", bound=Resource)
 

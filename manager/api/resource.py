@@ -1,19 +1,126 @@
-"""The base of every kind, and the owner references of objects."""
+"""Objects of the API: their kind, key and metadata, with a model of their kind and without one."""
 
 from __future__ import annotations
 
+import copy
+import operator
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self, Unpack
+from datetime import datetime
+from functools import cache
+from types import new_class
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, Unpack
 
 import orjson
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
-from manager.api.merging import as_model_says, take_changes
-from manager.api.meta import GroupVersionKind, ObjectKey, ObjectMeta, OwnerReference
-from manager.api.model import ApiModel
+from manager.api.model import ApiModel, as_model_says, take_changes
 
 # Sets attributes without pydantic's checks.
 _set = object.__setattr__
+
+
+class _Reference(Protocol):
+    """An object that names a kind, such as an owner reference."""
+
+    @property
+    def api_version(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
+class GroupVersionKind(NamedTuple):
+    """API group (empty for the core group), version and kind."""
+
+    group: str
+    version: str
+    kind: str
+
+    @classmethod
+    def from_api_version(cls, api_version: str, kind: str) -> GroupVersionKind:
+        """Build one from an object's `apiVersion` (`v1`, `apps/v1`) and `kind`."""
+        group, _, version = api_version.rpartition("/")
+        return cls(group, version, kind)
+
+    def is_named_by(self, reference: _Reference) -> bool:
+        """Return whether a reference means this kind, in any version of the kind."""
+        group, _, _ = reference.api_version.rpartition("/")
+        return (group, reference.kind) == (self.group, self.kind)
+
+    @property
+    def api_version(self) -> str:
+        """The `apiVersion` of objects of this kind: `v1`, `apps/v1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def __str__(self) -> str:
+        """Format the kind as kubectl does: `Deployment.v1.apps`, `Pod.v1`."""
+        return f"{self.kind}.{self.version}.{self.group}" if self.group else f"{self.kind}.{self.version}"
+
+
+class ObjectKey(NamedTuple):
+    """Namespace and name; the namespace of a cluster-scoped object is the empty string."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class OwnerReference(ApiModel):
+    """Names an owner, in the same namespace or cluster-scoped; when all owners are gone, so is the object."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+    """True for the one owner that manages the object."""
+    block_owner_deletion: bool | None = None
+    """True to keep the owner, when it is deleted in the foreground, until the object is gone."""
+
+
+class ObjectMeta(ApiModel):
+    """An object's metadata, as far as controllers use it; the rest (`managedFields`) stays as it came.
+
+    Strings and collections are always there: a field that the server left out is empty here, and an empty
+    field is left out on the wire, because in metadata the two mean the same.
+    """
+
+    name: str = Field(default="", exclude_if=operator.not_)
+    namespace: str = Field(default="", exclude_if=operator.not_)
+    generate_name: str = Field(default="", exclude_if=operator.not_)
+    uid: str = Field(default="", exclude_if=operator.not_)
+    resource_version: str = Field(default="", exclude_if=operator.not_)
+    generation: int = Field(default=0, exclude_if=operator.not_)
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    labels: dict[str, str] = Field(default_factory=dict, exclude_if=operator.not_)
+    annotations: dict[str, str] = Field(default_factory=dict, exclude_if=operator.not_)
+    finalizers: list[str] = Field(default_factory=list, exclude_if=operator.not_)
+    owner_references: list[OwnerReference] = Field(default_factory=list, exclude_if=operator.not_)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Return the schema of a template's metadata, which lacks what only the server sets.
+
+        An object's own metadata has the server's schema instead.
+        """
+        del core_schema, handler
+        text = {"type": "string"}
+        texts = {"type": "object", "additionalProperties": text}
+        properties = {
+            "annotations": texts,
+            "finalizers": {"type": "array", "items": text},
+            "labels": texts,
+            "name": text,
+            "namespace": text,
+        }
+        return {"type": "object", "properties": properties}
 
 
 class Resource(ApiModel):
@@ -80,15 +187,6 @@ class Resource(ApiModel):
         """The JSON that the object was decoded from, whatever has changed since; None if made in code."""
         return getattr(self, "_origin", None)
 
-    def rebase(self, stored: Resource) -> None:
-        """Take over metadata and origin from `stored`, the latest read or written state of the same object.
-
-        All other changes made here stay, and now count as changes of that state.
-        """
-        self.metadata = stored.metadata
-        if stored.origin is not None:
-            _set(self, "_origin", stored.origin)
-
     def take(self, stored: Resource, *, sent: Mapping[str, Any]) -> None:
         """Take over the changes in the answer to a write, and its origin; in place.
 
@@ -144,6 +242,76 @@ class PartialObjectMetadata(
     """The server's answer to a request for metadata only; it does not name the object's own kind."""
 
 
+class Unstructured(Resource):
+    """An object of a kind without a model; its fields beside the metadata are plain JSON.
+
+        Widget = Unstructured.of("example.com/v1", "Widget")
+        widget = await client.get(Widget, key)
+        widget.content["spec"]["size"] += 1
+        await client.patch(widget)
+
+    `of` returns a kind that works as every other: for sources, caches, reads, writes, owners and children. If
+    scope or plural are unknown, `client.discover` asks the API server.
+    """
+
+    @staticmethod
+    def of(api_version: str, kind: str, *, plural: str = "", namespaced: bool = True) -> type[Unstructured]:
+        """Return the kind of that name; the same one each time.
+
+        Requests do not need `plural`, because discovery finds it. Logs and metrics name the kind by it; the
+        default is derived from `kind`.
+        """
+        gvk = GroupVersionKind.from_api_version(api_version, kind)
+        if not gvk.version or not gvk.kind:
+            raise ValueError(f"a kind has an apiVersion and a name, not {api_version!r} and {kind!r}")
+        return _kind(gvk, plural or _plural(kind), namespaced)
+
+    @staticmethod
+    def parse(wire: Mapping[str, Any]) -> Unstructured:
+        """Make the object of a manifest; an object without a namespace counts as cluster-scoped.
+
+        Raises ValueError if apiVersion or kind are missing, or the metadata is of another shape.
+        """
+        metadata = wire.get("metadata")
+        namespaced = isinstance(metadata, Mapping) and bool(metadata.get("namespace"))
+        kind = Unstructured.of(
+            str(wire.get("apiVersion", "")), str(wire.get("kind", "")), namespaced=namespaced
+        )
+        return kind.model_validate(copy.deepcopy(dict(wire)))
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """All but apiVersion, kind and metadata: `spec`, `status`, `data`; to be changed in place."""
+        assert self.model_extra is not None
+        return self.model_extra
+
+    def to_wire(self, *, only: set[str] | None = None) -> dict[str, Any]:
+        """Return the JSON form, with nulls where the content has them; with `only`, just these fields."""
+        wire = {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "metadata": self.metadata.to_wire(),
+            **copy.deepcopy(self.content),
+        }
+        return wire if only is None else {name: value for name, value in wire.items() if name in only}
+
+
+@cache
+def _kind(gvk: GroupVersionKind, plural: str, namespaced: bool) -> type[Unstructured]:
+    named = {"group": gvk.group, "version": gvk.version, "kind": gvk.kind}
+    return new_class(gvk.kind, (Unstructured,), {**named, "plural": plural, "namespaced": namespaced})
+
+
+def _plural(kind: str) -> str:
+    """Return the usual plural of a kind in lower case."""
+    name = kind.lower()
+    if name.endswith(("s", "x", "ch", "sh")):
+        return f"{name}es"
+    if name.endswith("y") and name[-2:-1] not in "aeiou":
+        return f"{name[:-1]}ies"
+    return f"{name}s"
+
+
 def controller_of(meta: ObjectMeta) -> OwnerReference | None:
     """Return the reference to the owner that manages the object, or None."""
     for reference in meta.owner_references:
@@ -170,8 +338,8 @@ def reference_to(owner: Resource, child: ObjectMeta) -> dict[str, Any]:
         where = f"is in namespace {child.namespace}" if child.namespace else "is in no namespace"
         raise ValueError(f"{owner.kind} {owner.key} cannot own {child.name}, which {where}")
     return {
-        "apiVersion": owner.gvk.api_version,
-        "kind": owner.gvk.kind,
+        "apiVersion": owner.api_version,
+        "kind": owner.kind,
         "name": owner.metadata.name,
         "uid": owner.metadata.uid,
         "controller": True,
@@ -202,3 +370,39 @@ def is_controlled_by(meta: ObjectMeta, owner: Resource) -> bool:
     """Return whether `owner` is the controller, by UID, because another object can reuse its name."""
     controller = controller_of(meta)
     return controller is not None and controller.uid == owner.metadata.uid
+
+
+# Access to JSON of any shape: a kind may have no schema, and a server may answer anything. A value of an
+# unexpected type counts as absent.
+
+
+def fields(found: Any, *names: str) -> Mapping[str, Any]:
+    """Return the object under these nested names; empty if there is none."""
+    for name in names:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def objects(found: Any) -> list[Mapping[str, Any]]:
+    """Return the objects in a list, without its other items."""
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def text(found: Any) -> str:
+    """Return a string as it is, a number or boolean as JSON, and "" for anything else."""
+    if isinstance(found, str):
+        return found
+    return orjson.dumps(found).decode() if isinstance(found, int | float) else ""
+
+
+def number(found: Any, otherwise: int = 0) -> int:
+    """Return a whole number as it is, and `otherwise` for anything else."""
+    return found if isinstance(found, int) and not isinstance(found, bool) else otherwise
+
+
+def event_time(event: Any) -> str:
+    """When an Event happened last, in RFC 3339; empty if it does not say."""
+    series = fields(event, "series").get("lastObservedTime")
+    times = [series, *(fields(event).get(name) for name in ("lastTimestamp", "eventTime"))]
+    times.append(fields(event, "metadata").get("creationTimestamp"))
+    return next(filter(None, map(text, times)), "")

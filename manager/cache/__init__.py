@@ -10,6 +10,7 @@ from manager.cache.record import (
     Meta,
     Owner,
     Record,
+    meta_in,
     metadata_of,
     own_writes_from_here,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "Selector",
     "WatchSpec",
     "index_by",
+    "meta_in",
     "metadata_of",
     "own_writes_from_here",
     "steps_of",

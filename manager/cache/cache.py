@@ -67,16 +67,12 @@ class Cache:
     ) -> Informer:
         """Return the shared informer of a kind, and make it on the first call; give it back by `release`.
 
-        The informer starts at once if the cache runs, and otherwise when the cache starts. Without a
-        selection it holds all objects. Each selection has an informer with its own watches and memory.
+        The informer starts when the cache runs. Each selection has an informer with its own watches and
+        memory. With `filtered`, it holds only objects that the cache's filter accepts.
 
-        With `filtered`, the informer holds only objects that the cache's filter accepts. If the cache has a
-        filter, this informer is separate from the unfiltered one.
-
-        With `owned_by`, the caller needs only children of objects of that kind, and with `filtered` only
-        children that the filter accepts. The informer then keeps only metadata of other objects, or nothing
-        with `filtered`, unless there is a selection or another caller wants all objects. A caller that wants
-        all objects after the cache has started gets a separate informer.
+        With `owned_by`, the caller needs only children of objects of that kind. The informer then keeps only
+        metadata of other objects, or nothing with `filtered`, unless there is a selection or another caller
+        wants all objects. A caller that wants all after the cache has started gets a separate informer.
 
         Raises ValueError for a bad label selector or path, and RuntimeError if the informer already runs and
         holds only children.
@@ -125,10 +121,9 @@ class Cache:
             shared.task.cancel()
 
     def separate(self, kind: type[Resource], **selection: Unpack[SelectionOptions]) -> Informer:
-        """Return an unshared informer that the caller runs; other readers and own writes do not reach it.
+        """Return an unshared informer, for a few objects and a short time, that the caller runs.
 
-        Use it for a few objects and a short time, and a shared informer for anything that lasts. Raises
-        ValueError for a bad label selector.
+        Other readers and own writes do not reach it. Raises ValueError for a bad label selector.
         """
         return self._make(kind, selection=Selection.of(**selection))
 
@@ -202,17 +197,13 @@ class Cache:
     def observe_write(self, kind: type[Resource], raw: bytes, *, before: int | None = None) -> None:
         """Take in the server's answer to a write, so that from now on reads are no older than it.
 
-        `before` is the version that the write replaced, 0 for a create; None when that is not known for sure.
-        Raises ProtocolError when it is not an object of this kind.
+        See `Informer.observe_write`.
         """
         for informer in self._of_kind.get(kind.gvk, ()):
             informer.observe_write(raw, before=before)
 
     def observe_delete(self, kind: type[Resource], key: ObjectKey, uid: str | None, raw: bytes) -> None:
-        """Take in the server's answer to a delete of the object with that key and, where known, UID.
-
-        Raises ProtocolError when it is neither a Status nor an object of this kind.
-        """
+        """Take in the server's answer to a delete; see `Informer.observe_delete`."""
         for informer in self._informers(kind):
             informer.observe_delete(key, uid, raw)
 

@@ -98,43 +98,34 @@ class Rule:
     pause: Pause
 
 
-RESOLVE, STREAM, LIST, LIST_WHOLE, WATCH, CHECK = (
-    State.RESOLVE,
-    State.STREAM,
-    State.LIST,
-    State.LIST_WHOLE,
-    State.WATCH,
-    State.CHECK,
-)
-
 # The first rule that fits counts. A watch goes on from where it was, if that makes sense; after garbage the
 # same would come again. A watch that ended before its time is checked first, because the server may have been
 # restarted with older storage. A check that fails leads to a list. The last rules mean that a stream which
 # fails for a reason not foreseen is tried as pages next, and pages as a stream, so that a server (or a proxy)
 # that can do only one is served too.
 RULES = (
-    Rule((NoMatch, NotFound), None, RESOLVE, "not-served", Pause.YES),
+    Rule((NoMatch, NotFound), None, State.RESOLVE, "not-served", Pause.YES),
     Rule((Unauthorized, Forbidden), None, None, "forbidden", Pause.YES),
-    Rule((TooManyRequests, ServiceUnavailable), (WATCH,), CHECK, "throttled", Pause.YES),
+    Rule((TooManyRequests, ServiceUnavailable), (State.WATCH,), State.CHECK, "throttled", Pause.YES),
     Rule((TooManyRequests, ServiceUnavailable), None, None, "throttled", Pause.YES),
-    Rule((Unreachable, ConnectionLost), (WATCH,), CHECK, "lost", Pause.YES),
+    Rule((Unreachable, ConnectionLost), (State.WATCH,), State.CHECK, "lost", Pause.YES),
     Rule((Unreachable, ConnectionLost), None, None, "lost", Pause.YES),
-    Rule((BadRequest, Invalid, NotStreaming), (STREAM,), LIST, NO_STREAMING, Pause.NO),
-    Rule((Gone,), (LIST,), LIST_WHOLE, EXPIRED, Pause.NO),
-    Rule((Gone,), None, STREAM, EXPIRED, Pause.IF_FRUITLESS),
-    Rule((HistoryRestored,), None, STREAM, "restored", Pause.YES),
-    Rule((HistoryDoubted,), None, STREAM, "doubted", Pause.YES),
-    Rule((OlderList,), None, STREAM, "stale", Pause.YES),
-    Rule((WatchClosed,), (STREAM,), LIST, "closed", Pause.IF_FRUITLESS),
-    Rule((WatchTimedOut,), None, WATCH, "closed", Pause.IF_FRUITLESS),
-    Rule((WatchClosed,), None, CHECK, "closed", Pause.IF_FRUITLESS),
-    Rule((DeadlineExceeded,), (WATCH,), CHECK, "silent", Pause.IF_FRUITLESS),
-    Rule((ProtocolError,), (RESOLVE,), None, "garbage", Pause.YES),
-    Rule((ProtocolError,), (LIST, LIST_WHOLE, WATCH), STREAM, "garbage", Pause.YES),
-    Rule((ServerError,), (WATCH,), CHECK, "server-error", Pause.YES),
-    Rule((KubeError,), (RESOLVE,), RESOLVE, "other", Pause.YES),
-    Rule((KubeError,), (STREAM,), LIST, "other", Pause.YES),
-    Rule((KubeError,), None, STREAM, "other", Pause.YES),
+    Rule((BadRequest, Invalid, NotStreaming), (State.STREAM,), State.LIST, NO_STREAMING, Pause.NO),
+    Rule((Gone,), (State.LIST,), State.LIST_WHOLE, EXPIRED, Pause.NO),
+    Rule((Gone,), None, State.STREAM, EXPIRED, Pause.IF_FRUITLESS),
+    Rule((HistoryRestored,), None, State.STREAM, "restored", Pause.YES),
+    Rule((HistoryDoubted,), None, State.STREAM, "doubted", Pause.YES),
+    Rule((OlderList,), None, State.STREAM, "stale", Pause.YES),
+    Rule((WatchClosed,), (State.STREAM,), State.LIST, "closed", Pause.IF_FRUITLESS),
+    Rule((WatchTimedOut,), None, State.WATCH, "closed", Pause.IF_FRUITLESS),
+    Rule((WatchClosed,), None, State.CHECK, "closed", Pause.IF_FRUITLESS),
+    Rule((DeadlineExceeded,), (State.WATCH,), State.CHECK, "silent", Pause.IF_FRUITLESS),
+    Rule((ProtocolError,), (State.RESOLVE,), None, "garbage", Pause.YES),
+    Rule((ProtocolError,), (State.LIST, State.LIST_WHOLE, State.WATCH), State.STREAM, "garbage", Pause.YES),
+    Rule((ServerError,), (State.WATCH,), State.CHECK, "server-error", Pause.YES),
+    Rule((KubeError,), (State.RESOLVE,), State.RESOLVE, "other", Pause.YES),
+    Rule((KubeError,), (State.STREAM,), State.LIST, "other", Pause.YES),
+    Rule((KubeError,), None, State.STREAM, "other", Pause.YES),
 )
 
 

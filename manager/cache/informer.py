@@ -217,9 +217,9 @@ class Informer:
         """Return the records that meet every condition, in the order of their keys.
 
         No namespace, or "", means all. `labels` is a map of labels that must be equal, or a selector as
-        kubectl writes it; `index` is (name, value) of an index that was registered with `add_index`. Costs
-        what the most selective condition lets through, not what the cache holds. Raises ValueError for a bad
-        selector and KeyError for an index that is not registered.
+        kubectl writes it; `index` is (name, value) of an index of `add_index`. Costs what the most selective
+        condition lets through. Raises ValueError for a bad selector and KeyError for an index that is not
+        registered.
         """
         wanted = Selector.parse(labels) if isinstance(labels, str) else labels
         return self._store.select(
@@ -230,8 +230,7 @@ class Informer:
         """Register an index for `list(index=(name, value))`; registering it again is no change.
 
         The function gets a record and its metadata and returns the values; it must depend on nothing else.
-        Raises ValueError for another function under a known name, and RuntimeError as `keep_whole` does: a
-        function may read all of an object.
+        Raises ValueError for another function under a known name, and RuntimeError as `keep_whole` does.
         """
         self.keep_whole()
         self._store.indexes.add(name, function)
@@ -262,8 +261,7 @@ class Informer:
         """Call `handler` with every change from now on, and return a function that unsubscribes it.
 
         With `replay`, the handler first gets the objects that are there, as initial ADDED events. The
-        informer logs an exception of the handler, and still calls it with the next change. Unsubscribing
-        twice does no harm.
+        informer logs an exception of the handler, and still calls it with the next change.
         """
         self._handlers.append(handler)
         if replay:
@@ -325,8 +323,8 @@ class Informer:
     def observe_delete(self, key: ObjectKey, uid: str | None, raw: bytes) -> None:
         """Take in the server's answer to a delete: a Status when the object is gone, else the object.
 
-        `uid` is the UID of the object to delete, where the caller knows it. Raises ProtocolError when the
-        answer is neither.
+        `uid` is the UID of the object, where the caller knows it. Raises ProtocolError when the answer is
+        neither.
         """
         if not self.covers(key.namespace):
             return
@@ -366,7 +364,7 @@ _decode_object = Decoder(_Object, "an object with a spec")
 def is_removed(raw: bytes, meta: Meta) -> bool:
     """Return whether a write removed the last finalizer or grace period of an object under deletion.
 
-    The server then removes the object in the same step, and its answer is the object's last state.
+    The server then removes the object in the same step.
     """
     if meta.deletion_timestamp is None or meta.finalizers or meta.deletion_grace_period_seconds:
         return False
@@ -379,10 +377,9 @@ def is_removed(raw: bytes, meta: Meta) -> bool:
 
 
 def deleted_uid(raw: bytes) -> str | None:
-    """Return the UID in a Status that answers a delete; such a Status means that the object is gone.
+    """Return the UID in a Status that answers a delete, so that the object is gone; "" when it names none.
 
-    Returns "" when the Status does not name the UID, and None when the answer is an object. Raises
-    ProtocolError.
+    Returns None when the answer is an object. Raises ProtocolError.
     """
     status = _decode_status(raw)
     if status.kind != "Status":

@@ -63,6 +63,11 @@ class _Metadata(msgspec.Struct):
 _metadata_decoder = msgspec.json.Decoder(_Metadata)
 
 
+def meta_in(raw: bytes) -> Meta:
+    """Decode the metadata in an object's JSON."""
+    return _metadata_decoder.decode(raw).metadata
+
+
 # Not known to the garbage collector: a record holds no reference that could close a cycle, and there may be
 # hundreds of thousands of them to walk past.
 class Record(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
@@ -86,7 +91,7 @@ class Record(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
 
     def meta(self) -> Meta:
         """Decode the metadata; each call costs a few microseconds and makes a new one."""
-        return _metadata_decoder.decode(self.raw).metadata
+        return meta_in(self.raw)
 
     def decode(self, model: type[R]) -> R:
         """Decode the whole object into a new one of the caller's own.
@@ -156,13 +161,13 @@ class RecordDecoder:
 
     Of `managedFields`, which can be half of an object, it keeps only the entries of our field managers.
 
-    With `metadata_only`, it drops everything but the metadata, whatever the server sent, and with `parts`
-    everything but the metadata and these parts. It also drops managedFields, and annotations that hold
-    content: kubectl's copy of the applied object, and every annotation of more than 4 KB. It keeps the first
-    1,000 labels, annotations, finalizers and owner references, and always the controller.
+    With `metadata_only`, it drops everything but the metadata, and with `parts` everything but the metadata
+    and these parts. It also drops managedFields, and annotations that hold content: kubectl's copy of the
+    applied object, and every annotation of more than 4 KB. It keeps the first 1,000 labels, annotations,
+    finalizers and owner references, and always the controller.
 
-    With `owners`, it cuts others' objects in the same way: objects that have no owner of these kinds (group
-    and kind), and that our field managers have not written to.
+    With `owners`, it cuts others' objects in the same way: without an owner of these kinds (group and kind),
+    and not written to by our field managers.
     """
 
     def __init__(
@@ -384,10 +389,7 @@ class Parts:
                 at.setdefault(steps[-1][0], {})
 
     def of(self, raw: bytes) -> bytes:
-        """Return an object's JSON without the rest. A value of another shape than a path expects stays.
-
-        Raises msgspec.DecodeError for what is no JSON object.
-        """
+        """Return an object's JSON without the rest. A value of another shape than a path expects stays."""
         return _prune(raw.strip(), self._tree)
 
 
@@ -523,9 +525,8 @@ _current: ContextVar[ref[set[Change]] | None] = ContextVar("own_writes", default
 def own_writes_from_here() -> set[Change]:
     """Return a set that collects the writes of the calling task, and of tasks that it starts from now on.
 
-    The set gets only a write for which the server has ruled out any change between `before` and `after`: a
-    create, and a write that required a version. Any other write may have merged with a change by another
-    client that this process has not seen. Collecting ends when the caller drops the set.
+    It gets only a write for which the server has ruled out any change between `before` and `after`: a create,
+    and a write that required a version. Collecting ends when the caller drops the set.
     """
     changes: set[Change] = set()
     _current.set(ref(changes))

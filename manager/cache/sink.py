@@ -157,9 +157,9 @@ class Sink:
         self._publish(changes)
 
     def bookmark(self, version: int) -> bool:
-        """Record that the watch has sent everything up to a version; return False if it was further before.
+        """Record that the watch has sent everything up to a version.
 
-        The server's history is then not the one that was watched, and only a list shows the current objects.
+        Returns False if it was further before: then only a list shows the current objects.
         """
         if version < self.version:
             return False

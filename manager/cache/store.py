@@ -100,10 +100,7 @@ def _text(value: str | int) -> str:
 
 
 class KeyGroups:
-    """Keys by value.
-
-    Most values have one object only, and then its key stands alone; a set costs five times as much.
-    """
+    """Keys by value: a lone key stands alone, as a set costs five times as much."""
 
     def __init__(self) -> None:
         self._groups: dict[str, ObjectKey | set[ObjectKey]] = {}
@@ -177,8 +174,8 @@ class Index(KeyGroups):
 class Indexes:
     """The indexes of keys by namespace, owner, label, or an operator's own function.
 
-    An index is built when it is first asked for, at the cost of one pass over the store, and kept current
-    from then on: an index without a reader costs nothing. `prepare` builds it with turns for others.
+    An index is built when it is first asked for, and kept current from then on. `prepare` builds it with
+    turns for others.
     """
 
     def __init__(self, records: Mapping[ObjectKey, Record], failed: IndexFailed) -> None:
@@ -193,10 +190,7 @@ class Indexes:
         self._grows = asyncio.Lock()
 
     def add(self, name: str, function: IndexFunction) -> None:
-        """Register an index; again with the same function is no change.
-
-        Raises ValueError when the name is taken by another function.
-        """
+        """Register an index; raises ValueError when the name is taken by another function."""
         if self._built(f"own {name}", function).function != function:
             raise ValueError(f"there is already an index {name!r} with another function")
 
@@ -208,10 +202,7 @@ class Indexes:
         owner_uid: str | None,
         index: tuple[str, str] | None,
     ) -> list[Collection[ObjectKey]]:
-        """Return, for each condition that an index covers, the keys that meet it.
-
-        Raises KeyError when no index of that name is registered.
-        """
+        """Return the keys for each condition that an index covers; raises KeyError for an unknown index."""
         found = []
         if index is not None:
             name, value = index
@@ -227,10 +218,7 @@ class Indexes:
         return found
 
     async def prepare(self, *, labels: Mapping[str, str] | None = None, owner_uid: str | None = None) -> None:
-        """Build the indexes that these conditions need, in portions that let other tasks run.
-
-        A client that fills many objects decides how long that takes; in one go it could be seconds.
-        """
+        """Build the indexes that these conditions need, in portions that let other tasks run."""
         for label in labels or ():
             await self._grow(f"label {label}", partial(_label, label))
         if owner_uid is not None:
@@ -369,9 +357,8 @@ class Store:
     ) -> list[Record]:
         """Return the records that meet every condition, in the order of their keys.
 
-        `labels` is a map of labels that must be equal, or a selector. The cost is the number of records that
-        meet the most selective condition. No index covers `!=`, `in`, `notin` and the existence of a label:
-        these need a look at each remaining record.
+        `labels` is a map of labels that must be equal, or a selector. No index covers `!=`, `in`, `notin` and
+        the existence of a label: these need a look at each remaining record.
         """
         rest: tuple[Requirement, ...] = ()
         if isinstance(labels, Selector):

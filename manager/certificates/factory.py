@@ -57,18 +57,9 @@ def secret_certificates(
 ) -> Certificates:
     """Return certificates in a Secret, made by the leader and served by every replica.
 
-    Args:
-        transport: for all requests.
-        webhooks: all served webhooks; each of their configurations and CRDs gets the CA bundle.
-        program: the program that owns them.
-        namespace: the namespace of the Secret: the manager's own.
-        prefix: of the names of the Secret and of the webhook configurations.
-        url: comes before the path of each webhook. With it, the configurations are written as a whole and
-            conversion points there; without it, they stay as installed, with a Service.
-        lifetimes: of new authorities and certificates; default those of `Lifetimes`.
-        look_every: seconds between two looks of the leader at the objects that it has written.
-        read_every: seconds between two reads of the Secret by each replica; default 5.
-        chance: source of keys in a simulation.
+    With `url`, which comes before the path of each webhook, the configurations are written as a whole, and
+    conversion points there. Without it, they stay as installed, with a Service, and get the CA bundle alone.
+    `lifetimes`, `read_every` and `chance` are for simulations.
     """
     name = f"{prefix}{SECRET}"
     store = SecretStore(transport, program, namespace=namespace, name=name, read_every=read_every)

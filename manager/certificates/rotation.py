@@ -107,7 +107,6 @@ class Stored:
 
     @cached_property
     def _keys(self) -> dict[bytes, bytes]:
-        """Return private keys by their public key."""
         keys = keys_in(self.material.authority_keys)
         return {public: key for key in keys if (public := public_key_of(key)) is not None}
 
@@ -284,7 +283,6 @@ class Rotation:
 
     @cached_property
     def _known(self) -> tuple[Certificate, ...]:
-        """Return all authorities that anybody trusts."""
         seen = (each.authorities for each in self.sightings)
         found = [
             each for some in seen if len(some) <= _MOST_FOREIGN for each in some if each.valid_at(self.now)
@@ -331,7 +329,6 @@ class Rotation:
         return not sighting.stuck and any(each != signer for each in trusted)
 
     def _flaw(self, signer: Certificate) -> str | None:
-        """Return why the serving certificate has to be made anew, if it has to."""
         serving = self.stored.serving
         if serving is None:
             return "there is none with its key"

@@ -23,8 +23,6 @@ _log = get_logger("webhook.certificates")
 
 @dataclass(slots=True)
 class _Watched:
-    """Memory of a target between two looks."""
-
     target: Target
     bundles: tuple[bytes, ...] = ()
     since: float = 0.0
@@ -43,8 +41,7 @@ class _Watched:
 class CertificateRotator:
     """Control loop that reads the store and all targets, and takes the next step.
 
-    It remembers nothing that matters: killed at any point, another one goes on. Two at work at once do no
-    harm, as every write is conditional on what it was decided on; they only get in each other's way.
+    Killed at any point, another one goes on. Two at once do no harm, as every write is conditional.
     """
 
     def __init__(
@@ -58,17 +55,7 @@ class CertificateRotator:
         look_every: float = LOOK_EVERY,
         chance: Chance | None = None,
     ) -> None:
-        """Create a rotator.
-
-        Args:
-            store: holds the certificates.
-            targets: the objects with CA bundles.
-            names: host names for the certificate while no target names a host; not empty.
-            authority: the name of new authorities.
-            lifetimes: of new authorities and certificates.
-            look_every: seconds between two looks when no step is due.
-            chance: source of keys in a simulation.
-        """
+        """Create a rotator; `names` are the certificate's host names while no target names a host."""
         self._store = store
         self._watched = {str(each): _Watched(each) for each in targets}
         self._names = tuple(names)
@@ -102,10 +89,7 @@ class CertificateRotator:
             await asyncio.sleep(pause)
 
     async def _turn(self) -> float:
-        """Look once, do one step and return the seconds until the next look.
-
-        Raises the errors of the store and of the targets.
-        """
+        """Look once, do one step and return the seconds until the next look."""
         snapshot = await self._store.read()
         found = await self._look()
         match self._rotation(snapshot, found).next_step():
@@ -117,7 +101,8 @@ class CertificateRotator:
             case Inject() as step:
                 await self._inject(self._watched[step.target], found[step.target], step.bundle)
             case Save() as step:
-                await self._save(step, snapshot)
+                await self._store.write(step.make(), snapshot)
+                _log.info(step.event, **step.details, store=str(self._store))
         self._steps += 1
         return 0.0 if self._steps <= self._most_steps else _AFTER_FAILURE
 
@@ -131,7 +116,6 @@ class CertificateRotator:
         return Rotation(stored, sightings, names, now, self._lifetimes, self._authority, self._chance)
 
     async def _look(self) -> dict[str, Found]:
-        """Return all targets that are there, by their names."""
         found: dict[str, Found] = {}
         for name, watched in self._watched.items():
             try:
@@ -171,10 +155,6 @@ class CertificateRotator:
             watched.complain(f"{target} cannot be written: {error}")
         else:
             _log.info("the API server trusts the webhooks' CAs", target=str(target))
-
-    async def _save(self, step: Save, snapshot: Snapshot) -> None:
-        await self._store.write(step.make(), snapshot)
-        _log.info(step.event, **step.details, store=str(self._store))
 
 
 async def _has_changed(target: Target, found: Found) -> bool:

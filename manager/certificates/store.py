@@ -92,7 +92,7 @@ class Store(Protocol):
     """Storage of one material."""
 
     def __str__(self) -> str:
-        """Where it is, for messages."""
+        """Return the place of the material, for messages."""
 
     async def read(self) -> Snapshot:
         """Return the current content; an empty material if nothing is stored.
@@ -101,22 +101,18 @@ class Store(Protocol):
         """
 
     async def write(self, material: Material, instead_of: Snapshot) -> None:
-        """Replace what was read as a whole.
+        """Replace what was read as a whole; raises what `read` raises, and `Changed` if it has changed since.
 
-        Raises `Changed` when the content has changed since, and what `read` raises. After another error it
-        may have been written all the same.
+        After another error it may have been written all the same.
         """
 
 
 class SecretStore:
     """`Store` in a Secret of type kubernetes.io/tls, and `CertificateSource` for every replica.
 
-    Besides `tls.crt` and `tls.key`, the Secret has the bundle in `ca.crt`, as with cert-manager, and
-    `ca.key`. Other entries, labels and annotations stay unchanged.
-
-    A replica polls it every five seconds instead of watching. One GET by name costs the API server little,
-    and there is no connection to lose or to resume. A certificate is renewed a month before it expires, so
-    the delay does no harm. Until the first certificate exists, servers wait, and it polls every second.
+    The Secret has the bundle in `ca.crt`, as with cert-manager, and `ca.key`. Other entries, labels and
+    annotations stay unchanged. A replica polls it every five seconds instead of watching: one GET by name
+    costs little, and a certificate is renewed a month before it expires.
     """
 
     def __init__(
@@ -214,9 +210,8 @@ class SecretStore:
 class FolderStore:
     """`Store` and `CertificateSource` in one file of a private folder of ours.
 
-    `certificates.json` has certificates and keys, named and encoded as in a Secret, so readers never see one
-    without the other, however many processes write. `ca.crt` beside it is a copy of the bundle for manual
-    calls of the webhooks.
+    `certificates.json` has certificates and keys as in a Secret, so readers never see one without the other.
+    `ca.crt` beside it is a copy of the bundle for manual calls of the webhooks.
     """
 
     def __init__(self, folder: Path) -> None:

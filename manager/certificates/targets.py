@@ -78,16 +78,11 @@ class Target:
         wanted: Any = None,
         registration: LocalRegistration | None = None,
     ) -> None:
-        """Select an object.
+        """Select an object by its `kind` and `name`.
 
-        Args:
-            transport: for the requests.
-            kind: MutatingWebhookConfiguration, ValidatingWebhookConfiguration or CustomResourceDefinition.
-            name: of the object.
-            field_manager: the field manager of the writes.
-            ours: the names of our webhooks in an installed configuration.
-            wanted: the desired `webhooks` or `spec.conversion` without bundles; None keeps what is installed.
-            registration: marks a written object, which is restored when the manager stops.
+        `ours` are the names of our webhooks in an installed configuration. `wanted` is the desired `webhooks`
+        or `spec.conversion` without bundles. `registration` marks an object that is restored when the manager
+        stops.
         """
         self._transport = transport
         self._kind, self._name = kind, name
@@ -207,8 +202,7 @@ def bundle_of(client_config: Mapping[str, Any]) -> bytes:
 def hosts_of(client_config: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the host names that a server's certificate must cover for a clientConfig.
 
-    For a Service, the API server checks the first of the two names; clients in the cluster use the
-    second one.
+    For a Service, the API server checks the first name; clients in the cluster use the second one.
     """
     if url := client_config.get("url"):
         try:
@@ -232,7 +226,6 @@ def _normal(host: str) -> str:
 
 
 def _with_bundle(part: Any, text: str) -> Any:
-    """Return the `webhooks` or `spec.conversion` with the CA bundle in each clientConfig."""
     if isinstance(part, list):
         return [{**each, "clientConfig": {**each["clientConfig"], "caBundle": text}} for each in part]
     [webhook] = _with_bundle([part["webhook"]], text)
@@ -267,11 +260,6 @@ def _noted(found: Mapping[str, Any], written: JsonObject) -> dict[str, str]:
     `kubectl apply` removes recorded fields that a later apply no longer names, and keeps unrecorded ones.
     Without the record, our URL would remain beside the Service of a later installation. The API server
     accepts only one of the two, and would refuse the apply until an administrator removed the URL.
-
-    Args:
-        found: the current object; empty if there is none.
-        written: our part of the object, with apiVersion, kind and name. It replaces what was recorded of the
-            same fields; records of other fields stay.
     """
     annotations: dict[str, str] = dict((found.get("metadata") or {}).get("annotations") or {})
     before: JsonObject = {}

@@ -23,8 +23,6 @@ from manager.util.version import KUBERNETES_VERSIONS
 if TYPE_CHECKING:
     from manager.operator import AnyOperator
 
-__all__ = ["GROUP", "Commands", "Invocation", "LazyCommand", "main", "pass_invocation"]
-
 HELP_FLAGS = ["-h", "--help"]
 GROUP = "operator_manager.commands"
 """The group of entry points that name sequences of `LazyCommand`."""
@@ -36,12 +34,7 @@ class Invocation:
     def __init__(
         self, program: Program, operators: Sequence[AnyOperator] | Callable[[], Sequence[AnyOperator]] = ()
     ) -> None:
-        """Make the command line of a program.
-
-        Args:
-            program: the names by which the cluster knows the process.
-            operators: the program's own, or a function that imports them.
-        """
+        """`operators` are the program's own, or a function that imports them."""
         self.program = program
         self._own = operators
         self._all: tuple[AnyOperator, ...] | None = None
@@ -69,13 +62,7 @@ class LazyCommand(click.Command):
     """A command whose module is imported when the command is asked for."""
 
     def __init__(self, name: str, summary: str, target: str) -> None:
-        """Make a command that is imported only when it runs.
-
-        Args:
-            name: the word that users type.
-            summary: its line in the list of commands.
-            target: `module:attribute` of the command itself.
-        """
+        """`summary` is its line in the list of commands, `target` the `module:attribute` of the command."""
         super().__init__(name, short_help=summary)
         self._target = target
 
@@ -121,7 +108,6 @@ class _Bash(BashComplete):
 
 
 def _completion_variable(program: Program) -> str:
-    """Return the environment variable by which a shell asks for completions."""
     return f"_{program.variables}COMPLETE"
 
 
@@ -274,18 +260,18 @@ def _open_standard_files() -> None:
         return
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - the number of stderr
         pass
-    os.close(number)
-    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
-    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+    # A library can have the missing number already: libffi 3.5 opens its own file when ctypes is imported.
+    sys.stdin = sys.stdin or os.fdopen(number, encoding="utf-8", closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(number, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(number, "w", encoding="utf-8", closefd=False)
 
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
     """Let Ctrl-C end the process as SIGTERM does, without a traceback, until a command handles both.
 
-    asyncio then leaves SIGINT alone, too: it would cancel the running task, in addition to our own handler.
-    In a container the process has number 1, and the kernel drops a signal that this process does not handle.
+    asyncio then leaves SIGINT alone, too. In a container the process has number 1, and the kernel drops a
+    signal that this process does not handle.
     """
     first = os.getpid() == 1
     handlers = {}
@@ -303,6 +289,5 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def _exit(number: int, frame: FrameType | None) -> None:
-    """End the process with the code that a shell gives for the signal."""
     del frame
     os._exit(128 + number)

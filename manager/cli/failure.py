@@ -83,8 +83,7 @@ class ServerWait:
     async def version(self) -> str:
         """Wait for the server, however long it takes, and return its version.
 
-        Logs the first failure, and a reminder now and then. Raises `ServerUnusable` and `ConfigError` where
-        waiting would not help.
+        Raises `ServerUnusable` and `ConfigError` where waiting would not help.
         """
         began, remind_at = clock.monotonic(), 0.0
         while True:

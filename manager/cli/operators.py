@@ -23,6 +23,7 @@ from manager.webhook.methods import webhooks_of
 
 _ALL = "*"
 _MANAGER = "the manager itself"
+_LIBRARIES = {"manager", "pydantic", "abc", "dataclasses", "importlib"}
 
 
 class OperatorUnusable(click.ClickException):
@@ -70,8 +71,8 @@ def own_operators(
 ) -> Sequence[AnyOperator]:
     """Return the program's own operators, importing them if need be.
 
-    Raises `OperatorUnusable`, with the place in the author's file, for a class or a model that the library
-    refuses when it is made. Other exceptions are the author's own, and pass.
+    Raises `OperatorUnusable`, with the place in the author's file, for a class that the library refuses.
+    Other exceptions are the author's own, and pass.
     """
     if not callable(operators):
         return operators
@@ -79,17 +80,17 @@ def own_operators(
         return operators()
     except (TypeError, ValueError, PydanticUserError) as error:
         frames = list(traceback.walk_tb(error.__traceback__))
-        theirs = [each for each in frames[1:] if not _is_librarys(each[0].f_globals.get("__name__", ""))]
+        theirs = [
+            (frame, line)
+            for frame, line in frames[1:]
+            if frame.f_globals.get("__name__", "").partition(".")[0] not in _LIBRARIES
+        ]
         if not theirs or theirs[-1][0] is frames[-1][0]:
             raise
         frame, line = theirs[-1]
         said = " ".join(str(error).split("\n\nFor further information")[0].split())
         place = os.path.relpath(frame.f_code.co_filename)
         raise OperatorUnusable(f"{place}:{line}: {said}") from error
-
-
-def _is_librarys(module: str) -> bool:
-    return module.partition(".")[0] in {"manager", "pydantic", "abc", "dataclasses", "importlib"}
 
 
 def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:
@@ -100,8 +101,7 @@ def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:
 def installed_operators(operators: Sequence[AnyOperator], program: Program) -> dict[AnyOperator, str]:
     """Return the operators that are installed for `program` in addition to its own, each with its package.
 
-    They are in the order of their entry points' names. Raises `OperatorUnusable` for one that cannot be
-    loaded, or is no operator.
+    Raises `OperatorUnusable` for one that cannot be loaded, or is no operator.
     """
     found: dict[AnyOperator, str] = {}
     for entry in sorted(entry_points(group=program.entry_points), key=lambda each: (each.name, each.value)):
@@ -130,8 +130,8 @@ def enabled_operators(
 ) -> tuple[AnyOperator, ...]:
     """Return the operators that `entries` select, in their own order; errors name the source `where`.
 
-    `foo` enables foo and `-foo` disables it, whichever comes first; `*` enables all that no entry
-    names. Raises `SettingsError` for an unknown name, and when no operator is left to run.
+    `foo` enables foo, `-foo` disables it, and `*` enables all that no entry names. Raises `SettingsError` for
+    an unknown name, and when no operator is left to run.
     """
     check_names(operators, (entry.removeprefix("-") for entry in entries if entry != _ALL), where=where)
     first = {entry.removeprefix("-"): entry for entry in reversed(entries)}

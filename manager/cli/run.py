@@ -30,11 +30,9 @@ from manager.telemetry.logs import configured, get_logger
 from manager.telemetry.open_files import LEAST, raised_limit
 from manager.telemetry.tracing import CannotTrace, tracing
 from manager.telemetry.watchdog import LastWords, Watchdog
-from manager.util.loop import loop_factory
+from manager.util.loop import loop_factory, unless
 from manager.util.program import Program
 from manager.webhook.methods import has_webhooks
-
-__all__ = ["SettingsCommand", "StopSignals", "run", "settings_by_heading", "settings_of"]
 
 T = TypeVar("T")
 
@@ -262,9 +260,7 @@ def _log_error(error: BaseException) -> None:
 class StopSignals:
     """While entered, the first signal sets `stop`, and the second one exits at once with code 1.
 
-    Both also when the event loop is blocked: the first has the watchdog see to it that the process ends in
-    time, the second has it do so at once. A context manager, to be entered in the running loop. Left, it puts
-    back the handlers that were there.
+    Both also when the event loop is blocked: by the watchdog. To be entered in the running loop.
     """
 
     def __init__(self, watchdog: Watchdog) -> None:
@@ -288,16 +284,8 @@ class StopSignals:
 
     async def unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
         """Return the result of `work`, or None if the stop comes first and cancels `work`."""
-        asked = asyncio.create_task(self.stop.wait(), name="stop-asked")
-        working = asyncio.create_task(work, name="start")
-        try:
-            await asyncio.wait((asked, working), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            asked.cancel()
-            if not working.done():
-                working.cancel()
-            await asyncio.wait((asked, working))
-        return None if working.cancelled() else working.result()
+        done = await unless(self.stop, work)
+        return done[0] if done else None
 
     def _caught(self, number: int, frame: FrameType | None) -> None:
         """Pass a signal on to the watchdog, in the main thread when it has time, which may be too late."""

@@ -126,11 +126,7 @@ def _file_of_certificate(name: str, default: str, what: str, *, group: str) -> S
 
 
 class Settings:
-    """The settings of the command `run`.
-
-    Each can be given as a flag, as an environment variable and as a key of the settings file, in this order
-    of precedence. Raises `SettingsError` with one line for what cannot be used.
-    """
+    """The settings of the command `run`; raises `SettingsError` with one line for what cannot be used."""
 
     config = Setting(
         "config",
@@ -431,7 +427,6 @@ class Settings:
         )
 
     def _check(self) -> None:
-        """Refuse settings that do not fit together."""
         _ = self.lease_timing
         if self.metrics_cert_path is not None and not self.metrics_secure:
             raise ValueError(

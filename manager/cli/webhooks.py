@@ -66,7 +66,7 @@ _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfig
 
 
 def certificate_way(settings: Settings, config: ClusterConfig) -> Way | None:
-    """Return the way of `--webhook-certificates`, with `auto` resolved; None if that takes an attempt."""
+    """Return the way of `--webhook-certificates`, with `auto` resolved; None if only a request can tell."""
     if settings.webhook_certificates != "auto":
         return settings.webhook_certificates
     if settings.webhook_cert_path is not None:
@@ -85,8 +85,7 @@ async def add_webhooks(
 ) -> None:
     """Make the manager serve the webhooks of all `operators`, since the API server calls also idle ones'.
 
-    Raises `RegistrationError` for webhooks that do not fit, and `SettingsError` for client authorities that
-    cannot be read.
+    Raises `RegistrationError`, and `SettingsError` for client authorities that cannot be read.
     """
     webhooks = webhooks_of(operators)
     if not webhooks:
@@ -144,7 +143,6 @@ class _Serving:
         self._built: asyncio.Future[list[Runnable]] = asyncio.get_running_loop().create_future()
 
     async def check_clients(self) -> None:
-        """Raise `SettingsError` for authorities of the API server's certificates that cannot be read."""
         if self._clients is not None:
             try:
                 await asyncio.to_thread(self._clients.read)
@@ -197,7 +195,6 @@ class _Serving:
         return secret_certificates(*shared, namespace=namespace, prefix=self._prefix, url=url)
 
     async def look_for_left_over(self) -> None:
-        """Look once for registrations that an earlier manager with a URL has left behind."""
         left = LocalRegistration(self._transport, self._webhooks, self._manager.program, self._prefix)
         await left.look_for_left_over(same_machine=is_loopback(self._config.server.host or ""))
 
@@ -220,7 +217,6 @@ class _Serving:
                 await self._run(leader_only=False)
 
     async def lead_once_called(self) -> None:
-        """Run the leader's tasks for webhooks."""
         await self._run(leader_only=True)
 
     async def _run(self, *, leader_only: bool) -> None:
@@ -265,9 +261,8 @@ async def reached_address(
 ) -> tuple[BindAddress, str]:
     """Return an address to listen on, and its URL for the API server: from the settings, or a free port.
 
-    A server on this machine's loopback may still be in a container, with a loopback of its own. So this
-    function tries the address with such a server, and with no other. Raises `NotCalled`, whose text says why
-    the server cannot call.
+    A server on this machine's loopback may still be in a container, with a loopback of its own, so this tries
+    it. Raises `NotCalled`, whose text says why the server cannot call.
     """
     if not is_loopback(config.server.host or ""):
         raise NotCalled(f"the API server {config.server} is not on this machine")
@@ -315,7 +310,6 @@ async def _listener() -> AsyncIterator[tuple[int, asyncio.Event]]:
 
 
 def _is_free(port: int) -> bool:
-    """Return whether a server can listen on the address."""
     try:
         socket.create_server((_HOST, port)).close()
     except OSError:

@@ -6,20 +6,15 @@ import enum
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 import orjson
 from pydantic import ValidationError
 
-from manager.api import ObjectKey, OwnerReference, Resource, is_crd
-from manager.api.model import without_defaults
-from manager.api.resource import reference_to
-from manager.api.secret import SECRET
+from manager.api import GroupVersionKind, ObjectKey, OwnerReference, Resource
 from manager.cache import Cache, Record
 from manager.client.errors import ApplyConflict, FieldConflict, OwnedByOther
-from manager.client.kubernetes_models import KubernetesModel, resource_of
 from manager.client.nearest_field import name_nearest
 from manager.client.ownership import (
     OwnEntries,
@@ -41,13 +36,17 @@ from manager.client.reader import decode_at_once
 from manager.client.repair import RefusedRepairs, Repair, refused_lists, repair_patch
 from manager.client.write import (
     APPLY_PATCH,
+    JSON,
     JSON_PATCH,
     MERGE_PATCH,
     STRICT,
+    ChildLabel,
+    KubernetesModel,
     Query,
-    Writer,
+    applied_fields,
     booked,
-    sent_fields,
+    encode_applied,
+    resource_of,
 )
 from manager.kube.decoding import json_object, not_a
 from manager.kube.errors import (
@@ -56,6 +55,7 @@ from manager.kube.errors import (
     Conflict,
     Forbidden,
     Invalid,
+    NoMatch,
     NotFound,
     ServerError,
 )
@@ -111,19 +111,6 @@ class Applied(NamedTuple, Generic[R]):
     conflicts: tuple[FieldConflict, ...] = ()
 
 
-@dataclass(slots=True)
-class ChildLabel:
-    """A label of children with their owner's UID, so that a selector finds the children of some owners.
-
-    While `is_set`, each apply sets it. Otherwise apply keeps the label where it is correct: removing it would
-    take a write for each child.
-    """
-
-    key: str
-    value_of: Callable[[str], str]
-    is_set: bool = False
-
-
 class ApplyOptions(TypedDict, total=False):
     """The options of `Client.apply`; only `force` is true by default."""
 
@@ -148,7 +135,7 @@ class _Change(NamedTuple):
     dry_run: bool
 
 
-class Applier(Writer):
+class Applier:
     """A client that applies the fields of one object, and leaves all other fields to other managers."""
 
     def __init__(
@@ -161,7 +148,9 @@ class Applier(Writer):
         former_managers: Sequence[str] = (),
         child_label: ChildLabel | None = None,
     ) -> None:
-        Writer.__init__(self, transport, mapper, cache)
+        self._transport = transport
+        self._mapper = mapper
+        self._cache = cache
         self.field_manager = field_manager
         self.former_managers = tuple(former_managers)
         self.child_label = child_label
@@ -215,7 +204,7 @@ class Applier(Writer):
         owner, adopt = options.get("owner"), options.get("adopt", False)
         may_update, dry_run = options.get("may_update"), options.get("dry_run", False)
         given_up = tuple(map(field_path, options.get("initial", ())))
-        wanted = _wanted(obj, owner, self.child_label)
+        wanted = applied_fields(obj, owner, self.child_label)
         if not kind.namespaced:
             await self._check_owners(obj, kind)
         found = await (self._find_stored(kind, key) if adopt else self._find_known(kind, key, owner))
@@ -231,11 +220,11 @@ class Applier(Writer):
         if owner is not None:
             adopted = self._refuse_foreign(kind, key, live, owner, adopt=adopt)
             self._keep_label(wanted, owner, live)
-        encoded = _encoded(wanted, obj)
+        encoded = encode_applied(wanted, obj)
         if given_up:
             wanted = without_fields(orjson.loads(encoded), given_up)
             encoded = orjson.dumps(wanted)
-        own = own_entries(live["metadata"].get("managedFields", ()), self.field_manager, self.former_managers)
+        own = own_entries(live, self.field_manager, self.former_managers)
         # The entry of our create is only taken over before something is changed.
         taken_over = own.former or bool(given_up and own.applied is not None and own.owns(given_up))
         uid = live["metadata"]["uid"]
@@ -245,7 +234,7 @@ class Applier(Writer):
             (is_wanted and state == _state(live, own)) or self._holds(wanted, encoded, live, own)
         ):
             if not is_wanted:
-                self._note_settled(uid, encoded, _UNKNOWN)
+                self._settle(uid, encoded)
             if (run := current_record()) is not None:
                 run.add_spared("apply", kind, key)
             return Applied(decode_at_once(found, kind, key, parsed=live), None, Outcome.UNCHANGED)
@@ -261,7 +250,7 @@ class Applier(Writer):
         restores = adopted or self._wants_the_same(encoded, live, own, conflicts)
         after = _decoded(kind, raw)
         if not dry_run:
-            self._settle(after, encoded)
+            self._settle(uid, encoded, after)
         now = decode_at_once(raw, kind, key, parsed=after)
         if _content(after) == _content(live):
             return Applied(now, None, Outcome.UNCHANGED)  # only ownership was to be written down
@@ -325,7 +314,8 @@ class Applier(Writer):
                 return raw
         patch.setdefault("metadata", {})["uid"] = wanted["metadata"]["uid"]
         query = booked(self.field_manager, dry_run=True)
-        return await self._send(change.kind, change.key, MERGE_PATCH, orjson.dumps(patch), query)
+        body = orjson.dumps(patch)
+        return await self._send("PATCH", change.kind, change.key, body, query, content_type=MERGE_PATCH)
 
     def _shares(
         self, change: _Change, there: dict[str, Any]
@@ -366,7 +356,8 @@ class Applier(Writer):
             def sending(repair: Repair, version: str = version) -> Callable[..., Awaitable[bytes]]:
                 patch = repair.patch
                 patch.setdefault("metadata", {}).update(uid=uid, resourceVersion=version)
-                return partial(self._send, kind, key, MERGE_PATCH, orjson.dumps(patch))
+                send = partial(self._send, "PATCH", kind, key, orjson.dumps(patch))
+                return partial(send, content_type=MERGE_PATCH)
 
             try:
                 raw = await sending(repair)(booked(manager, dry_run=True))
@@ -386,6 +377,11 @@ class Applier(Writer):
                 conflict = error  # it has changed since, if only in its status
         raise conflict or refusal
 
+    async def _read_stored(self, kind: type[Resource], key: ObjectKey) -> bytes:
+        """Return the object as the server has it now, with every manager's fields."""
+        mapping = await self._mapper.resolve(kind.gvk)
+        return await self._transport.request("GET", mapping.path(key.namespace, key.name))
+
     async def _find_stored(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
         try:
             return await self._read_stored(kind, key)
@@ -399,11 +395,27 @@ class Applier(Writer):
             await own_turn(len(found))
             self._refuse_foreign(kind, key, _decoded(kind, found), owner)
 
+    async def _check_owners(self, obj: Resource, kind: type[Resource]) -> None:
+        """Raise ValueError for an owner in a namespace, which an object in no namespace cannot have.
+
+        The garbage collector would take the object for an orphan, and delete it. In which namespace an owner
+        of other objects is, a reference does not say: it is the object's.
+        """
+        for owner in obj.metadata.owner_references:
+            gvk = GroupVersionKind.from_api_version(owner.api_version, owner.kind)
+            try:
+                mapping = await self._mapper.resolve(gvk)
+            except NoMatch:
+                continue
+            if mapping.namespaced:
+                child = f"{kind.gvk.kind} {obj.metadata.name}"
+                raise ValueError(f"{owner.kind} {owner.name} cannot own {child}, which is in no namespace")
+
     async def _correct(self, obj: R, patch: Callable[[], Awaitable[R]]) -> Applied[R]:
         """Write the changed metadata of an object by `patch`; see `Client.correct`."""
         assert obj.origin is not None
         kind, key, uid = type(obj), obj.key, obj.metadata.uid
-        wanted = _wanted(obj, None, None)["metadata"]
+        wanted = applied_fields(obj, None, None)["metadata"]
         last = self._corrected.get(uid, {})
         changes = list(_metadata_changes(_decoded(kind, obj.origin)["metadata"], wanted))
         if not changes:
@@ -452,7 +464,9 @@ class Applier(Writer):
             "force": "true" if force else "false",
         }
         try:
-            return await self._send(kind, key, APPLY_PATCH, body, query, creates=creates)
+            return await self._send(
+                "PATCH", kind, key, body, query, content_type=APPLY_PATCH, creates=creates
+            )
         except Conflict as error:
             raise ApplyConflict.of(error) or error from None
         except ServerError as error:
@@ -462,19 +476,43 @@ class Applier(Writer):
                 raise BadRequest(400, "BadRequest", f"{kind.gvk.kind} {key}: {what}") from error
             raise
 
-    async def _send_create(self, kind: type[Resource], key: ObjectKey, body: bytes, query: Query) -> bytes:
-        """POST to the collection; the object as stored. Raises ValueError for a missing namespace."""
+    async def _send(
+        self,
+        method: str,
+        kind: type[Resource],
+        key: ObjectKey,
+        body: bytes,
+        query: Query,
+        *,
+        content_type: str = JSON,
+        subresource: str = "",
+        replaces: str = "",
+        creates: bool = False,
+    ) -> bytes:
+        """Write an object, or a subresource of it; return it as stored, which the next cached read shows.
+
+        `replaces` is the resourceVersion that the body demands, if it does; `creates` says that it demands
+        that there is no such object. The answer to a dry run (see `booked`) does not go to the cache.
+        """
         mapping = await self._mapper.resolve(kind.gvk)
-        if mapping.namespaced and not key.namespace:
-            raise ValueError(f"{kind.gvk} is namespaced: {key.name!r} needs a metadata.namespace")
-        path = mapping.path(key.namespace)
+        name, new = key.name, ""
+        if method == "POST":
+            if mapping.namespaced and not key.namespace:
+                raise ValueError(f"{kind.gvk} is namespaced: {name!r} needs a metadata.namespace")
+            name, new, creates = "", name, True
+        path = mapping.path(key.namespace, name, subresource)
         try:
-            raw = await self._transport.request("POST", path, query=query, body=body, name=key.name)
+            raw = await self._transport.request(
+                method, path, query=query, body=body, content_type=content_type, name=new
+            )
+        except NotFound as error:
+            raise await self._mapper.explain_not_found(error, kind.gvk, subresource) from None
         except BadRequest as error:
             name_nearest(error, kind)
             raise
         if "dryRun" not in query:
-            self._cache.observe_write(kind, raw, before=0)
+            # "0" demands nothing
+            self._cache.observe_write(kind, raw, before=0 if creates else int(replaces or 0) or None)
         return raw
 
     def _wants_the_same(
@@ -515,7 +553,7 @@ class Applier(Writer):
     async def _create(
         self, obj: R, wanted: dict[str, Any], given_up: Sequence[Path], *, dry_run: bool
     ) -> Applied[R]:
-        kind, key, encoded = type(obj), obj.key, _encoded(wanted, obj)
+        kind, key, encoded = type(obj), obj.key, encode_applied(wanted, obj)
         whole, kept = orjson.loads(encoded), encoded
         for path in given_up:
             if without_fields(whole, (path,)) == whole:
@@ -526,17 +564,17 @@ class Applier(Writer):
             # POST takes two items with one key, and no apply does, now or later. So an apply creates it. Of
             # an object that is there it demands a version that no object has.
             named = {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": "1"}}
-            body = _encoded(named, obj)
+            body = encode_applied(named, obj)
             try:
                 raw = await self._send_apply(kind, key, body, force=True, dry_run=dry_run, creates=True)
             except Conflict as error:
                 raise AlreadyExists(409, "AlreadyExists", str(error)) from error
         else:
             query = {**booked(creator_name(self.field_manager, kept), dry_run=dry_run), **STRICT}
-            raw = await self._send_create(kind, key, encoded, query)
+            raw = await self._send("POST", kind, key, encoded, query)
         after = _decoded(kind, raw)
         if not dry_run:
-            self._settle(after, kept)
+            self._settle(after["metadata"]["uid"], kept, after)
         return Applied(decode_at_once(raw, kind, key, parsed=after), None, Outcome.CREATED)
 
     def _refuse_foreign(
@@ -553,9 +591,7 @@ class Applier(Writer):
         controllers = [each for each in references if each.get("controller")]
         controller = controllers[0] if controllers else None
         if controller is None:
-            own = own_entries(
-                live["metadata"].get("managedFields", ()), self.field_manager, self.former_managers
-            )
+            own = own_entries(live, self.field_manager, self.former_managers)
             made_here = own.created is not None or own.applied is not None or own.former
             if adopt and made_here:
                 return True
@@ -598,14 +634,11 @@ class Applier(Writer):
             return True
         return holds(_fields(orjson.loads(encoded)), live, owned, exact=exact)
 
-    def _settle(self, after: dict[str, Any], encoded: bytes) -> None:
-        """Remember the object as the server has stored it after our write."""
-        own = own_entries(
-            after["metadata"].get("managedFields", ()), self.field_manager, self.former_managers
-        )
-        self._note_settled(after["metadata"]["uid"], encoded, _state(after, own))
-
-    def _note_settled(self, uid: str, encoded: bytes, state: int) -> None:
+    def _settle(self, uid: str, encoded: bytes, after: dict[str, Any] | None = None) -> None:
+        """Remember that an object has the wanted fields, and with `after` what our write has stored."""
+        state = _UNKNOWN
+        if after is not None:
+            state = _state(after, own_entries(after, self.field_manager, self.former_managers))
         self._settled[uid] = hash(encoded), state
         self._settled.move_to_end(uid)
         if len(self._settled) > SETTLED_OBJECTS:
@@ -633,7 +666,8 @@ class Applier(Writer):
             try:
                 if patch:
                     query = booked(self.field_manager)
-                    await self._send(kind, key, JSON_PATCH, orjson.dumps(patch), query)
+                    sent = orjson.dumps(patch)
+                    await self._send("PATCH", kind, key, sent, query, content_type=JSON_PATCH)
             except Invalid as error:
                 refusal, attempts = error, attempts + 1
             else:
@@ -699,76 +733,8 @@ def _by_step(values: Any) -> dict[str, Any]:
     return found
 
 
-def _wanted(obj: Resource, owner: Resource | None, child_label: ChildLabel | None) -> dict[str, Any]:
-    """Return the fields to apply; `_encoded` serialises those that are plain JSON already."""
-    meta = obj.metadata
-    references = [each.to_wire() for each in meta.owner_references]
-    if owner is not None:
-        references.append(reference_to(owner, meta))
-    named = {
-        "name": meta.name,
-        "namespace": meta.namespace,
-        "labels": {**meta.labels},
-        "annotations": meta.annotations,
-        "ownerReferences": references,
-        "finalizers": meta.finalizers,
-    }
-    metadata: dict[str, Any] = {name: value for name, value in named.items() if value}
-    if owner is not None and child_label is not None and child_label.is_set:
-        # Last, as `_keep_label` does it: the order counts for the record of our create.
-        metadata.setdefault("labels", {})[child_label.key] = child_label.value_of(owner.metadata.uid)
-    plain = _plain_fields(type(obj))
-    if plain is None or obj.gvk == SECRET:
-        wire = sent_fields(obj)
-        wire.pop("status", None)
-        if is_crd(type(obj)):  # the definition has the same defaults: to send them would claim the fields
-            wire = without_defaults(obj, wire)
-        return {**wire, "apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata}
-    wire = {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata}
-    values = {name: getattr(obj, field) for field, name in plain.items()}
-    wire |= {name: value for name, value in values.items() if value is not None}
-    if obj.model_extra:
-        wire |= obj.to_wire(only={*obj.model_extra} - {"status"})
-    return wire
-
-
 def _fields(wanted: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of an apply whose ownership the server records."""
     fields = {name: value for name, value in wanted.items() if name not in ("apiVersion", "kind", "metadata")}
     metadata = {name: wanted["metadata"][name] for name in APPLIED_METADATA if name in wanted["metadata"]}
     return fields | {"metadata": metadata} if metadata else fields
-
-
-_BY_MODEL = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
-
-
-def _encoded(wanted: dict[str, Any], obj: Resource) -> bytes:
-    """Encode `wanted` as JSON, and first replace models and other values in it that are more than JSON."""
-    try:
-        return orjson.dumps(wanted, option=_BY_MODEL)
-    except TypeError:
-        wanted |= obj.to_wire(only={*(_plain_fields(type(obj)) or ())})
-        return orjson.dumps(wanted)
-
-
-@cache
-def _plain_fields(kind: type[Resource]) -> dict[str, str] | None:
-    """Return the JSON names of a kind's own fields if all of them are maps of arbitrary values, else None.
-
-    Such fields are the same in JSON and in code, and serialising them by the model costs as much as decoding
-    the object. Returns None also if the kind has serializers of its own.
-    """
-    decorators = kind.__pydantic_decorators__
-    if decorators.field_serializers or decorators.model_serializers or decorators.computed_fields:
-        return None
-    found = {}
-    for name, field in kind.model_fields.items():
-        if name in _OF_ALL_KINDS:
-            continue
-        if field.annotation != dict[str, Any] or field.metadata or field.exclude or field.exclude_if:
-            return None
-        found[name] = field.serialization_alias or name
-    return found
-
-
-_OF_ALL_KINDS = {"api_version", "kind", "metadata", "status"}

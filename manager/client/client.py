@@ -13,18 +13,19 @@ import orjson
 from manager.api import GroupVersionKind, PartialObjectMetadata, Resource, Unstructured
 from manager.cache import Cache, metadata_of
 from manager.cache.record import CUT, MOST_KEPT
-from manager.client.applier import Applied, Applier, ChildLabel
-from manager.client.kubernetes_models import KubernetesModel, resource_of
+from manager.client.applier import Applied, Applier
 from manager.client.pod_streams import PodStreams
 from manager.client.reader import CachedReader, LiveList, LiveReader, MetadataReader, decode_object, followed
 from manager.client.write import (
-    JSON,
     MERGE_PATCH,
     STRICT,
+    ChildLabel,
+    KubernetesModel,
     StatusClient,
     SubresourceClient,
     booked,
     merge_diff,
+    resource_of,
     sent_fields,
     whole_object,
 )
@@ -88,7 +89,7 @@ class Client(CachedReader, Applier):
             child_label=child_label,
         )
         self.metadata = MetadataReader(cache, live=self.uncached)
-        self.status = StatusClient(transport, mapper, cache, field_manager=field_manager)
+        self.status = StatusClient(self._send, field_manager=field_manager)
         self.pod_streams = PodStreams(transport)
         self._kubernetes_client: TransportApiClient | None = None
 
@@ -147,7 +148,7 @@ class Client(CachedReader, Applier):
             await self._check_owners(obj, type(obj))
         body = orjson.dumps(whole_object(obj))
         query = {**booked(self.field_manager, dry_run=dry_run), **STRICT}
-        raw = await self._send_create(type(obj), obj.key, body, query)
+        raw = await self._send("POST", type(obj), obj.key, body, query)
         return await decode_object(raw, type(obj), obj.key)
 
     @overload
@@ -161,7 +162,8 @@ class Client(CachedReader, Applier):
             await self._check_owners(obj, type(obj))
         body = orjson.dumps(whole_object(obj))
         query = booked(self.field_manager, dry_run=dry_run)
-        raw = await self._send(type(obj), obj.key, JSON, body, query, replaces=obj.metadata.resource_version)
+        version = obj.metadata.resource_version
+        raw = await self._send("PUT", type(obj), obj.key, body, query, replaces=version)
         return await decode_object(raw, type(obj), obj.key)
 
     async def patch(
@@ -213,8 +215,9 @@ class Client(CachedReader, Applier):
         metadata["uid"] = obj.metadata.uid
         query = booked(self.field_manager, dry_run=dry_run)
         try:
+            body = orjson.dumps(changes)
             raw = await self._send(
-                kind, obj.key, MERGE_PATCH, orjson.dumps(changes), query, replaces=replaces
+                "PATCH", kind, obj.key, body, query, content_type=MERGE_PATCH, replaces=replaces
             )
         except Invalid as error:
             if any(cause.get("field") == "metadata.uid" for cause in error.details.get("causes", ())):
@@ -331,7 +334,7 @@ class Client(CachedReader, Applier):
 
     def subresource(self, name: str) -> SubresourceClient:
         """Return a client of a subresource other than status, such as `scale`."""
-        return SubresourceClient(self._transport, self._mapper, self._cache, name)
+        return SubresourceClient(self._transport, self._mapper, name)
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ from kubernetes_asyncio.client.exceptions import ApiException, ApiValueError
 from kubernetes_asyncio.client.rest import RESTClientObject
 from multidict import CIMultiDict
 
-from manager.api import GroupVersionKind, ObjectKey, Resource, Unstructured
+from manager.api import GroupVersionKind, ObjectKey, Unstructured
 from manager.cache import Cache
 from manager.client.pod_streams import CHANNELS, IDLE_TIMEOUT, LONGEST_OUTPUT
 from manager.kube.errors import ApiError, DeadlineExceeded, ProtocolError
@@ -70,7 +70,7 @@ class _Rest(RESTClientObject):
 
     def __init__(self, transport: Transport, cache: Cache, *, field_manager: str) -> None:
         self._transport = transport
-        self._observer = _Observer(cache)
+        self._cache = cache
         self._field_manager = field_manager
 
     async def close(self) -> None:
@@ -105,7 +105,7 @@ class _Rest(RESTClientObject):
             answer = await self._send(method, url, query, given, body, _request_timeout)
         except ApiError as error:
             raise _as_api_exception(error) from error
-        return answer if _preload_content else _Streamed.whole(answer)
+        return answer
 
     async def _send(
         self,
@@ -133,17 +133,35 @@ class _Rest(RESTClientObject):
             head=answer.begin,
         )
         if method != "GET":
-            self._observer.written(method, path, query, body, answer.data)
+            self._observe(method, path, query, body, answer.data)
         return answer
 
-    async def _stream(self, path: str, query: Mapping[str, str], accept: str, timeout: Any) -> _Streamed:
+    def _observe(self, method: str, path: str, query: Mapping[str, str], body: Any, raw: bytes) -> None:
+        """Show the answer of a write to the cache, unless it is of a dry run, or of more than one object."""
+        options = body if isinstance(body, dict) else {}
+        if "dryRun" in query or (method == "DELETE" and options.get("dryRun")):
+            return
+        if method != "DELETE":
+            gvk = _identity(raw)
+            if gvk is not None and any(each.spec.gvk == gvk for each in self._cache.informers):
+                kind = Unstructured.of(gvk.api_version, gvk.kind)
+                self._cache.observe_write(kind, raw, before=_replaced(method, options))
+        elif (found := _named(path)) is not None:
+            key = ObjectKey(unquote(found["namespace"] or ""), unquote(found["name"]))
+            wanted = (unquote(found["group"] or ""), found["version"], found["plural"])
+            for informer in self._cache.informers:
+                spec = informer.spec
+                if (spec.gvk.group, spec.gvk.version, spec.plural) == wanted:
+                    informer.observe_delete(key, (options.get("preconditions") or {}).get("uid"), raw)
+
+    async def _stream(self, path: str, query: Mapping[str, str], accept: str, timeout: Any) -> _Answer:
         idle = _seconds(timeout, part=1)
         opening = self._transport.stream(
             path, query=query, accept=accept, idle_timeout=IDLE_TIMEOUT if idle is None else idle
         )
         async with AsyncExitStack() as stack:
             chunks = await stack.enter_async_context(opening)
-            return _Streamed(chunks, stack.pop_all())
+            return _Answer(chunks, stack.pop_all())
         raise AssertionError
 
     def _connect(
@@ -159,13 +177,22 @@ class _Rest(RESTClientObject):
 
 
 class _Answer:
-    """A complete answer, as the package's client takes it."""
+    """An answer, with the part of aiohttp's interface that the package and its users need.
 
-    def __init__(self) -> None:
-        self.status = 0
+    `data` is what was not read yet: all, or the next part of a stream. `content` is this object, too.
+    """
+
+    def __init__(
+        self, chunks: AsyncIterator[bytes] | None = None, stack: AsyncExitStack | None = None
+    ) -> None:
+        self.status = int(HTTPStatus.OK)
         self.reason = ""
-        self.data: Any = b""
+        self.data = b""
         self.headers: CIMultiDict[str] = CIMultiDict()
+        self._chunks = chunks
+        self._stack = stack or AsyncExitStack()
+        self._ended, self._reading = chunks is None, False
+        self._closing: asyncio.Task[None] | None = None
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
         """Take status and headers."""
@@ -181,29 +208,6 @@ class _Answer:
         """Return a header."""
         return self.headers.get(name, default)
 
-
-class _Streamed:
-    """A response that is read piece by piece, with the part of aiohttp's interface that the package uses.
-
-    `content` is this object, too.
-    """
-
-    def __init__(self, chunks: AsyncIterator[bytes], stack: AsyncExitStack) -> None:
-        self.status = int(HTTPStatus.OK)
-        self.headers: CIMultiDict[str] = CIMultiDict()
-        self._chunks = chunks
-        self._stack = stack
-        self._held = b""
-        self._ended = self._reading = False
-        self._closing: asyncio.Task[None] | None = None
-
-    @classmethod
-    def whole(cls, answer: _Answer) -> Self:
-        """Wrap an answer that is there."""
-        streamed = cls(_no_more(), AsyncExitStack())
-        streamed.status, streamed.headers, streamed._held = answer.status, answer.headers, answer.data
-        return streamed
-
     @property
     def content(self) -> Self:
         """The stream itself."""
@@ -216,28 +220,28 @@ class _Streamed:
             TimeoutError: nothing came for too long.
             ProtocolError: it is longer than `LONGEST_LINE`.
         """
-        while (end := self._held.find(b"\n")) < 0:
-            if len(self._held) > LONGEST_LINE:
+        while (end := self.data.find(b"\n")) < 0:
+            if len(self.data) > LONGEST_LINE:
                 raise ProtocolError(f"a line is longer than {LONGEST_LINE} bytes")
             if not await self._more():
-                end = len(self._held) - 1
+                end = len(self.data) - 1
                 break
-        line, self._held = self._held[: end + 1], self._held[end + 1 :]
+        line, self.data = self.data[: end + 1], self.data[end + 1 :]
         return line
 
     async def readany(self) -> bytes:
         """Return the next bytes, nothing at the end."""
-        if not self._held:
+        if not self.data:
             await self._more()
-        part, self._held = self._held, b""
+        part, self.data = self.data, b""
         return part
 
     async def read(self, limit: int = -1) -> bytes:
         """Return the next `limit` bytes at most, or by default all there are, up to `LONGEST`."""
         if limit >= 0:
-            while not self._held and await self._more():
+            while not self.data and await self._more():
                 pass
-            part, self._held = self._held[:limit], self._held[limit:]
+            part, self.data = self.data[:limit], self.data[limit:]
             return part
         parts, size = [], 0
         while part := await self.readany():
@@ -259,19 +263,9 @@ class _Streamed:
         while line := await self.readline():
             yield line
 
-    async def iter_any(self) -> AsyncIterator[bytes]:
-        """Iterate over pieces of any size."""
-        while part := await self.readany():
-            yield part
-
-    async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
-        """Iterate over pieces of at most that size."""
-        while part := await self.read(size):
-            yield part
-
     def close(self) -> None:
         """Drop the connection; a read that is under way does so when it ends."""
-        self._ended, self._held = True, b""
+        self._ended, self.data = True, b""
         if self._closing is None and not self._reading:
             self._closing = asyncio.get_running_loop().create_task(self._stack.aclose())
 
@@ -289,7 +283,7 @@ class _Streamed:
 
     async def _more(self) -> bool:
         """Hold more; False at the end."""
-        if self._ended:
+        if self._ended or self._chunks is None:
             return False
         self._reading, part = True, b""
         try:
@@ -303,42 +297,8 @@ class _Streamed:
         if self._ended:
             await self._stack.aclose()
             return False
-        self._held += part
+        self.data += part
         return True
-
-
-class _Observer:
-    """An observer that passes answers of writes to the cache, so that the next read is no older."""
-
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
-
-    def written(self, method: str, path: str, query: Mapping[str, str], body: Any, raw: bytes) -> None:
-        """Take in an answer; ignore one of a dry run, of a collection, or of a kind that is not cached."""
-        options = body if isinstance(body, dict) else {}
-        if "dryRun" in query or (method == "DELETE" and options.get("dryRun")):
-            return
-        if method == "DELETE":
-            self._deleted(path, (options.get("preconditions") or {}).get("uid"), raw)
-            return
-        kind = self._cached(_identity(raw))
-        if kind is not None:
-            self._cache.observe_write(kind, raw, before=_replaced(method, options))
-
-    def _deleted(self, path: str, uid: str | None, raw: bytes) -> None:
-        if (found := _named(path)) is None:
-            return
-        key = ObjectKey(unquote(found["namespace"] or ""), unquote(found["name"]))
-        wanted = (unquote(found["group"] or ""), found["version"], found["plural"])
-        for informer in self._cache.informers:
-            spec = informer.spec
-            if (spec.gvk.group, spec.gvk.version, spec.plural) == wanted:
-                informer.observe_delete(key, uid, raw)
-
-    def _cached(self, gvk: GroupVersionKind | None) -> type[Resource] | None:
-        if gvk is None or all(each.spec.gvk != gvk for each in self._cache.informers):
-            return None
-        return Unstructured.of(gvk.api_version, gvk.kind)
 
 
 class _Identity(msgspec.Struct, rename="camel"):
@@ -437,11 +397,6 @@ async def _collected(opening: AbstractAsyncContextManager[Any]) -> _Answer:
     answer.begin(HTTPStatus.OK, {})
     answer.data = bytes(printed)
     return answer
-
-
-async def _no_more() -> AsyncIterator[bytes]:
-    for part in tuple[bytes, ...]():
-        yield part
 
 
 class _Answered(ApiException):

@@ -9,6 +9,7 @@ from typing import Any, get_args, get_origin
 
 from manager.api import ApiModel, Resource
 from manager.kube.errors import BadRequest
+from manager_kinds.factory import part_model_of
 
 __all__ = ["name_nearest", "nearest_name"]
 
@@ -53,8 +54,6 @@ def _model_in(model: type[ApiModel], step: str) -> type[ApiModel] | None:
     for name, field in model.model_fields.items():
         if (field.alias or name) == step:
             if issubclass(model, Resource) and get_origin(field.annotation) is dict:
-                from manager_kinds.factory import part_model_of  # noqa: PLC0415 - for an error alone
-
                 return part_model_of(model, step)
             return _model_of(field.annotation)
     return None

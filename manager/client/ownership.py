@@ -71,13 +71,12 @@ def creator_name(field_manager: str, wanted: bytes) -> str:
     return f"{field_manager}+{hashlib.blake2b(wanted, digest_size=6).hexdigest()}"
 
 
-def own_entries(
-    managed_fields: Sequence[Mapping[str, Any]], field_manager: str, former: Sequence[str] = ()
-) -> OwnEntries:
-    """Pick the entries of `field_manager` for the object itself (subresources are booked apart).
+def own_entries(live: Mapping[str, Any], field_manager: str, former: Sequence[str] = ()) -> OwnEntries:
+    """Pick an object's entries of `field_manager` for itself (subresources are booked apart).
 
     One whose record is not in the server's format counts as one without fields.
     """
+    managed_fields = live["metadata"].get("managedFields", ())
     applied = created = None
     created_by = ""
     for entry in managed_fields:
@@ -89,8 +88,9 @@ def own_entries(
             applied = fields
         elif sort == "created":
             created, created_by = fields, entry["manager"]
-    taken = former and _taken_over(managed_fields, field_manager, former)
-    return OwnEntries(applied, created, created_by, bool(taken and _is_former(managed_fields, taken, former)))
+    taken = _taken_over(managed_fields, field_manager, former) if former else []
+    has_former = any(managed_fields[place]["manager"].partition("+")[0] in former for place in taken)
+    return OwnEntries(applied, created, created_by, has_former)
 
 
 def _sort(entry: Mapping[str, Any], field_manager: str, former: Sequence[str]) -> str:
@@ -102,10 +102,6 @@ def _sort(entry: Mapping[str, Any], field_manager: str, former: Sequence[str]) -
     if operation == "Update" and manager.startswith(field_manager + "+"):
         return "created"
     return "former" if manager.partition("+")[0] in former else ""
-
-
-def _is_former(entries: Sequence[Mapping[str, Any]], places: Sequence[int], former: Sequence[str]) -> bool:
-    return any(entries[place]["manager"].partition("+")[0] in former for place in places)
 
 
 def _taken_over(entries: Sequence[Mapping[str, Any]], field_manager: str, former: Sequence[str]) -> list[int]:

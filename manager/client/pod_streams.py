@@ -95,12 +95,16 @@ class Output(NamedTuple):
 
 
 class _Channels:
-    """The numbered channels that share a WebSocket."""
+    """The numbered channels that share a WebSocket; `name` identifies the stream in errors."""
 
     def __init__(self, socket: WebSocket, name: str) -> None:
-        """Take `name`, which identifies the stream in errors."""
         self._socket = socket
-        self._name = name
+        self.name = name
+
+    @property
+    def ends_stdin(self) -> bool:
+        """Return whether the server knows of an end of stdin."""
+        return self._socket.protocol == CHANNELS[0]
 
     async def send(self, channel: int, data: bytes) -> None:
         """Send data of any size.
@@ -113,7 +117,7 @@ class _Channels:
             for start in range(0, len(data), _PIECE):
                 await self._socket.send_bytes(bytes([channel]) + data[start : start + _PIECE])
         except OSError as error:
-            raise ConnectionLost(f"{self._name}: the connection broke: {error}") from error
+            raise ConnectionLost(f"{self.name}: the connection broke: {error}") from error
 
     async def receive(self) -> tuple[int, bytes] | None:
         """Return channel and data of the next message that is not empty, None at the end."""
@@ -132,11 +136,8 @@ class ContainerStreams:
     node says 0 to a client of attach, however the process ends.
     """
 
-    def __init__(self, channels: _Channels, name: str, *, ends_stdin: bool) -> None:
-        """`ends_stdin`: whether the server knows of an end of stdin."""
+    def __init__(self, channels: _Channels) -> None:
         self._channels = channels
-        self._name = name
-        self._ends_stdin = ends_stdin
         self._status: bytes | None = None
         self.exit_code: int | None = None
 
@@ -146,8 +147,8 @@ class ContainerStreams:
 
     async def close_stdin(self) -> None:
         """End stdin. Raises ProtocolError for an API server that cannot (before Kubernetes 1.30)."""
-        if not self._ends_stdin:
-            raise ProtocolError(f"{self._name}: the API server cannot end stdin")
+        if not self._channels.ends_stdin:
+            raise ProtocolError(f"{self._channels.name}: the API server cannot end stdin")
         await self._channels.send(_CLOSE, bytes([_STDIN]))
 
     def __aiter__(self) -> ContainerStreams:
@@ -163,17 +164,16 @@ class ContainerStreams:
             if channel == _ERROR:
                 self._status = data
         if self._status is None:
-            raise ConnectionLost(f"{self._name}: the connection broke before the process ended")
-        self.exit_code = _exit_code(self._status, self._name)
+            raise ConnectionLost(f"{self._channels.name}: the connection broke before the process ended")
+        self.exit_code = _exit_code(self._status, self._channels.name)
         raise StopAsyncIteration
 
 
 class PortConnection:
     """A connection to a port of a pod. Iterate to read, until the other side stops sending."""
 
-    def __init__(self, channels: _Channels, name: str) -> None:
+    def __init__(self, channels: _Channels) -> None:
         self._channels = channels
-        self._name = name
         self._begun = set[int]()
 
     async def write(self, data: bytes) -> None:
@@ -188,7 +188,7 @@ class PortConnection:
                 self._begun.add(channel)
                 data = data[_PORT_PREFIX:]
             if data and channel:
-                raise ConnectionLost(f"{self._name}: {data.decode(errors='replace').strip()}")
+                raise ConnectionLost(f"{self._channels.name}: {data.decode(errors='replace').strip()}")
             if data:
                 return data
         return b""
@@ -236,10 +236,8 @@ class PodStreams:
         channels = CHANNELS[:1] if stdin is not None else CHANNELS
         patience = asyncio.timeout(timeout)
         try:
-            async with (
-                patience,
-                self._process(name, pod, "exec", query, channels) as process,
-            ):
+            async with patience, self._opened(name, pod, "exec", query, channels) as opened:
+                process = ContainerStreams(opened)
                 output = await _communicate(process, stdin, limit, name)
         except TimeoutError:
             if not patience.expired():
@@ -261,8 +259,8 @@ class PodStreams:
         """
         query = [("container", container)] if container else []
         query += [(name, "true") for name in _streams(stdin=stdin)]
-        async with self._process(_name("attach", pod), pod, "attach", query, CHANNELS) as process:
-            yield process
+        async with self._opened(_name("attach", pod), pod, "attach", query, CHANNELS) as opened:
+            yield ContainerStreams(opened)
 
     @asynccontextmanager
     async def port_forward(self, pod: Resource | ObjectKey, port: int) -> AsyncIterator[PortConnection]:
@@ -274,8 +272,8 @@ class PodStreams:
             Fenced: the process may no longer write.
         """
         name, query = _name(f"port {port}", pod), [("ports", str(port))]
-        async with self._opened(pod, "portforward", query, CHANNELS[1:]) as socket:
-            yield PortConnection(_Channels(socket, name), name)
+        async with self._opened(name, pod, "portforward", query, CHANNELS[1:]) as opened:
+            yield PortConnection(opened)
 
     async def logs(
         self, pod: Resource | ObjectKey, **options: Unpack[LogOptions]
@@ -307,11 +305,12 @@ class PodStreams:
     @asynccontextmanager
     async def _opened(
         self,
+        name: str,
         pod: Resource | ObjectKey,
         subresource: str,
         query: Sequence[tuple[str, str]],
         protocols: Sequence[str],
-    ) -> AsyncIterator[WebSocket]:
+    ) -> AsyncIterator[_Channels]:
         path = _path(pod, subresource)
         async with AsyncExitStack() as stack:
             try:
@@ -322,20 +321,7 @@ class PodStreams:
                     # The API server does not say that the right to create is missing.
                     error.name_right("create", f"pods/{subresource}")
                 raise
-            yield socket
-
-    @asynccontextmanager
-    async def _process(
-        self,
-        name: str,
-        pod: Resource | ObjectKey,
-        subresource: str,
-        query: Sequence[tuple[str, str]],
-        protocols: Sequence[str],
-    ) -> AsyncIterator[ContainerStreams]:
-        async with self._opened(pod, subresource, query, protocols) as socket:
-            ends_stdin = socket.protocol == CHANNELS[0]
-            yield ContainerStreams(_Channels(socket, name), name, ends_stdin=ends_stdin)
+            yield _Channels(socket, name)
 
 
 async def split_lines(chunks: AsyncIterator[bytes], longest: int) -> AsyncGenerator[bytes, None]:

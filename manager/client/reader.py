@@ -84,21 +84,14 @@ class _Reader:
             kind, metadata_only=self._metadata_only, selection=self._selection, ours=self._ours
         )
         if informer is None:
-            others = self._cache.selections(kind, metadata_only=self._metadata_only)
-            raise NotCached(
-                kind.gvk.kind,
-                metadata_only=self._metadata_only,
-                selection=str(self._selection),
-                others=[str(other) for other in others],
-            )
+            others = map(str, self._cache.selections(kind, metadata_only=self._metadata_only))
+            raise self._not_cached(kind, selection=str(self._selection), others=[*others])
         if namespace and not informer.covers(namespace):
-            raise NotCached(
-                kind.gvk.kind,
-                metadata_only=self._metadata_only,
-                namespace=namespace,
-                watched=informer.spec.namespaces,
-            )
+            raise self._not_cached(kind, namespace=namespace, watched=informer.spec.namespaces)
         return informer
+
+    def _not_cached(self, kind: type[Resource], **details: Any) -> NotCached:
+        return NotCached(kind.gvk.kind, metadata_only=self._metadata_only, **details)
 
     async def _get(self, kind: type[Resource], key: ObjectKey) -> bytes | None:
         informer = self._informer(kind, key.namespace)
@@ -120,12 +113,7 @@ class _Reader:
     ) -> None:
         """Raise NotCached if the cache holds only part of the requested objects: others may exist."""
         if not self._ours and not (owner is not None and held.holds_children_of(owner.metadata.uid)):
-            raise NotCached(
-                kind.gvk.kind,
-                metadata_only=self._metadata_only,
-                shared_out=True,
-                children=informer.holds_children,
-            )
+            raise self._not_cached(kind, shared_out=True, children=informer.holds_children)
 
     async def _select(self, kind: type[Resource], options: ListOptions) -> tuple[Informer, list[Record]]:
         owner, namespace, labels = options.get("owner"), options.get("namespace"), options.get("labels")

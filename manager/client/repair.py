@@ -51,7 +51,7 @@ class RefusedRepairs:
         return found[2]
 
     def put(self, uid: str, state: int, refusal: ApiError) -> None:
-        """Note that a repair was refused now."""
+        """Remember that the server has just refused the repair of this state of an object."""
         self._refusals[uid] = state, clock.monotonic() + REFUSED_SECONDS, refusal
         self._refusals.move_to_end(uid)
         if len(self._refusals) > self._most:

@@ -1,28 +1,27 @@
-"""Writes: requests, the status and other subresources; the cache shows each answer at once."""
+"""Writes: the fields that they send of an object, and the writers of status and other subresources."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+import base64
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import orjson
 
-from manager.api import ApiModel, GroupVersionKind, ObjectKey, Resource
-from manager.api.merging import conditions_by_type, merged_by_type
-from manager.api.secret import SECRET, fold_string_data
-from manager.cache import Cache
-from manager.client.nearest_field import name_nearest
+from manager.api import ApiModel, GroupVersionKind, ObjectKey, Resource, Unstructured, is_crd
+from manager.api.model import conditions_by_type, merged_by_type, without_defaults
+from manager.api.resource import reference_to
 from manager.client.reader import decode_at_once, decode_object
 from manager.kube.decoding import MALFORMED, json_object, not_a
 from manager.kube.errors import (
-    BadRequest,
     Conflict,
     Invalid,
-    KubeError,
-    NoMatch,
-    NoSubresource,
     NotFound,
     ServerError,
     TransportError,
@@ -31,6 +30,7 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
 from manager.telemetry.runs import current_record
 from manager.util.loop import own_turn
+from manager_kinds.factory import kind_of, kinds_named
 
 R = TypeVar("R", bound=Resource)
 
@@ -74,6 +74,10 @@ STRICT = {"fieldValidation": "Strict"}
 """Has the server refuse fields that it does not know; else it drops them. It does so at each apply anyway."""
 
 
+SECRET = GroupVersionKind("", "v1", "Secret")
+"""The one built-in kind that every write treats in its own way."""
+
+
 def booked(field_manager: str, *, dry_run: bool = False) -> Query:
     """Return the query parameters of a write: its field manager, and whether it is a dry run."""
     return {"fieldManager": field_manager, **(DRY_RUN if dry_run else {})}
@@ -83,6 +87,20 @@ def sent_fields(obj: Resource) -> dict[str, Any]:
     """Return the object in JSON, as every write sends it."""
     wire = obj.to_wire()
     return fold_string_data(wire) if obj.gvk == SECRET else wire
+
+
+def fold_string_data(wire: dict[str, Any]) -> dict[str, Any]:
+    """Move a Secret's `stringData` into its `data`, as the server would; change nothing else.
+
+    The server does not remember `stringData` of an apply, so it would not remove keys that a later apply
+    leaves out. Values that are not text stay, and the server reports them.
+    """
+    texts = wire.get("stringData")
+    if isinstance(texts, dict) and all(isinstance(each, str) for each in texts.values()):
+        del wire["stringData"]
+        encoded = {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
+        wire["data"] = {**(wire.get("data") or {}), **encoded}
+    return wire
 
 
 def whole_object(obj: Resource) -> dict[str, Any]:
@@ -96,134 +114,195 @@ def whole_object(obj: Resource) -> dict[str, Any]:
     return wire
 
 
-class Writer:
-    """The base of all writers: each answer goes to the caches, so that the next read sees it.
+@dataclass(slots=True)
+class ChildLabel:
+    """A label of children with their owner's UID, so that a selector finds the children of some owners.
 
-    The answer to a dry run (see `booked`) is a possible result, and does not go to any cache.
+    While `is_set`, each apply sets it. Otherwise apply keeps the label where it is correct: removing it would
+    take a write for each child.
     """
 
-    def __init__(self, transport: Transport, mapper: RestMapper, cache: Cache) -> None:
-        self._transport = transport
-        self._mapper = mapper
-        self._cache = cache
+    key: str
+    value_of: Callable[[str], str]
+    is_set: bool = False
 
-    async def _check_owners(self, obj: Resource, kind: type[Resource]) -> None:
-        """Raise ValueError for an owner in a namespace, which an object in no namespace cannot have.
 
-        The garbage collector would take the object for an orphan, and delete it. In which namespace an owner
-        of other objects is, a reference does not say: it is the object's.
-        """
-        for owner in obj.metadata.owner_references:
-            gvk = GroupVersionKind.from_api_version(owner.api_version, owner.kind)
-            try:
-                mapping = await self._mapper.resolve(gvk)
-            except NoMatch:
-                continue
-            if mapping.namespaced:
-                child = f"{kind.gvk.kind} {obj.metadata.name}"
-                raise ValueError(f"{owner.kind} {owner.name} cannot own {child}, which is in no namespace")
+def applied_fields(obj: Resource, owner: Resource | None, child_label: ChildLabel | None) -> dict[str, Any]:
+    """Return the fields to apply; `encode_applied` serialises those that are plain JSON already."""
+    meta = obj.metadata
+    references = [each.to_wire() for each in meta.owner_references]
+    if owner is not None:
+        references.append(reference_to(owner, meta))
+    named = {
+        "name": meta.name,
+        "namespace": meta.namespace,
+        "labels": {**meta.labels},
+        "annotations": meta.annotations,
+        "ownerReferences": references,
+        "finalizers": meta.finalizers,
+    }
+    metadata: dict[str, Any] = {name: value for name, value in named.items() if value}
+    if owner is not None and child_label is not None and child_label.is_set:
+        # Last, as `_keep_label` does it: the order counts for the record of our create.
+        metadata.setdefault("labels", {})[child_label.key] = child_label.value_of(owner.metadata.uid)
+    plain = plain_fields(type(obj))
+    if plain is None or obj.gvk == SECRET:
+        wire = sent_fields(obj)
+        wire.pop("status", None)
+        if is_crd(type(obj)):  # the definition has the same defaults: to send them would claim the fields
+            wire = without_defaults(obj, wire)
+        return {**wire, "apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata}
+    wire = {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata}
+    values = {name: getattr(obj, field) for field, name in plain.items()}
+    wire |= {name: value for name, value in values.items() if value is not None}
+    if obj.model_extra:
+        wire |= obj.to_wire(only={*obj.model_extra} - {"status"})
+    return wire
 
-    async def _read_stored(self, kind: type[Resource], key: ObjectKey, subresource: str = "") -> bytes:
-        """Return the object as the server has it now, with every manager's fields."""
-        mapping = await self._mapper.resolve(kind.gvk)
-        path = mapping.path(key.namespace, key.name, subresource)
-        try:
-            return await self._transport.request("GET", path)
-        except NotFound as error:
-            raise await self._not_found(error, kind, subresource) from None
 
-    async def _send(
-        self,
-        kind: type[Resource],
-        key: ObjectKey,
-        content_type: str,
-        body: bytes,
-        query: Query,
-        subresource: str = "",
-        *,
-        replaces: str = "",
-        creates: bool = False,
-    ) -> bytes:
-        """PUT the object, or a subresource of it, or PATCH it as the content type says; the object as stored.
+_BY_MODEL = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
-        `replaces` is the resourceVersion that the body demands, if it does; `creates` says that it demands
-        that there is no such object.
-        """
-        mapping = await self._mapper.resolve(kind.gvk)
-        path = mapping.path(key.namespace, key.name, subresource)
-        method = "PUT" if content_type == JSON else "PATCH"
-        try:
-            raw = await self._transport.request(
-                method, path, query=query, body=body, content_type=content_type
-            )
-        except NotFound as error:
-            raise await self._not_found(error, kind, subresource) from None
-        except BadRequest as error:
-            name_nearest(error, kind)
-            raise
-        if "dryRun" not in query:
-            # "0" demands nothing
-            self._cache.observe_write(kind, raw, before=0 if creates else int(replaces or 0) or None)
-        return raw
 
-    async def _not_found(self, error: NotFound, kind: type[Resource], subresource: str) -> KubeError:
-        """Return the meaning of a 404: the server answers the same for a missing subresource and object."""
-        if not subresource:
-            return error
-        self._mapper.forget(kind.gvk)  # its definition may have been changed
-        mapping = await self._mapper.resolve(kind.gvk)
-        if subresource in mapping.subresources:
-            return error
-        name = f"{mapping.plural}.{kind.gvk.group}".rstrip(".")
-        return NoSubresource(
-            f"the definition {name} has no subresource {subresource} in version {kind.gvk.version}: "
-            f"the API server does not serve {mapping.plural}/{subresource}"
+def encode_applied(wanted: dict[str, Any], obj: Resource) -> bytes:
+    """Encode `wanted` as JSON, and first replace models and other values in it that are more than JSON."""
+    try:
+        return orjson.dumps(wanted, option=_BY_MODEL)
+    except TypeError:
+        wanted |= obj.to_wire(only={*(plain_fields(type(obj)) or ())})
+        return orjson.dumps(wanted)
+
+
+@cache
+def plain_fields(kind: type[Resource]) -> dict[str, str] | None:
+    """Return the JSON names of a kind's own fields if all of them are maps of arbitrary values, else None.
+
+    Such fields are the same in JSON and in code, and serialising them by the model costs as much as decoding
+    the object. Returns None also if the kind has serializers of its own.
+    """
+    decorators = kind.__pydantic_decorators__
+    if decorators.field_serializers or decorators.model_serializers or decorators.computed_fields:
+        return None
+    found = {}
+    for name, field in kind.model_fields.items():
+        if name in _OF_ALL_KINDS:
+            continue
+        if field.annotation != dict[str, Any] or field.metadata or field.exclude or field.exclude_if:
+            return None
+        found[name] = field.serialization_alias or name
+    return found
+
+
+_OF_ALL_KINDS = {"api_version", "kind", "metadata", "status"}
+
+
+# Models of kubernetes-asyncio, such as `V1Deployment`. The package is not imported here: the caller of
+# `resource_of` has imported its model.
+
+_named = re.compile(r"(V[0-9]+(?:(?:alpha|beta)[0-9]+)?)([A-Z]\w*)").fullmatch
+
+
+class KubernetesModel(Protocol):
+    """A model of kubernetes-asyncio, as far as its types tell."""
+
+    def to_dict(self, serialize: bool = False) -> dict[str, Any]:
+        """Return its fields by their Python names."""
+        ...
+
+    def to_str(self) -> str:
+        """Return these as text."""
+        ...
+
+
+def resource_of(obj: Resource | KubernetesModel, kinds: Iterable[type[Resource]] = ()) -> Resource:
+    """Return the object that a model stands for, as the package itself serialises it; an object as it is.
+
+    Its class is the one of `kinds` with that apiVersion and kind, else the library's, else `Unstructured`.
+    A model without them is taken for the library's kind of its name: `V1Deployment`, `V1ConfigMap`.
+
+    Raises:
+        TypeError: it is no model.
+        ValueError: no kind has the model's name, so it has to name `api_version` and `kind` itself.
+    """
+    if isinstance(obj, Resource):
+        return obj
+    if not hasattr(obj, "openapi_types"):
+        raise TypeError(
+            f"{type(obj).__name__} is neither an object of manager.api nor a kubernetes-asyncio model"
         )
+    wire = _serializer().sanitize_for_serialization(obj)
+    name = type(obj).__name__
+    gvk: GroupVersionKind | None
+    if "apiVersion" in wire and "kind" in wire:
+        gvk = GroupVersionKind.from_api_version(wire["apiVersion"], wire["kind"])
+    else:
+        found = _named(name)
+        gvk = None if found is None else next(iter(kinds_named(found[1].lower(), found[2])), None)
+    if gvk is None:
+        raise ValueError(f"{name} has to name its kind: {name}(api_version=..., kind=..., ...)")
+    namespaced = bool(wire.get("metadata", {}).get("namespace"))
+    kind = next((each for each in kinds if each.gvk == gvk), None) or kind_of(gvk)
+    if kind is None:
+        kind = Unstructured.of(gvk.api_version, gvk.kind, namespaced=namespaced)
+    return kind.model_validate({**wire, "apiVersion": gvk.api_version, "kind": gvk.kind})
 
 
-class SubresourceClient(Writer):
+@cache
+def _serializer() -> Any:
+    client = import_module("kubernetes_asyncio.client").ApiClient
+    return client.__new__(client)  # its constructor opens a session
+
+
+class SubresourceClient:
     """A subresource such as `scale` or `eviction`, as plain JSON values.
 
     The answer to a write is another object (a Scale, say), so the caches learn of its effect by watch.
     """
 
-    def __init__(self, transport: Transport, mapper: RestMapper, cache: Cache, name: str) -> None:
-        super().__init__(transport, mapper, cache)
+    def __init__(self, transport: Transport, mapper: RestMapper, name: str) -> None:
+        self._transport = transport
+        self._mapper = mapper
         self._name = name
 
     async def get(self, obj: Resource) -> dict[str, Any]:
         """Read the subresource from the server."""
-        return json_object(await self._read_stored(type(obj), obj.key, self._name), f"a {self._name}")
+        return await self._request("GET", obj)
 
     async def create(
         self, obj: Resource, body: Mapping[str, Any], *, dry_run: bool = False
     ) -> dict[str, Any]:
         """POST to the subresource: an Eviction of a pod, a TokenRequest of a service account."""
-        return await self._write("POST", obj, body, JSON, dry_run)
+        return await self._request("POST", obj, body, dry_run=dry_run)
 
     async def patch(
         self, obj: Resource, changes: Mapping[str, Any], *, dry_run: bool = False
     ) -> dict[str, Any]:
         """Merge `changes` into the subresource: `{"spec": {"replicas": 3}}` for a scale."""
-        return await self._write("PATCH", obj, changes, MERGE_PATCH, dry_run)
+        return await self._request("PATCH", obj, changes, content_type=MERGE_PATCH, dry_run=dry_run)
 
     async def update(
         self, obj: Resource, body: Mapping[str, Any], *, dry_run: bool = False
     ) -> dict[str, Any]:
         """Replace the subresource."""
-        return await self._write("PUT", obj, body, JSON, dry_run)
+        return await self._request("PUT", obj, body, dry_run=dry_run)
 
-    async def _write(
-        self, method: str, obj: Resource, body: Mapping[str, Any], content_type: str, dry_run: bool
+    async def _request(
+        self,
+        method: str,
+        obj: Resource,
+        body: Mapping[str, Any] | None = None,
+        *,
+        content_type: str = JSON,
+        dry_run: bool = False,
     ) -> dict[str, Any]:
         mapping = await self._mapper.resolve(obj.gvk)
         path, query = mapping.path(obj.key.namespace, obj.key.name, self._name), DRY_RUN if dry_run else {}
+        sent = None if body is None else orjson.dumps(body)
         try:
             raw = await self._transport.request(
-                method, path, query=query, body=orjson.dumps(body), content_type=content_type
+                method, path, query=query, body=sent, content_type=content_type
             )
         except NotFound as error:
-            raise await self._not_found(error, type(obj), self._name) from None
+            raise await self._mapper.explain_not_found(error, obj.gvk, self._name) from None
         return json_object(raw, f"a {self._name}")
 
 
@@ -248,11 +327,12 @@ _decode_fields = msgspec.json.Decoder(_Object).decode
 _decode_part = msgspec.json.Decoder(_Part).decode
 
 
-class StatusClient(Writer):
+class StatusClient:
     """A writer of the status subresource."""
 
-    def __init__(self, transport: Transport, mapper: RestMapper, cache: Cache, *, field_manager: str) -> None:
-        super().__init__(transport, mapper, cache)
+    def __init__(self, send: Callable[..., Awaitable[bytes]], *, field_manager: str) -> None:
+        """`send` is the client's, whose cache shows each answer."""
+        self._send = send
         self._field_manager = field_manager
         self._in_doubt = dict[tuple[str, ObjectKey], set[tuple[str, str]]]()
         """What of which object was written, or was not; the cache may show what was before it."""
@@ -301,7 +381,7 @@ class StatusClient(Writer):
         """Replace the whole status; raises Conflict if the object has changed since it was read."""
         body = orjson.dumps(whole_object(obj))
         query = booked(self._field_manager, dry_run=dry_run)
-        raw = await self._send(type(obj), obj.key, JSON, body, query, "status")
+        raw = await self._send("PUT", type(obj), obj.key, body, query, subresource="status")
         return await decode_object(raw, type(obj), obj.key)
 
     async def _write(self, obj: Resource, after: Status, *, dry_run: bool = False) -> bytes | None:
@@ -350,7 +430,10 @@ class StatusClient(Writer):
             # deleted object would be written to one that was created under its name meanwhile.
             patch = [{"op": "test", "path": "/metadata/uid", "value": obj.metadata.uid}, *patch]
         query = booked(self._field_manager, dry_run=dry_run)
-        return await self._send(type(obj), obj.key, JSON_PATCH, orjson.dumps(patch), query, "status")
+        body = orjson.dumps(patch)
+        return await self._send(
+            "PATCH", type(obj), obj.key, body, query, content_type=JSON_PATCH, subresource="status"
+        )
 
     async def _look(self, obj: Resource, dry_run: bool) -> tuple[Status | None, bytes]:
         """Return the current status, and the object that has it.

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from manager.api import GroupVersionKind, ObjectKey
-from manager.api.shapes import event_time, fields, number, objects, text
+from manager.api.resource import event_time, fields, number, objects, text
 from manager.cache import Informer
 from manager.console.readiness import Object, conditions_of, judge, wanted_replicas
 from manager.kube.decoding import Decoder, Listing, json_object
@@ -168,16 +168,11 @@ class Collector:
         informers: Iterable[Informer] = (),
         lists: bool = False,
     ) -> None:
-        """Prepare to collect.
+        """Prepare to collect. Objects are read from `informers` first, then from `transport`.
 
-        Args:
-            transport: reads objects that are in no cache.
-            mapper: finds the paths of kinds.
-            owned: the kinds of children, by the operators' kinds.
-            may_get: whether the reader may get an object, where the reader has fewer rights than `transport`.
-            informers: caches, which are read first.
-            lists: whether to read the object by a list: a manager may list its kinds, but perhaps not get
-            them.
+        `owned` has the kinds of children of each operator's kind. `may_get` is there where the reader has
+        fewer rights than `transport`. `lists` reads an object by a list: a manager may not have the right to
+        get it.
         """
         self._may_get = may_get
         self._informers = informers
@@ -276,7 +271,6 @@ class Collector:
             self._missing[f"{gvk.kind}: {why}"] = None
 
     def _owned_meta(self, node: Node, gvk: GroupVersionKind, raw: bytes) -> _OwnedMeta | None:
-        """Return the metadata of an object, if the node owns it."""
         try:
             meta = _decode_owned(raw).metadata
         except ProtocolError:
@@ -370,7 +364,6 @@ class Collector:
                 return
 
     async def _events(self, node: Node) -> list[Mapping[str, Any]]:
-        """Return the last Events about an object, the oldest first."""
         namespace = node.namespace or "default"
         query = {"fieldSelector": f"involvedObject.uid={node.uid}"}
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
@@ -431,7 +424,6 @@ _VAGUE = {"NotEnoughReady", "RollingOut", "Pending", "ContainersNotReady", ""}
 
 
 def _event_parts(event: Object) -> dict[str, Any]:
-    """Return the parts of an Event that are shown; the rest may be large."""
     told = {name: text(event.get(name)) for name in ("type", "reason", "message")}
     told["at"] = event_time(event)
     count = number(fields(event, "series").get("count")) or number(event.get("count")) or 1
@@ -439,7 +431,6 @@ def _event_parts(event: Object) -> dict[str, Any]:
 
 
 def _shown_parts(obj: Object) -> Object:
-    """Return the parts of an object that are shown."""
     status = {
         "observedGeneration": number(fields(obj, "status").get("observedGeneration"), -1),
         "conditions": [_cut(each) for each in conditions_of(obj)[:_MOST_CONDITIONS]],
@@ -451,7 +442,6 @@ def _shown_parts(obj: Object) -> Object:
 
 
 def _cut(told: Object) -> dict[str, Any]:
-    """Shorten long texts."""
     return {name: shortened(said, _LONGEST) if isinstance(said, str) else said for name, said in told.items()}
 
 
@@ -509,10 +499,9 @@ def _node(obj: Object, mapping: RestMapping, key: ObjectKey) -> Node:
 
 
 def bad_leaves(node: Node) -> Sequence[Node]:
-    """Return the nodes that are not ready, and have only ready children.
+    """Return the nodes that are not ready, and have only ready children; those with a clear reason first.
 
-    Those with a clear reason come first. Nodes below a ready one do not count, such as pods that were evicted
-    and replaced.
+    Nodes below a ready one do not count, such as pods that were evicted and replaced.
     """
     found: list[Node] = []
 

@@ -7,9 +7,9 @@ import cProfile
 import io
 import pstats
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from manager.console.web import Page, Request, Response, plain
+from manager.telemetry.watchdog import frames_of
 
 TASKS, PROFILE = "/debug/tasks", "/debug/profile"
 
@@ -17,7 +17,6 @@ _LONGEST = 30.0
 """The longest profile, in seconds: it slows everything down."""
 
 _BAD_REQUEST, _CONFLICT = 400, 409
-_DEEPEST = 100
 _LINES = 60
 
 
@@ -54,22 +53,10 @@ def _tasks() -> Iterator[str]:
     yield f"{len(found)} tasks\n"
     for task in found:
         yield ascii(task.get_name())[1:-1]  # a name may have any characters
-        yield from (f"    {line}" for line in _waits(task.get_coro()))
+        for frame in frames_of(task):
+            code = frame.f_code
+            yield f"    {code.co_qualname} ({code.co_filename}:{frame.f_lineno})"
         yield ""
-
-
-def _waits(coroutine: Any) -> Iterator[str]:
-    """Yield the frames of a suspended coroutine, outermost first."""
-    for _ in range(_DEEPEST):
-        for kind in ("cr", "gi", "ag"):
-            if (frame := getattr(coroutine, f"{kind}_frame", None)) is not None:
-                yield f"{frame.f_code.co_qualname} ({frame.f_code.co_filename}:{frame.f_lineno})"
-                coroutine = getattr(coroutine, f"{kind}_{'yieldfrom' if kind == 'gi' else 'await'}")
-                break
-        else:
-            if coroutine is not None:
-                yield f"for {type(coroutine).__name__}"
-            return
 
 
 def _printed(profiler: cProfile.Profile) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from manager.console.collect import Collected, Node, bad_leaves, stuck_pods
-from manager.console.readiness import bad_conditions, conditions_of, is_behind
+from manager.console.readiness import SAID, bad_conditions, conditions_of, is_behind
 from manager.telemetry.logs import on_one_line, shortened
 from manager.telemetry.runs import ReconcileRecord, Trigger
 from manager.util import clock
@@ -31,7 +31,7 @@ class NextReconcile(msgspec.Struct):
 
 
 class ControllerReport(msgspec.Struct):
-    """The past, running and next reconciles of an object by one controller. All times are Unix time."""
+    """An object's past, running and next reconciles by one controller. All times are Unix time."""
 
     controller: str
     state: str
@@ -127,7 +127,6 @@ def explain(
     """Explain an object. `has_conditions` is whether objects of its kind report their state in conditions."""
     blocking = list(_blocking(found, controllers, has_conditions=has_conditions))
     root = found.root
-    shown = ("type", "status", "reason", "message", "lastTransitionTime")
     return Explanation(
         root.kind,
         root.namespace,
@@ -135,7 +134,7 @@ def explain(
         root.uid,
         not blocking,
         blocking[:_MOST_BLOCKING],
-        [{name: each.get(name) for name in shown} for each in conditions_of(found.object)],
+        [{name: each.get(name) for name in SAID} for each in conditions_of(found.object)],
         root,
         found.events,
         controllers,

@@ -138,7 +138,6 @@ class Rates:
 
 
 def _points(bars: list[int], most: int) -> str:
-    """Return the points of a curve in an SVG of `_WIDTH` by `_HEIGHT`."""
     step = _WIDTH / (_BARS - 1)
     return " ".join(
         f"{number * step:.1f},{_HEIGHT - 1 - bar * (_HEIGHT - 2) / (most or 1):.1f}"
@@ -166,8 +165,8 @@ def overview(
         "program": manager.program,
         "problems": problems,
         "leads": manager.leadership.deadline > now,
-        "leader": manager.leader,
-        "shards": manager.owned_shards,
+        "leader": manager.coordinator.leader,
+        "shards": manager.coordinator.owned,
         "identity": manager.identity,
         "certificates": [
             {"name": name, "age": (clock.now() - since).total_seconds(), "left": (until - clock.now()).days}

@@ -69,16 +69,10 @@ class Console:
         debugs: bool = False,
         holders: ShardHolders | None = None,
     ) -> None:
-        """Make the console's pages.
+        """Make the console's pages; without `access` they are for all users of this machine.
 
-        Args:
-            manager: the manager that the pages show.
-            transport: reads objects that are in no cache.
-            access: checks users and their rights; without it the pages are for all users of this machine.
-            owned: for kinds of operators, the kinds that their objects own.
-            with_conditions: kinds whose objects report their state in conditions.
-            debugs: whether there are pages of the process's tasks and its profile.
-            holders: tells which replica works on an object, where replicas share the work.
+        `owned` has the kinds of children of each operator's kind, `with_conditions` the kinds whose objects
+        report their state in conditions. `debugs` adds the pages of `debug_pages`.
         """
         self._manager = manager
         self._transport = transport
@@ -124,8 +118,6 @@ class Console:
         }
 
     def _page(self, asks: Asks, template: str, part: str, look: Look) -> Page:
-        """Make a page of a template, whose block `part` is live."""
-
         async def make(request: Request, user: User | None) -> tuple[int, str]:
             async with self._turns.of(user):
                 shown = await look(request)
@@ -207,7 +199,7 @@ class Console:
             "rows": rows,
             "more": more,
             "withheld": [each for each in known if each not in permitted],
-            "shards": self._manager.owned_shards,
+            "shards": self._manager.coordinator.owned,
         }
 
     async def _object(self, request: Request) -> dict[str, Any]:
@@ -253,7 +245,6 @@ class Console:
         return None
 
     async def _controllers(self, request: Request) -> list[Controller]:
-        """Return the controllers of the kind that a path names."""
         gvk = await self._kind(request)
         return [each for each in self._manager.controllers if gvk is not None and each.primary == gvk]
 
@@ -301,7 +292,6 @@ class _Turns:
 
 
 def _key(request: Request) -> ObjectKey | None:
-    """Return the object that a path names, if it names one."""
     found = request.match_info
     return ObjectKey(found.get("namespace", ""), found["name"]) if "name" in found else None
 

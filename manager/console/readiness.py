@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from manager.api.shapes import fields, number, objects, text
+from manager.api.resource import fields, number, objects, text
 from manager.util import clock
 from manager_kinds.pod_health import PodHealth
 
 Object = Mapping[str, Any]
 
 _NEGATIVE = {"Degraded", "Failed", "ReplicaFailure", "Stalled"}
-"""Types of conditions of which True is bad."""
+"""Types of conditions of which True is bad, and with which waiting is of no use."""
 
 _NEUTRAL = {"Progressing", "Reconciling"}
 """Types of conditions of which neither is bad."""
 
 _UNKNOWN = -1
 
-_SAID = ("type", "status", "reason", "message", "lastTransitionTime")
+SAID = ("type", "status", "reason", "message", "lastTransitionTime")
 """The text fields of a condition."""
-
-# Ahead of others: with these, waiting is of no use.
-_FIRST = ("Degraded", "Failed", "ReplicaFailure", "Stalled")
 
 
 class Verdict(NamedTuple):
@@ -50,21 +47,22 @@ def conditions_of(obj: Object) -> list[Mapping[str, Any]]:
     """Return an object's conditions, each with its text fields and `observedGeneration`."""
     return [
         {
-            **{name: text(each[name]) for name in _SAID if name in each},
+            **{name: text(each[name]) for name in SAID if name in each},
             "observedGeneration": number(each.get("observedGeneration"), _UNKNOWN),
         }
         for each in objects(fields(obj, "status").get("conditions"))
     ]
 
 
-def bad_conditions(obj: Object) -> Iterator[Mapping[str, Any]]:
-    """Yield the conditions that report a problem, the worst first."""
-    bad = []
-    for each in conditions_of(obj):
-        kind, status = each.get("type"), each.get("status")
-        if kind not in _NEUTRAL and (status == "True" if kind in _NEGATIVE else status != "True"):
-            bad.append(each)
-    yield from sorted(bad, key=lambda each: each.get("type") not in _FIRST)
+def bad_conditions(obj: Object) -> list[Mapping[str, Any]]:
+    """Return the conditions that report a problem, the worst first."""
+    bad = (
+        each
+        for each in conditions_of(obj)
+        if each.get("type") not in _NEUTRAL
+        and (each.get("status") == "True") is (each.get("type") in _NEGATIVE)
+    )
+    return sorted(bad, key=lambda each: each.get("type") not in _NEGATIVE)
 
 
 def is_behind(obj: Object) -> bool:

@@ -50,7 +50,7 @@ class Holders(NamedTuple):
     """All replicas that take part, also those without a shard."""
 
     def owner(self, controller: str, uid: str, *, shared_out: bool) -> ShardOwner:
-        """Return the owner of the object with that UID; the first shard's, if objects are not shared out."""
+        """Return the owner of an object; the holder of the first shard if objects are not `shared_out`."""
         count = len(self.shards)
         shard = ShardSet.of(count, ()).number_of(uid) if shared_out else 0
         holder = self.shards[shard]

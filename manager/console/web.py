@@ -58,11 +58,6 @@ def answer(status: int, headers: Mapping[str, str], body: bytes = b"") -> Respon
     return Response(status=status, headers={**_HEADERS, **headers}, body=body)
 
 
-def target_of(request: Request) -> str:
-    """Return the path and query of a request as they came."""
-    return request.rel_url.raw_path_qs
-
-
 def allowed_only(page: Page, access: Access | None, asks: Asks | None) -> Page:
     """Return the page, for users with the right that it asks for alone; None is no right at all.
 

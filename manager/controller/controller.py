@@ -61,22 +61,7 @@ _TERMINAL, _PANIC = Failure.TERMINAL.name.lower(), Failure.PANIC.name.lower()
 
 
 class ControllerMetrics:
-    """Metrics of reconciles, with all label values bound in advance.
-
-    All series exist from the start, at zero, so that an alert on an increase sees the first one.
-    """
-
-    __slots__ = (
-        "_event_latency",
-        "_failed",
-        "_outcomes",
-        "_panicked",
-        "_skipped",
-        "_terminal",
-        "_time",
-        "_timed_out",
-        "failing",
-    )
+    """Metrics of reconciles; all series exist from the start, so that an alert sees the first increase."""
 
     def __init__(self, metrics: Metrics, name: str, *, workers: int, active: Callable[[], float]) -> None:
         """`active` is asked whenever someone scrapes how many reconciles are running."""
@@ -234,8 +219,7 @@ class Controller:
     def stuck_problem(self) -> str | None:
         """Why only another process would get its work done; None while there is a worker that gets any done.
 
-        A reconcile that goes on for a minute after it ran out of time ignores its cancellation, or waits for
-        something that does not end. It keeps its worker for good.
+        A reconcile that goes on for a minute after it ran out of time keeps its worker for good.
         """
         if self._timeout is None or not self._running:
             return None
@@ -318,8 +302,7 @@ class Controller:
     async def stop(self, *, grace: float) -> None:
         """Stop taking work, give running reconciles `grace` seconds to finish, and cancel the rest.
 
-        Returns when no task of the controller runs any more: never, if a reconcile resists cancellation. The
-        caller has to handle that case, for example by a deadline of its own.
+        Returns when no task of the controller runs any more: never, if a reconcile resists cancellation.
         """
         self.stop_taking_work()
         try:
@@ -425,7 +408,7 @@ class Controller:
         log = self._log.bind(namespace=key.namespace, name=key.name, reconcile_id=run.id)
         token, run_token = set_reconcile_log(log), enter_record(run)
         tracer = current_tracer()
-        trace = None if tracer is None else tracer.reconcile(run)
+        trace = None if tracer is None else ReconcileTrace(tracer, run)
         own_writes = own_writes_from_here() if self._skips_own_writes else None
         threads = threads_from_here()
         self._running[key] = run
@@ -486,7 +469,7 @@ class Controller:
             if own_writes is not None and self._queue.discard_if_only(item.key, own_writes):
                 run.skipped = True
             return self._finish(item, run, result)
-        except (Exception, BaseExceptionGroup, asyncio.CancelledError) as error:
+        except BaseException as error:
             if _is_meant_for_worker(error):
                 raise
             self._fail(item, run, error, timed_out=limit.expired, log=log)
@@ -503,7 +486,7 @@ class Controller:
         try:
             async with asyncio.timeout(_REPORT_WITHIN):
                 await self.reconciler.failed(key, error)
-        except (Exception, BaseExceptionGroup, asyncio.CancelledError) as problem:
+        except BaseException as problem:
             if _is_meant_for_worker(problem):
                 raise
             log.debug("cannot report the failure on the object", error=explain(problem))
@@ -599,5 +582,15 @@ def _is_meant_for_worker(error: BaseException) -> bool:
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
     if isinstance(error, BaseExceptionGroup):
-        return error.subgroup((KeyboardInterrupt, SystemExit)) is not None
-    return False
+        return error.subgroup(KeyboardInterrupt) is not None
+    if isinstance(error, GeneratorExit):
+        return not _is_in_loop()  # what is left of a worker is closed after the loop
+    return isinstance(error, KeyboardInterrupt)
+
+
+def _is_in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from heapq import heapify, heappop, heappush
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from manager.controller.reconciler import Priority, RetryBackoff
 from manager.telemetry.metrics import Metrics, counting, observing
@@ -25,10 +25,8 @@ K = TypeVar("K", bound=Hashable)
 class KeyBackoff(Generic[K]):
     """A counter of each key's failures, which returns the wait after each.
 
-    The wait grows only after it has been waited out. A failure before that, of an attempt with another cause,
-    does not change the time of the next one. Otherwise an object that changes often during an outage of
-    seconds would wait for a quarter of an hour after it. It keeps an entry only for keys that have failed and
-    not been forgotten since.
+    The wait grows only after it has been waited out. Otherwise an object that changes often during an outage
+    of seconds would wait for a quarter of an hour after it.
     """
 
     def __init__(
@@ -96,9 +94,8 @@ _SLACK = 64
 class DelayedItems(Generic[K]):
     """A heap of delayed items that returns each when it is due, with one timer of the loop for all of them.
 
-    An item leaves early by `cancel`. Its entry then stays in the heap as a dead one, recognised by a time
-    that is no longer the item's; the heap is rebuilt before dead entries outnumber the living, so that a
-    busy key with a long `requeue_after` costs no memory.
+    An item that leaves by `cancel` stays in the heap as a dead entry, recognised by a time that is no longer
+    the item's. The heap is rebuilt before dead entries outnumber the living.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, release: Callable[[QueueItem[K]], None]) -> None:
@@ -256,32 +253,6 @@ def _waiting_since(level: _Level[K]) -> float:
     return next(iter(level.values())).since
 
 
-class QueueMetrics:
-    """The metrics of a queue; each is a bound method, because they run for every key."""
-
-    __slots__ = ("_metrics", "_name", "added", "retried", "waited", "worked")
-
-    def __init__(self, metrics: Metrics, name: str) -> None:
-        """`name` is the queue's, which is its controller's."""
-        self._metrics = metrics
-        self._name = name
-        self.added = counting(metrics.queue_adds.labels(name, name))
-        self.retried = counting(metrics.queue_retries.labels(name, name))
-        self.waited = observing(metrics.queue_latency.labels(name, name))
-        self.worked = observing(metrics.work_duration.labels(name, name))
-
-    def expose(self, queue: WorkQueue[Any]) -> None:
-        """Show the state of `queue` whenever someone scrapes."""
-        metrics, name = self._metrics, self._name
-        for priority in Priority:
-            gauge = metrics.queue_depth.labels(name, name, str(int(priority)))
-            gauge.set_function(partial(queue.depth, priority))
-        metrics.unfinished_work.labels(name, name).set_function(queue.unfinished)
-        metrics.oldest_key.labels(name, name).set_function(queue.oldest)
-        metrics.next_retry.labels(name, name).set_function(queue.next_retry)
-        metrics.longest_running.labels(name, name).set_function(queue.longest_running)
-
-
 class WorkQueue(Generic[K]):
     """A queue of keys to work on: it has each key once, and hands it to one worker at a time.
 
@@ -300,7 +271,10 @@ class WorkQueue(Generic[K]):
     ) -> None:
         """`name` labels the metrics. `ageing` is how many seconds a lower priority waits for its turns."""
         self._loop = asyncio.get_running_loop()
-        self._metrics = QueueMetrics(metrics, name)
+        self._count_added = counting(metrics.queue_adds.labels(name, name))
+        self._count_retried = counting(metrics.queue_retries.labels(name, name))
+        self._observe_waited = observing(metrics.queue_latency.labels(name, name))
+        self._observe_worked = observing(metrics.work_duration.labels(name, name))
         self._backoff = backoff
         self.forget: Callable[[K], None] = backoff.forget
         """Starts the back-off of a key afresh."""
@@ -311,12 +285,20 @@ class WorkQueue(Generic[K]):
         self._items: dict[K, QueueItem[K]] = {}
         self._delayed: DelayedItems[K] = DelayedItems(self._loop, self._make_ready)
         self._ready: ReadyItems[K] = ReadyItems(ageing=ageing)
+        self.depth = self._ready.depth
+        """How many keys of a priority could be handed out now."""
         self._in_progress: dict[K, float] = {}
         self._paused_keys: set[K] = set()
         self._paused = False
         self._getters: deque[asyncio.Future[None]] = deque()
         self._closed = False
-        self._metrics.expose(self)
+        for each in Priority:
+            gauge = metrics.queue_depth.labels(name, name, str(int(each)))
+            gauge.set_function(partial(self.depth, each))
+        metrics.unfinished_work.labels(name, name).set_function(self.unfinished)
+        metrics.oldest_key.labels(name, name).set_function(self.oldest)
+        metrics.next_retry.labels(name, name).set_function(self.next_retry)
+        metrics.longest_running.labels(name, name).set_function(self.longest_running)
 
     def __len__(self) -> int:
         """How many keys could be handed out now."""
@@ -367,9 +349,9 @@ class WorkQueue(Generic[K]):
         now = self._loop.time()
         delay = self._backoff.next_delay(key, now=now)
         if not 0 <= delay < math.inf:
-            raise ValueError(f"a back-off answers seconds, not {delay}")
+            raise ValueError(f"a back-off must return seconds from 0 on, not {delay}")
         if not self._closed:
-            self._metrics.retried()
+            self._count_retried()
         self.add(key, priority=priority, after=delay, trigger=Trigger("back-off", now))
         return delay
 
@@ -412,13 +394,13 @@ class WorkQueue(Generic[K]):
         item = self._ready.pop(now)
         del self._items[item.key]
         self._in_progress[item.key] = now
-        self._metrics.waited(now - item.since)
+        self._observe_waited(now - item.since)
         return item
 
     def done(self, key: K) -> None:
         """End the work on `key`, whatever its result. Raises `KeyError` unless `get` has returned the key."""
         started = self._in_progress.pop(key)
-        self._metrics.worked(self._loop.time() - started)
+        self._observe_worked(self._loop.time() - started)
         item = self._items.get(key)
         if item is not None and item.due is None:
             self._offer(item)
@@ -473,10 +455,6 @@ class WorkQueue(Generic[K]):
         """Return whether `shut_down` was called."""
         return self._closed
 
-    def depth(self, priority: Priority) -> int:
-        """How many keys of a priority could be handed out now."""
-        return self._ready.depth(priority)
-
     @property
     def delayed(self) -> int:
         """How many keys wait for a time to come."""
@@ -507,7 +485,7 @@ class WorkQueue(Generic[K]):
 
     def _make_ready(self, item: QueueItem[K]) -> None:
         item.since = self._loop.time()
-        self._metrics.added()
+        self._count_added()
         if item.key not in self._in_progress:
             self._offer(item)
 

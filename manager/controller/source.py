@@ -238,7 +238,8 @@ class KindSource(Source):
     """A source that turns the changes of one shared watch into requests.
 
     Objects that exist when the controller starts get low priority, so that later changes do not wait behind
-    them.
+    them. An event passes if a predicate raises on it: a needless reconcile does no harm. If the handler
+    raises, it is asked again later.
     """
 
     def __init__(
@@ -255,9 +256,12 @@ class KindSource(Source):
         its reconciler reads it.
         """
         self._informer = informer
-        self._handler = handler
+        self._delivers, self._handler = handler is not None, handler or enqueue_object
         self._predicates = tuple(predicates)
-        self._relation = relation
+        self._kind, self._relation = informer.spec.gvk.kind, relation
+        self._found = Trigger("found", source=relation, kind=self._kind)  # one for all, which may be many
+        self._queue: WorkQueue[Request]
+        self._undelivered: OrderedDict[ObjectKey, _Undelivered] = OrderedDict()
         self.reconciling: Callable[[ObjectKey], bool] | None = None
         """Says of the kind that the controller is for whether an object is being reconciled."""
 
@@ -272,73 +276,25 @@ class KindSource(Source):
 
     async def run(self, queue: WorkQueue[Request]) -> None:
         """Subscribe until cancelled."""
-        if self._handler is None:
+        if not self._delivers:
             return
-        deliver = _Delivery(
-            self._informer, self._predicates, self._handler, queue, self._relation, self.reconciling
-        )
-        cancel = self._informer.subscribe(deliver, replay=False)
+        self._queue = queue
+        cancel = self._informer.subscribe(self._hear, replay=False)
         try:
             # A warm cache may hold very many objects, so this loop delivers them in portions, and the
             # subscription delivers changes meanwhile. An object deleted before its turn is requested in vain.
             portions = Portions()
             for record in self._informer.list():
                 await portions.begin(len(record.raw))
-                deliver(CacheEvent(None, record, initial=True))
+                self._hear(CacheEvent(None, record, initial=True))
             await asyncio.get_running_loop().create_future()
         finally:
             cancel()
-            deliver.close()
+            for undelivered in self._undelivered.values():
+                undelivered.timer.cancel()
+            self._undelivered.clear()
 
-
-@dataclass(slots=True)
-class _Undelivered:
-    event: CacheEvent
-    attempts: int
-    timer: asyncio.TimerHandle
-
-
-def trigger_of(event: CacheEvent, why: str, relation: str, kind: str) -> Trigger:
-    """Describe an event of a `kind` object as a trigger for the reconcile record."""
-    old, new, key = event.old, event.new, event.key
-    return Trigger(
-        why,
-        event.received,
-        event.type.value,
-        relation,
-        kind,
-        key.namespace,
-        key.name,
-        0 if old is None else old.version,
-        0 if new is None else new.version,
-    )
-
-
-class _Delivery:
-    """A subscriber that turns events into requests, and retries when the handler raises.
-
-    An event passes if a predicate raises on it: a needless reconcile does no harm.
-    """
-
-    def __init__(
-        self,
-        informer: Informer,
-        predicates: Sequence[Predicate],
-        handler: Handler,
-        queue: WorkQueue[Request],
-        relation: str,
-        reconciling: Callable[[ObjectKey], bool] | None,
-    ) -> None:
-        self._informer = informer
-        self._predicates = predicates
-        self._handler = handler
-        self._queue = queue
-        self._kind, self._relation = informer.spec.gvk.kind, relation
-        self._reconciling = reconciling
-        self._found = Trigger("found", source=relation, kind=self._kind)  # one for all, which may be many
-        self._undelivered: OrderedDict[ObjectKey, _Undelivered] = OrderedDict()
-
-    def __call__(self, event: CacheEvent) -> None:
+    def _hear(self, event: CacheEvent) -> None:
         earlier = self._undelivered.pop(event.key, None) if self._undelivered else None
         if earlier is not None:
             earlier.timer.cancel()
@@ -346,14 +302,8 @@ class _Delivery:
         if not event.handed_over:
             self._deliver(event, attempts=0)
 
-    def close(self) -> None:
-        """Try nothing again any more."""
-        for undelivered in self._undelivered.values():
-            undelivered.timer.cancel()
-        self._undelivered.clear()
-
     def _deliver(self, event: CacheEvent, *, attempts: int) -> None:
-        event.reconciling = self._reconciling is not None and self._reconciling(event.key)
+        event.reconciling = self.reconciling is not None and self.reconciling(event.key)
         for predicate in self._predicates:
             try:
                 if not predicate(event):
@@ -385,6 +335,29 @@ class _Delivery:
     def _deliver_again(self, key: ObjectKey) -> None:
         undelivered = self._undelivered.pop(key)
         self._deliver(undelivered.event, attempts=undelivered.attempts)
+
+
+@dataclass(slots=True)
+class _Undelivered:
+    event: CacheEvent
+    attempts: int
+    timer: asyncio.TimerHandle
+
+
+def trigger_of(event: CacheEvent, why: str, relation: str, kind: str) -> Trigger:
+    """Describe an event of a `kind` object as a trigger for the reconcile record."""
+    old, new, key = event.old, event.new, event.key
+    return Trigger(
+        why,
+        event.received,
+        event.type.value,
+        relation,
+        kind,
+        key.namespace,
+        key.name,
+        0 if old is None else old.version,
+        0 if new is None else new.version,
+    )
 
 
 def _both(earlier: CacheEvent, later: CacheEvent) -> CacheEvent:

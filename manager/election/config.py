@@ -25,9 +25,8 @@ _MOST = 2**31 - 1  # the limit of the server's types
 def new_identity(rng: Random) -> str:
     """Return `<host name>_<uuid>`, new for each process.
 
-    The host name (in a cluster, the pod's) is for people. The UUID makes it unique: a container that is
-    started again in the same pod must not take its predecessor's lease for its own. So `rng` must not be
-    seeded alike in two replicas.
+    A container that is started again in the same pod must not take its predecessor's lease for its own. So
+    `rng` must not be seeded alike in two replicas.
     """
     return f"{socket.gethostname()}_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
 
@@ -35,9 +34,8 @@ def new_identity(rng: Random) -> str:
 def host_clock() -> str:
     """Return a name for the monotonic clock of this host, or "" where that cannot be told.
 
-    Processes of one host name and one boot of the kernel read the same clock: a container and the one that is
-    started in its place in the same pod, for example. The host name is a part of it because machines that
-    were cloned while they ran may have the boot in common, and not the clock.
+    Processes of one host name and one boot of the kernel read the same clock. The host name is a part of it
+    because machines that were cloned while they ran may have the boot in common, and not the clock.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
@@ -48,18 +46,12 @@ def host_clock() -> str:
 
 @dataclass(frozen=True, slots=True)
 class LeaseTiming:
-    """The three durations of an election, in seconds.
+    """The three durations of an election, in seconds; ValueError, which names the flag, if they do not fit.
 
-    A leader that has not renewed for `renew_deadline` stops; the others wait `lease_duration` before they
-    take over. The difference is the margin for clocks that run at different rates and for the last writes
-    of the old leader to die: with 15 and 10, clocks may differ by a fifth in rate. Raises ValueError, which
-    names the flag, when the three do not fit together.
-
-    Attributes:
-        lease_duration: how long the others wait after the last change of the lease before they take it.
-        renew_deadline: how long a leader goes on without a renewal that it knows succeeded.
-        retry_period: time between renewals, and between a standby's looks at the lease.
-        clock: names the monotonic clock of this process (`host_clock`); empty if no other process reads it.
+    A leader that has not renewed for `renew_deadline` stops; the others wait `lease_duration` after the last
+    change before they take over. The difference is the margin for clocks that run at different rates, and for
+    the last writes of the old leader to die. `retry_period` lies between renewals, and between a standby's
+    looks. `clock` names the monotonic clock of this process (`host_clock`), if others read it.
     """
 
     lease_duration: float = 15.0
@@ -102,12 +94,8 @@ class LeaseTiming:
 class ElectionConfig:
     """The Lease of an election, and the replica that takes part in it.
 
-    Attributes:
-        transport: carries the requests for Leases, and is fenced when one is lost.
-        namespace: the namespace of the Leases.
-        name: the name of the leader's Lease; the names of other Leases begin with it.
-        identity: names this process and no other (`new_identity`).
-        watchdog: ends the process if it is still there shortly before another one may take over.
+    Names of other Leases begin with `name`, the leader's. `transport` is fenced when one is lost. `watchdog`
+    ends the process if it is still there shortly before another one may take over.
     """
 
     transport: Transport

@@ -40,13 +40,10 @@ class Work(Protocol):
 class ControllerObjects:
     """The objects of one controller.
 
-    Attributes:
-        name: the controller's name.
-        objects: the informer of its own kind.
-        others: the informers of all other kinds that it reads.
-        whole: whether all objects belong to the first shard.
-        enqueue: called with each object that comes to this replica, if `counts` says so of its record.
-        handed_over: called with each object that another replica works on from then on.
+    `objects` is the informer of its own kind, `others` are those of all other kinds that it reads. If
+    `whole`, all objects belong to the first shard. `enqueue` is called with each object that comes to this
+    replica, if `counts` says so of its record, and `handed_over` with each that another replica works on from
+    then on.
     """
 
     name: str
@@ -74,9 +71,8 @@ class OwnedObjects(Protocol):
 class Coordinator:
     """A replica's part in an election: it decides which work this replica does. Used once.
 
-    The manager calls `attach` when it is made, then `run`. On a clean stop it calls `leave`, waits for
-    `handed_over` as long as the grace allows, ends all work while `run` goes on, and calls `release`. This
-    class does all work at once, without an election; the others elect one leader, or divide the objects.
+    The manager calls `attach`, then `run`. On a clean stop it calls `leave`, waits for `handed_over`, ends
+    all work while `run` goes on, and calls `release`. This class does all work at once, without an election.
     """
 
     def __init__(self) -> None:

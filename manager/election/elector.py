@@ -140,8 +140,8 @@ class LeaseLock:
     async def hold(self) -> None:
         """Hold it, once it is acquired, until `give_up`, and give it back.
 
-        Raises LeadershipLost when it could not be renewed in time, or another replica has it; the guard is
-        closed by then.
+        Raises LeadershipLost, with the guard closed, when it was not renewed in time, or another replica has
+        it.
         """
         if self._was_held:
             self.leadership = Leadership(elected=False)
@@ -359,17 +359,9 @@ class LeaseLock:
 class LeaderElector(Coordinator):
     """The election of one leader among the replicas that name the same Lease. Used once.
 
-    `run` is the election. `elected` is set when this replica becomes the leader. On a clean stop the manager
-    lets the leader's work end while `run` goes on renewing, and then calls `release`.
-
-    The promise is that two replicas never write as leaders at the same time, as long as their clocks run at
-    rates that differ by less than `lease_duration / renew_deadline`. It does not cover:
-
-    - a person who edits or deletes the Lease under a running leader;
-    - a write that waits inside the API server for longer than the difference of the two;
-    - a process that is frozen just between asking for the time, which is the last thing it does before it
-      hands a write to the socket, and the system call: it sends that one write when it goes on. So it is with
-      bytes that the event loop or the kernel holds already, until `fence` resets their connections.
+    Two replicas never write as leaders at the same time, as long as their clocks run at rates that differ by
+    less than `lease_duration / renew_deadline`, no other program edits the Lease, and no write waits inside
+    the API server for longer than the difference of the two. docs/limits.md names the rest.
     """
 
     def __init__(self, config: ElectionConfig) -> None:
@@ -435,8 +427,7 @@ class LeaderElector(Coordinator):
     async def release(self, *, within: float = 5.0) -> None:
         """End the election, and give the lease back if we hold it: another replica takes over at once.
 
-        The leader's work must have ended. Returns shortly before `run` does, after `within` seconds or one
-        request's time at most. Does not raise when the lease cannot be released.
+        The leader's work must have ended. Returns shortly before `run` does, after `within` seconds at most.
         """
         self._stopping = True
         self._lock.release_within = within

@@ -92,8 +92,8 @@ class Leadership:
     def permit(self, *, seconds: float = 0.0) -> None:
         """Raise `Fenced`, as writes do, unless this process leads now, and for `seconds` to come.
 
-        It costs nothing and may be called in any thread. A leader that renews in time has between the renew
-        deadline and two retry periods less to come: 6 to 10 seconds by default. Asking for more fails always.
+        Any thread may call it. A leader that renews in time has 6 to 10 seconds to come by default. Asking
+        for more fails always.
         """
         if self._ended is not None:
             raise Fenced(self._ended)
@@ -106,11 +106,11 @@ class Leadership:
     async def held(self) -> AsyncIterator[None]:
         """Cancel the block, and raise `Fenced`, as soon as this process does not lead any more.
 
-        However long it takes: each renewal of the lease gives it more time. A request that was sent before
-        may still take effect, as with any call that is cancelled.
+        Each renewal of the lease gives it more time. A request that was sent before may still take effect.
         """
         self.permit()
-        limit = asyncio.timeout_at(self._limit)
+        # Not every event loop takes an infinite time for a timer.
+        limit = asyncio.timeout_at(None if self._deadline == math.inf else self._deadline)
         try:
             async with limit:
                 self._held.add(limit)
@@ -135,11 +135,6 @@ class Leadership:
         self._deadline = -math.inf
         self._ended = self._ended or reason
         self._reschedule(asyncio.get_running_loop().time())
-
-    @property
-    def _limit(self) -> float | None:
-        # Not every event loop takes an infinite time for a timer.
-        return None if self._deadline == math.inf else self._deadline
 
     def _reschedule(self, when: float) -> None:
         for limit in self._held:

@@ -147,9 +147,8 @@ class Lease:
     def claimed(self, *, identity: str, seconds: int, now: datetime) -> Lease:
         """Return this lease as held by `identity` from `now` on, or renewed when it holds it already.
 
-        Other clients' labels, annotations and newer fields stay. The resourceVersion stays too, so that the
-        server refuses the write if the lease has changed meanwhile. The UID has to stay: without it, the
-        server takes the replacement of a deleted lease for a creation.
+        What other clients put there stays. So do resourceVersion and UID: the server refuses the write if the
+        lease has changed meanwhile, or was replaced.
         """
         stamp = self._stamp(now)
         spec = {**self.spec, "holderIdentity": identity, "leaseDurationSeconds": seconds, _RENEW_TIME: stamp}
@@ -190,10 +189,9 @@ class Lease:
         return Lease(_only(self.metadata, "name", "namespace", "labels", "annotations"), self.spec)
 
     def outline(self, prefix: str) -> Lease:
-        """Return the known parts of a lease that others have made large.
+        """Return the known parts of a lease that others have made large, each of them cut.
 
-        These are the fields about its holder, and labels and annotations with keys of that prefix, each of
-        them cut.
+        Labels and annotations are known by the prefix of their keys.
         """
         metadata = _only(self.metadata, "name", "namespace", "uid", "resourceVersion")
         for key, own in (("labels", self.labels), ("annotations", self.annotations)):
@@ -227,11 +225,7 @@ def _only(fields: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 class LastError:
-    """The last failure of a request for a lease; each new one is logged once, however often it repeats.
-
-    Attributes:
-        problem: the failure in one sentence; None once a request for the lease has succeeded.
-    """
+    """The last failure of a request for a lease; each new one is logged once, however often it repeats."""
 
     def __init__(self) -> None:
         self.problem: str | None = None
@@ -275,10 +269,9 @@ class Leases:
         return found
 
     async def changes(self, *, rng: Random, silence: float) -> AsyncGenerator[tuple[Lease, bool], None]:
-        """Watch the Leases: first as they are now, then each change, until the server ends the stream.
+        """Watch the Leases: first as they are now, then each change, with True if it is the deletion.
 
-        Yields each state with True if the Lease was deleted in it. A stream that is silent for `silence`
-        seconds is taken for dead and raises DeadlineExceeded.
+        A stream that is silent for `silence` seconds is taken for dead and raises DeadlineExceeded.
         """
         seconds = str(round(rng.uniform(*_WATCH_SECONDS)))
         query = {"watch": "true", **self._selector, "timeoutSeconds": seconds}
@@ -294,8 +287,8 @@ class Leases:
 class LeaseClient(Leases):
     """A client of one Lease. Every method raises KubeError.
 
-    A write whose error says nothing about its effect (a connection lost, a deadline, a failing server) may
-    have happened, or may still happen: the resourceVersion it carries makes that harmless.
+    A write whose error says nothing about its effect may still happen: its resourceVersion makes that
+    harmless.
     """
 
     def __init__(self, transport: Transport, *, namespace: str, name: str) -> None:

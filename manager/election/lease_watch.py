@@ -32,19 +32,14 @@ async def pause(wake: asyncio.Event, *, until: float) -> None:
 
 
 class LeaseObservation:
-    """The lease as last seen, and the local time at which its content was first seen so.
+    """The lease as last seen, and the local time `since` which its content was seen so.
 
     A holder is taken for alive until its record has stayed the same for the lease duration, on our own
-    monotonic clock. Times in the record come from another clock, and are not looked at. Only the content
-    counts: a new label is no sign of life.
+    monotonic clock: times in the record come from another clock, and a new label is no sign of life. A record
+    that a process of the same host has written with our own clock is as old as it says.
 
-    A record that was written with our own clock, by a process of the same host, is as old as it says. So a
-    container that is started in the place of one that was killed need not wait for all of the duration.
-
-    Attributes:
-        newest: the newest version seen; None when versions cannot be ordered.
-        since: the local time at which the present content was first seen.
-        doubtful: whether the lease must be read again before the next claim.
+    `newest` is the newest version seen, None when versions cannot be ordered. While `doubtful`, the lease
+    must be read again before the next claim.
     """
 
     def __init__(self, *, identity: str, timing: LeaseTiming) -> None:
@@ -70,7 +65,7 @@ class LeaseObservation:
         """Record a lease that was read or watched; return False if a live holder has renewed it.
 
         A version older than the known one is ignored, and the lease must be read again: it came late, or the
-        history was rewound, and all that follows is older too.
+        history was rewound.
         """
         if self._is_stale(lease):
             self.doubtful = True
@@ -135,9 +130,8 @@ _LONGEST_PAUSE = 30
 class LeaseWatcher:
     """An observer of some Leases, while it runs.
 
-    One task watches them, which shows a release at once. Another one reads them, once each retry period at
-    most, whenever the watch has been silent for longer than renewals allow. So neither a dead watch nor a
-    request that hangs delays the other.
+    One task watches them. Another one reads them, once each retry period at most, whenever the watch has been
+    silent for longer than renewals allow. So neither a dead watch nor a request that hangs delays the other.
     """
 
     def __init__(self, config: ElectionConfig, leases: Leases) -> None:

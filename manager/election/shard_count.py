@@ -29,11 +29,10 @@ def number_of_shards(first: Lease, name: str) -> str | None:
 class ShardCountAgreement:
     """A guard that keeps replicas with different numbers of shards from working at the same time.
 
-    The first shard's Lease has an annotation with the number of shards. A replica that takes this Lease and
-    finds another number writes that the number changes, waits until the Leases of all other shards are free,
-    and only then works. A replica that takes another shard reads the first one's Lease afterwards, and works
-    only if that states its own number. So each has written its own Lease before it reads the other's; the API
-    server orders the writes, and one of them sees the other.
+    The first shard's Lease states the number in an annotation. A replica that takes it and finds another
+    number writes that the number changes, waits until all other shards are free, and only then works. A
+    replica that takes another shard reads the first one's Lease afterwards. So each has written its own Lease
+    before it reads the other's, and one of them sees the other.
     """
 
     def __init__(self, config: ElectionConfig, *, count: int) -> None:

@@ -76,9 +76,37 @@ class HttpWire:
         """See `Wire.host`."""
         return self._host
 
-    def exchange(self, request: WireRequest) -> _Exchange:
-        """See `Wire.exchange`."""
-        return _Exchange(self, self._config, request, self._pool)
+    @asynccontextmanager
+    async def exchange(self, request: WireRequest) -> AsyncIterator[Answer]:
+        """See `Wire.exchange`. A stream takes none of the pool's turns."""
+        config, pool, connection = self._config, self._pool, None
+        if not request.stream:
+            await pool.turns.acquire()
+        try:
+            if asyncio.get_running_loop().time() < config.at_hand_until:
+                header, context = config.at_hand
+            else:
+                header, context = await config.identity()
+            is_renewed = False
+            while True:
+                head = self.head(request, header)
+                connection = pool.take_idle(context) or await pool.open(context)
+                answer = await connection.ask(head, request.body or b"", request.permit)
+                if answer.status != _UNAUTHORIZED or is_renewed:
+                    break
+                config.tls_failed()
+                renewed = await config.authorization(rejected=header)
+                if renewed == header:
+                    break
+                rejected, connection = connection, None
+                pool.give_back(rejected)
+                header, context, is_renewed = renewed, await config.ssl_context(), True
+            yield answer
+        finally:
+            if connection is not None:
+                pool.give_back(connection)
+            if not request.stream:
+                pool.turns.release()
 
     @asynccontextmanager
     async def websocket(
@@ -91,6 +119,10 @@ class HttpWire:
         module = await in_thread(lambda: import_module("manager.kube.websocket"))
         async with module.connect(self._config, self._pool, request, protocols, longest) as socket:
             yield socket
+
+    async def expired_certificate(self) -> str | None:
+        """See `CertificateWire.expired_certificate`."""
+        return None if self._config.tls is None else await self._config.tls.expired_certificate()
 
     def abort(self) -> None:
         """See `Wire.abort`."""
@@ -138,59 +170,6 @@ class HttpWire:
             self._headers.clear()
         self._headers[id(headers)] = (headers, authorization, encoded)
         return encoded
-
-
-class _Exchange:
-    """Request with its response; it holds one of the free connections unless it is a stream."""
-
-    __slots__ = ("_config", "_connection", "_pool", "_request", "_wire")
-
-    def __init__(
-        self, wire: HttpWire, config: ClusterConfig, request: WireRequest, pool: ConnectionPool
-    ) -> None:
-        self._wire = wire
-        self._config = config
-        self._request = request
-        self._pool = pool
-        self._connection: Connection | None = None
-
-    async def __aenter__(self) -> Answer:
-        pool, request = self._pool, self._request
-        if not request.stream:
-            await pool.turns.acquire()
-        try:
-            config = self._config
-            if asyncio.get_running_loop().time() < config.at_hand_until:
-                header, context = config.at_hand
-            else:
-                header, context = await config.identity()
-            answer = await self._ask(header, context)
-            if answer.status == _UNAUTHORIZED:
-                config.tls_failed()
-                renewed = await config.authorization(rejected=header)
-                if renewed != header:
-                    connection, self._connection = self._connection, None
-                    assert connection is not None
-                    pool.give_back(connection)
-                    answer = await self._ask(renewed, await config.ssl_context())
-        except BaseException:
-            await self.__aexit__()
-            raise
-        return answer
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._connection is not None:
-            self._pool.give_back(self._connection)
-        if not self._request.stream:
-            self._pool.turns.release()
-
-    async def _ask(self, authorization: str | None, context: ssl.SSLContext | None) -> Answer:
-        request, pool = self._request, self._pool
-        head = self._wire.head(request, authorization)
-        self._connection = pool.take_idle(context)
-        if self._connection is None:
-            self._connection = await pool.open(context)
-        return await self._connection.ask(head, request.body or b"", request.permit)
 
 
 class ConnectionPool:

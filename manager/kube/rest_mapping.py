@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from manager.api.meta import GroupVersionKind
+from manager.api.resource import GroupVersionKind
 from manager.kube.decoding import Decoder
-from manager.kube.errors import NoMatch, NotFound, ProtocolError
+from manager.kube.errors import KubeError, NoMatch, NoSubresource, NotFound, ProtocolError
 from manager.kube.transport import Transport
 
 _plain_segment = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9._:-]*").fullmatch
@@ -94,6 +94,20 @@ class RestMapper:
     def forget(self, gvk: GroupVersionKind) -> None:
         """Ask the API server again when this kind, or one of its group and version, is needed next."""
         self._groups[gvk.group, gvk.version].mappings = {}
+
+    async def explain_not_found(self, error: NotFound, gvk: GroupVersionKind, subresource: str) -> KubeError:
+        """Return the meaning of a 404: the server answers the same for a missing subresource and object."""
+        if not subresource:
+            return error
+        self.forget(gvk)  # its definition may have been changed
+        mapping = await self.resolve(gvk)
+        if subresource in mapping.subresources:
+            return error
+        name = f"{mapping.plural}.{gvk.group}".rstrip(".")
+        return NoSubresource(
+            f"the definition {name} has no subresource {subresource} in version {gvk.version}: "
+            f"the API server does not serve {mapping.plural}/{subresource}"
+        )
 
     async def _discover(self, gvk: GroupVersionKind) -> dict[str, RestMapping]:
         path = _group_path(gvk.group, gvk.version)

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -135,6 +136,11 @@ class Tls:
                     self.check_at = now + RECHECK_INTERVAL
         return self._context
 
+    async def expired_certificate(self) -> str | None:
+        """Return which client certificate is presented and has expired, and when; None if none has."""
+        certificate = self._files.certificate
+        return None if certificate is None else await in_thread(lambda: _expired(certificate))
+
     def check_soon(self) -> None:
         """Check the files for changes before the next connection."""
         self.check_at = 0.0
@@ -185,6 +191,18 @@ def _present(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
         except (ssl.SSLError, OSError) as error:
             names = f"{_name(certificate)}, {_name(key)}"
             raise ConfigError(f"{names}: no certificate with its key ({_reason(error)})") from error
+
+
+def _expired(certificate: Pem) -> str | None:
+    from manager.tls.certificate import certificates_in  # noqa: PLC0415 - `cryptography`: 0.1 s
+
+    try:
+        own = next(iter(certificates_in(certificate.read())), None)
+    except ConfigError:
+        return None
+    if own is None or own.until >= datetime.now(UTC):
+        return None
+    return f"{_name(certificate)}: the client certificate has expired, at {own.until:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _name(pem: Pem) -> str:

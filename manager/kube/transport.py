@@ -6,15 +6,18 @@ import asyncio
 import math
 import random
 import re
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import TypeVar
 
 from manager.kube.errors import (
     ApiError,
     ConfigError,
+    ConnectionLost,
     DeadlineExceeded,
     Fenced,
     Forbidden,
@@ -24,10 +27,11 @@ from manager.kube.errors import (
     ServiceUnavailable,
     TooManyRequests,
     TransportError,
+    Unauthorized,
     Unreachable,
     error_from,
 )
-from manager.kube.wire import LONGEST, WebSocket, WebSocketWire, Wire, WireRequest
+from manager.kube.wire import LONGEST, CertificateWire, WebSocket, WebSocketWire, Wire, WireRequest
 from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics, Observe, counting, observing
 from manager.telemetry.runs import NO_ANSWER, RequestRecord, current_record
@@ -35,6 +39,8 @@ from manager.telemetry.tracing import RequestTrace, current_trace
 from manager.util.author_code import line_that_asks
 from manager.util.backoff import ExponentialDelay
 from manager.util.loop import Deadlines
+
+E = TypeVar("E", bound=KubeError)
 
 _log = get_logger("kube")
 
@@ -97,6 +103,8 @@ def allow_after_stop(allowed: bool = True) -> None:
 class Transport:
     """Sender of requests over a wire, which turns answers that are errors into exceptions.
 
+    Attributes: `writes_in_flight`, the number of writes in progress, also of those that wait for a retry.
+
     It retries, within the request's deadline and a bounded count:
 
     - 429 and 503 with Retry-After, whatever the method: the server has not acted on the request;
@@ -130,7 +138,7 @@ class Transport:
         self._wire = wire
         self._fence: _Fence = _Fence() if beside is None else beside._fence  # noqa: SLF001 - one of this class
         self._fence.wires.append(wire)
-        self._metrics = RequestMetrics(metrics, wire.host)
+        self._meters = lru_cache(_REMEMBERED)(partial(_meters, metrics, wire.host))
         self._user_agent = user_agent
         self._deadline = deadline
         self._read_delay = ExponentialDelay(base=0.2, cap=5.0, jitter=0.5, rng=rng)
@@ -141,7 +149,7 @@ class Transport:
         self._deadlines = Deadlines()
         # A request causes the same warning every time.
         self._warn = lru_cache(_REMEMBERED)(log_warnings)
-        self._writes_in_flight = self._work_in_flight = 0
+        self.writes_in_flight = self._work_in_flight = 0
         # Not set while no connection can be made.
         self._reached = asyncio.Event()
         self._reached.set()
@@ -164,11 +172,6 @@ class Transport:
                 return await self._reached.wait()
         except TimeoutError:
             return False
-
-    @property
-    def writes_in_flight(self) -> int:
-        """Return the number of writes in progress, including those that wait for a retry."""
-        return self._writes_in_flight
 
     @property
     def fenced(self) -> str | None:
@@ -245,9 +248,9 @@ class Transport:
         seconds = self._deadline if deadline is None else deadline
         writes = method != "GET"
         works = writes and not _allowed_after_stop.get()
-        self._writes_in_flight += writes
+        self.writes_in_flight += writes
         self._work_in_flight += works
-        sent, trace = _begin_record(request, _verb(method, content_type, query, body), path, name)
+        sent, trace = _begin_record(request, path, name)
         failure: BaseException | None = None
         answer = b""
         limit = self._deadlines.start(seconds)
@@ -263,7 +266,7 @@ class Transport:
             raise
         finally:
             self._deadlines.stop(limit)
-            self._writes_in_flight -= writes
+            self.writes_in_flight -= writes
             self._work_in_flight -= works
             if trace is not None:
                 trace.ended(answer, failure)
@@ -298,7 +301,8 @@ class Transport:
             async with self._opening(path, _OK):
                 response = await stack.enter_async_context(self._wire.exchange(request))
                 if response.status != _OK:
-                    raise error_from(response.status, response.headers, await response.read())
+                    error = error_from(response.status, response.headers, await response.read())
+                    raise await self._with_expired_certificate(error)
             async with (
                 aclosing(response.chunks()) as arriving,
                 aclosing(self._unless_idle(arriving, path, idle_timeout)) as chunks,
@@ -337,7 +341,7 @@ class Transport:
         permit()
         target = f"{path}?{_encoded(tuple(query))}" if query else path
         request = WireRequest("GET", target, {"User-Agent": self._user_agent}, permit=permit)
-        sent, trace = _begin_record(request, "connect", path, "")
+        sent, trace = _begin_record(request, path, verb="connect")
         works = not _allowed_after_stop.get()
         self._work_in_flight += works
         try:
@@ -385,9 +389,7 @@ class Transport:
                 raise failure from None
             raise
         finally:
-            self._metrics.record("GET", code, clock() - started)
-            if sent is not None:
-                sent.add_attempt(code, clock() - started)
+            self._note("GET", code, clock() - started, sent)
             if trace is not None:
                 trace.ended(b"", failure)
 
@@ -461,10 +463,7 @@ class Transport:
                         raise failure from error
                     raise
                 finally:
-                    seconds = clock() - started
-                    self._metrics.record(request.method, code, seconds)
-                    if sent is not None:
-                        sent.add_attempt(code, seconds)
+                    self._note(request.method, code, clock() - started, sent)
                 if (warning := headers.get("Warning")) is not None:
                     self._warn(warning)
                 if _OK <= code < _REDIRECT:
@@ -476,9 +475,27 @@ class Transport:
                 delay = self._delay_before_retry(request.method, error, attempts)
                 # Waiting only to run into the deadline would hide what really happened.
                 if delay is None or clock() + delay >= give_up_at:
+                    await self._with_expired_certificate(error)
                     raise
             attempts += 1
             await asyncio.sleep(delay)
+
+    async def _with_expired_certificate(self, error: E) -> E:
+        """Return the error, with the client certificate that has expired if that may be its cause."""
+        of_tls = isinstance(error, ConnectionLost) or isinstance(error.__cause__, ssl.SSLError)
+        if (isinstance(error, Unauthorized) or of_tls) and isinstance(self._wire, CertificateWire):
+            why = await self._wire.expired_certificate()
+            if why is not None:
+                error.args = (f"{error}; {why}",)
+        return error
+
+    def _note(self, method: str, code: int, seconds: float, sent: RequestRecord | None) -> None:
+        """Note an attempt in metrics and in the reconcile's record."""
+        count, observe = self._meters(method, code)
+        count()
+        observe(seconds)
+        if sent is not None:
+            sent.add_attempt(code, seconds)
 
     def _failure(self, request: WireRequest, error: ProtocolError | TransportError) -> KubeError:
         """Return what a failed attempt raises: which request it was, and whether the fence has ended it."""
@@ -533,24 +550,11 @@ class _Fence:
     wires: list[Wire] = field(default_factory=list)
 
 
-class RequestMetrics:
-    """Metrics of the requests to one host, which keep the counters of each method and status code."""
-
-    def __init__(self, metrics: Metrics, host: str) -> None:
-        self._metrics = metrics
-        self._host = host
-        self._bound: dict[tuple[str, int], tuple[Callable[[], None], Observe]] = {}
-
-    def record(self, method: str, code: int, seconds: float) -> None:
-        """Count a request of `method` that took `seconds` to be answered with `code`, or `NO_ANSWER`."""
-        bound = self._bound.get((method, code))
-        if bound is None:
-            label = "<error>" if code == NO_ANSWER else str(code)
-            count = self._metrics.rest_requests.labels(code=label, method=method, host=self._host)
-            latency = self._metrics.rest_latency.labels(verb=method, host=self._host)
-            bound = self._bound[method, code] = counting(count), observing(latency)
-        bound[0]()
-        bound[1](seconds)
+def _meters(metrics: Metrics, host: str, method: str, code: int) -> tuple[Callable[[], None], Observe]:
+    """Return what counts requests to the host with that answer, or `NO_ANSWER`, and what times them."""
+    label = "<error>" if code == NO_ANSWER else str(code)
+    counted = metrics.rest_requests.labels(code=label, method=method, host=host)
+    return counting(counted), observing(metrics.rest_latency.labels(verb=method, host=host))
 
 
 def log_warnings(header: str) -> None:
@@ -560,25 +564,22 @@ def log_warnings(header: str) -> None:
 
 
 def _begin_record(
-    request: WireRequest, verb: str, path: str, name: str
+    request: WireRequest, path: str, name: str = "", *, verb: str = ""
 ) -> tuple[RequestRecord | None, RequestTrace | None]:
     """Note a request in the reconcile's record and trace, if there are any."""
     run = current_record()
     if run is None:
         return None, None
+    if not verb:
+        verb = "apply" if request.headers.get("Content-Type") == _APPLY else request.method.lower()
+        if "dryRun=" in request.path or (request.method == "DELETE" and b'"dryRun"' in (request.body or b"")):
+            verb += ", dry run"
     sent = run.begin_request(verb, path, name)
     if (traced := current_trace()) is None:
         return sent, None
     trace = traced.request(sent)
     request.headers = {**request.headers, **trace.headers}
     return sent, trace
-
-
-def _verb(method: str, content_type: str, query: Mapping[str, str] | None, body: bytes | None) -> str:
-    """Return the name of a request's action for the reconcile record."""
-    verb = "apply" if content_type == _APPLY else method.lower()
-    tries = (query and "dryRun" in query) or (method == "DELETE" and body and b'"dryRun"' in body)
-    return f"{verb}, dry run" if tries else verb
 
 
 @lru_cache(_REMEMBERED)

@@ -130,6 +130,15 @@ class WebSocket(Protocol):
 
 
 @runtime_checkable
+class CertificateWire(Protocol):
+    """A wire that may present a client certificate."""
+
+    async def expired_certificate(self) -> str | None:
+        """Return which client certificate it presents that has expired, and when; None if none has."""
+        ...
+
+
+@runtime_checkable
 class WebSocketWire(Protocol):
     """A wire over a network, which can carry WebSockets, too."""
 

@@ -62,7 +62,7 @@ class OperatorBase:
     finalizer_first: ClassVar[bool] = True
     skips_own_writes: ClassVar[bool] = False
     shared_out: ClassVar[bool] = True
-    outside: ClassVar[str] = ""
+    outside: ClassVar[str | type] = ""
 
     # Derived attributes
     sources: ClassVar[tuple[Owns | Watch | Reads, ...]] = ()
@@ -94,8 +94,11 @@ class OperatorBase:
         # On an object of others no condition is set that its author does not name.
         named = tuple(getattr(status, "meanings", ()))
         takes = cls.condition_list.takes if cls.condition_list is not None else lambda _: True
-        if refused := [each for each in cls.conditions if not takes(each)]:
-            raise TypeError(f"{cls.__name__}.conditions: {kind.__name__} takes none of type {refused[0]}")
+        if cls.condition_list and (refused := [each for each in cls.conditions if not takes(each)]):
+            why = cls.condition_list.why_refused(refused[0])
+            raise TypeError(
+                f"{cls.__name__}.conditions: {kind.__name__} takes none of type {refused[0]}: {why}"
+            )
         cls.conditions = cls.conditions or tuple(filter(takes, named or (("Ready",) if is_crd(kind) else ())))
         cls.has_conditions = cls.condition_list is not None
         cls.tells_of_children = (
@@ -111,6 +114,8 @@ class OperatorBase:
             raise TypeError(f"{type(self).__name__} has no kind: class {type(self).__name__}(Operator[Kind])")
         self.manager = manager
         self.client: Client = manager.client.named(self.name, former_managers=self.former_managers)
+        self.settings: SettingValues = manager.settings
+        """The values of settings by key; a setting in a class attribute is read as the attribute."""
         self.channel = ChannelSource()
         self.waiting_for_names: defaultdict[Child, set[ObjectKey]] = defaultdict(set)
         """The objects that wait for the name of a child."""
@@ -171,11 +176,6 @@ class OperatorBase:
         if "Degraded" in self.conditions:
             return "Degraded", True
         return ("Ready", False) if "Ready" in self.conditions else (self.conditions[0], "Unknown")
-
-    @property
-    def settings(self) -> SettingValues:
-        """Return the values of settings by key; a setting in a class attribute is read as the attribute."""
-        return self.manager.settings
 
     def enqueue(self, key: ObjectKey, *, priority: Priority = Priority.NORMAL) -> None:
         """Enqueue an object; returns at once."""

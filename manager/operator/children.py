@@ -10,13 +10,12 @@ from itertools import repeat
 from random import Random
 from typing import Any, NamedTuple
 
-import msgspec
 import orjson
 
 from manager.api import ObjectKey, Resource
-from manager.api.secret import SECRET, fold_string_data
 from manager.client import Outcome
 from manager.client.reader import LiveReader
+from manager.client.write import SECRET, fold_string_data, plain_fields
 from manager.kube.errors import KubeError
 from manager.telemetry.logs import reconcile_log
 from manager.telemetry.runs import ReconcileRecord, Trigger
@@ -195,7 +194,7 @@ def changed_fields(before: Resource, after: Resource, wanted: Resource) -> list[
     fields = {*type(after).model_fields, *extra} - {"metadata", "status"}
     # To write a whole object out costs more than all the rest.
     differing = {name for name in fields if getattr(before, name, None) != getattr(after, name, None)}
-    plain = {name for name in differing if _is_plain(type(after), name)}
+    plain = differing & (plain_fields(type(after)) or {}).keys()
     ours = _content(wanted, differing | {"string_data", "stringData"}, set())
     if wanted.gvk == SECRET:
         fold_string_data(ours)
@@ -207,12 +206,6 @@ def changed_fields(before: Resource, after: Resource, wanted: Resource) -> list[
     if len(found) > _SHOWN:
         found[_SHOWN:] = [f"{len(found) - _SHOWN} more"]
     return found
-
-
-def _is_plain(kind: type[Resource], name: str) -> bool:
-    """Return whether a field is in JSON what it is in an object that was read."""
-    field = kind.model_fields.get(name)
-    return field is not None and field.annotation == dict[str, Any] and not field.metadata
 
 
 def _content(obj: Resource, fields: set[str], plain: set[str]) -> dict[str, Any]:
@@ -360,9 +353,5 @@ class PodEvents:
             _Event, namespace=pod.namespace, field_selector=f"involvedObject.uid={pod.uid}", limit=_MOST_READ
         )
         async for page in pages:
-            return warning_of(map(_decoded, page))
+            return warning_of(orjson.loads(memoryview(raw)) for raw in page)
         return None
-
-
-def _decoded(raw: msgspec.Raw) -> object:
-    return orjson.loads(memoryview(raw))

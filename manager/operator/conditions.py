@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,12 +16,14 @@ from manager.api import (
     Condition,
     ConditionStatus,
     Resource,
+    Status,
     Unstructured,
     crd_options,
     is_crd,
     set_condition,
 )
 from manager.api.condition import takes_conditions
+from manager.operator.children import CONDITION
 from manager.operator.declaration import bare
 from manager_kinds.factory import status_model_of
 
@@ -69,6 +72,8 @@ class ConditionList:
     """The model of one condition; None for JSON objects of any fields."""
     is_json: bool = False
     """Whether the status is JSON, as in built-in kinds: `item` only says which fields a condition has."""
+    named: tuple[str, ...] = ()
+    """The types that the kind's `Status` names; empty where it takes any."""
 
     @classmethod
     def of(cls, kind: type[Resource]) -> Self | None:
@@ -78,20 +83,33 @@ class ConditionList:
             status, is_json = status_model_of(kind), True
         field = status.model_fields.get("conditions") if status is not None else None
         held = bare(field.annotation) if field is not None else None
+        # An operator that extends a status of others may set conditions that their model does not know.
+        named: tuple[str, ...] = ()
+        if is_crd(kind) and status is not None and issubclass(status, Status):
+            named = tuple(status.meanings)
         if get_origin(held) is not list:
             return None
         item = bare(get_args(held)[0])
         if item is Any or get_origin(item) is dict:
-            return cls(None, is_json)
+            return cls(None, is_json, named)
         if not (isinstance(item, type) and issubclass(item, ApiModel)):
             return None
         fields = {each.alias or name: each for name, each in item.model_fields.items()}
         required = (name for name, each in fields.items() if each.is_required())
-        return cls(item, is_json) if takes_conditions(fields, required) else None
+        return cls(item, is_json, named) if takes_conditions(fields, required) else None
 
     def takes(self, type: str) -> bool:  # noqa: A002 - the field's name
-        """Return whether the items can be of that type: their model may name those it takes."""
+        """Return whether a condition can be of that type: `Status`, or the items' model, may name them."""
+        if self.named and type != CONDITION and type not in self.named:
+            return False
         return self.item is None or _takes(self.item, type)
+
+    def why_refused(self, type: str) -> str:  # noqa: A002 - the field's name
+        """Return who names the types that there are, and which of them was meant by one that is not taken."""
+        if not self.named:
+            return "its model names those it takes"
+        near = difflib.get_close_matches(type, self.named, n=1)
+        return f"its Status names {', '.join(self.named)}" + (f"; did you mean {near[0]}?" if near else "")
 
     def read(self, obj: Resource) -> list[Condition]:
         """Return the conditions that an object has; a missing list is an empty one."""

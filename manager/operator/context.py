@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar, Unpack, overload
 
 import orjson
 from msgspec import structs
@@ -22,6 +22,7 @@ from manager.api import (
     controller_of,
 )
 from manager.api.rights import Undeclared
+from manager.cache import meta_in
 from manager.client import (
     Applied,
     Client,
@@ -34,8 +35,9 @@ from manager.client import (
     PortConnection,
     Propagation,
 )
-from manager.client.kubernetes_models import KubernetesModel, resource_of
 from manager.client.pod_streams import ExecOptions, LogOptions
+from manager.client.write import KubernetesModel, resource_of
+from manager.events import EventType
 from manager.kube.errors import Conflict, Invalid, NotFound
 from manager.operator.base import OperatorBase
 from manager.operator.children import (
@@ -163,12 +165,6 @@ class LongOperation(Protocol):
         ...
 
 
-class _Event(NamedTuple):
-    type: Literal["Normal", "Warning"]
-    reason: str
-    message: str
-
-
 class Context:
     """Context of one reconcile of one object. Do not use it afterwards.
 
@@ -263,8 +259,8 @@ class Context:
                 f"{kind} has no status.conditions that can be set: use ctx.event() for {type}{hint}"
             )
         if not conditions.takes(type):
-            kind = self.object.kind
-            raise Undeclared(f"{kind} takes no condition of type {type}: its model names those it takes")
+            kind, why = self.object.kind, conditions.why_refused(type)
+            raise Undeclared(f"{kind} takes no condition of type {type}: {why}")
         if self._before is None:
             self._before = {each.type: each for each in conditions.read(self.object)}
         value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
@@ -273,7 +269,7 @@ class Context:
         if event is not None:
             said = self._before.get(type)
             if said is None or (said.status, said.reason, said.message) != (value, reason, message):
-                self.once_written(partial(self._record, _Event(event, reason, told or message)))
+                self.once_written(partial(self._record, event, reason, told or message))
 
     def set_conditions(self, conditions: Iterable[tuple[str, bool, str, str]]) -> None:
         """Set several conditions, each with type, status, reason and message, as of `conditions_for`.
@@ -299,13 +295,13 @@ class Context:
         comparison with the status: if the write fails, the reconcile is retried, and would record the Event
         again. An Event that is not a warning and is recorded at once is also logged.
         """
-        event = _Event("Warning" if warning else "Normal", reason, message)
+        kind: EventType = "Warning" if warning else "Normal"
         if once_written:
-            self.once_written(partial(self._record, event))
+            self.once_written(partial(self._record, kind, reason, message))
         elif warning:
-            self._record(event)
+            self._record(kind, reason, message)
         else:
-            self._did(event)
+            self._did(reason, message)
 
     def awaits(self, what: str) -> None:
         """Record for users what triggers the next reconcile: when `a pod named jack comes`."""
@@ -705,6 +701,21 @@ class Context:
                 f"{type(operator).__name__} has changed the status of {obj.kind} {obj.key}{hint}"
             )
 
+    def refuse_unwritten_metadata(self) -> None:
+        """Raise Undeclared if the object's metadata was changed, and no write has sent that."""
+        obj, informer = self.object, self._operator.informer
+        if obj.origin is None or not (changed := _differing_metadata(obj.metadata, obj.origin)):
+            return
+        record = informer.get(obj.key)
+        if record is not None and record.uid == obj.metadata.uid:
+            # The client's own `patch` and `update` leave the object as it is.
+            changed = [each for each in changed if each in _differing_metadata(obj.metadata, record.raw)]
+        if changed:
+            raise Undeclared(
+                f"{type(self._operator).__name__} has changed {', '.join(changed)} of {obj.kind} {obj.key}, "
+                "and nothing has written it: call `await ctx.patch()` after the change"
+            )
+
     def is_blocked(self, types: AbstractSet[str]) -> None:
         """Note that the conditions of these types were set because the object is blocked."""
         there = self.conditions
@@ -737,7 +748,7 @@ class Context:
             of_obstacle = known is not None and known.get(each.type) == (each.reason, each.message)
             if not (of_obstacle or is_of_failure(each)):
                 continue
-            if each.type == "Degraded":
+            if each.type == "Degraded" and conditions.takes(each.type):
                 self.condition(each.type, False, "AsExpected")
             else:
                 conditions.remove(self.object, each.type)
@@ -802,13 +813,13 @@ class Context:
             if await self.client.delete_if_there(child, kind=kind):
                 self.event("Deleted", f"Deleted {kind.gvk.kind} {child.metadata.name}")
 
-    def _record(self, event: _Event) -> None:
-        self._operator.manager.events.event(self.object, *event)
+    def _record(self, type: EventType, reason: str, message: str) -> None:  # noqa: A002 - the field's name
+        self._operator.manager.events.event(self.object, type, reason, message)
 
-    def _did(self, event: _Event, **details: object) -> None:
+    def _did(self, reason: str, message: str, **details: object) -> None:
         """Tell people, and the log, what was done."""
-        self._operator.manager.events.event(self.object, *event)
-        reconcile_log().info(event.message, reason=event.reason, **details)
+        self._operator.manager.events.event(self.object, "Normal", reason, message)
+        reconcile_log().info(message, reason=reason, **details)
 
     def _may_roll_out(self) -> bool:
         """Return whether a workload may be updated. A change of the spec does not wait."""
@@ -883,15 +894,16 @@ class Context:
         )
         if trouble is not None:
             reason, message = trouble
-            self._record(_Event("Warning", reason, message))
+            self._record("Warning", reason, message)
             self.log.warning("child is changed too often", child=name, reason=reason, why=message, **details)
             return
         if applied.outcome is Outcome.RESTORED:
             said = f"Put {name} back as it should be: {_who(applied.conflicts, fields)}"
-            self._did(_Event("Normal", "Restored", shortened(said)), **details)
+            self._did("Restored", shortened(said), **details)
             return
         better = None if changed is None else changed(before, child)
-        self._did(_Event("Normal", *(better or ("Updated", f"Updated {name}"))), **details)
+        reason, message = better or ("Updated", f"Updated {name}")
+        self._did(reason, message, **details)
 
     def _was_labelled(self, before: ObjectMeta, after: ObjectMeta) -> bool:
         """Return whether a child's only change is the label of its owner's shard."""
@@ -903,14 +915,25 @@ class Context:
         )
 
 
+def _differing_metadata(metadata: ObjectMeta, stored: bytes) -> list[str]:
+    """Return the fields of an object's metadata that differ from its stored JSON."""
+    there = meta_in(stored)
+    differs = {
+        "metadata.labels": metadata.labels != there.labels,
+        "metadata.annotations": metadata.annotations != there.annotations,
+        "metadata.finalizers": metadata.finalizers != [*there.finalizers],
+        "metadata.ownerReferences": [(each.uid, bool(each.controller)) for each in metadata.owner_references]
+        != [(each.uid, each.controller) for each in there.owner_references],
+    }
+    return [name for name, holds in differs.items() if holds]
+
+
 def _unstable(name: str, applied: Applied[Any], fields: Sequence[str]) -> str:
     """Say why a child is changed too often."""
     if applied.outcome is Outcome.UPDATED:
-        said = (
-            f"each reconcile wants {name} differently, at {', '.join(fields)}; it is updated less often now"
-        )
+        said = f"reconciles keep changing {name} at {', '.join(fields)}; it is updated less often now"
     else:
-        said = f"{name} is changed in turn: {_who(applied.conflicts, fields)}; it is put back less often now"
+        said = f"{name} keeps changing: {_who(applied.conflicts, fields)}; it is restored less often now"
     return shortened(said)
 
 

@@ -112,22 +112,21 @@ class Daemons(Source):
                 if task.cancelling():
                     raise
                 failed: BaseException = error  # some library's cancellation that leaked
-            except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the operator's code may raise anything
                 failed = error
-            if (times := repeats.count()) is not None:
-                get_logger("controller").error(
-                    "a daemon failed",
-                    controller=self._operator.name,
-                    daemon=name,
-                    namespace=obj.metadata.namespace,
-                    name=obj.metadata.name,
-                    error=explain(failed),
-                    times=times,
-                    exc_info=failed if Failure.of(failed).has_traceback else None,
-                )
+            about = {"daemon": name, "namespace": obj.metadata.namespace, "name": obj.metadata.name}
+            log_failure("a daemon failed", failed, repeats, controller=self._operator.name, **about)
             if isinstance(failed, TerminalError):
                 return None
             await asyncio.sleep(backoff.next())
+
+
+def log_failure(said: str, error: BaseException, repeats: Repeats, **about: str) -> None:
+    """Log an error of an operator's own loop, unless it repeats too often."""
+    if (times := repeats.count()) is not None:
+        traceback = error if Failure.of(error).has_traceback else None
+        log = get_logger("controller")
+        log.error(said, **about, error=explain(error), times=times, exc_info=traceback)
 
 
 async def _end(*tasks: asyncio.Task[None] | None) -> None:

@@ -21,6 +21,7 @@ from manager.controller.source import compares_status
 from manager.settings import Setting
 from manager.telemetry.logs import shortened
 from manager.util import clock
+from manager.util.author_code import place_of
 from manager.webhook import AdmissionOptions
 from manager.webhook.methods import classes_of, is_subclass, parameters_of, positional
 from manager_kinds.core_v1 import Pod
@@ -144,7 +145,9 @@ class Reads(_Source):
 F = TypeVar("F", bound=Callable[..., Any])
 
 _TIMER, _DAEMON = "__every__", "__daemon__"
-_OF_AN_OBJECT, _OF_THE_OPERATOR = 2, 0
+
+Takes: TypeAlias = Mapping[str, type | None]
+"""The types of the arguments of a call after self, by name; None is the operator's kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,18 +183,23 @@ def every(seconds: float | Setting[float], *, jitter: float = 0.1) -> Callable[[
     return mark
 
 
-def timers_of(cls: type, members: Mapping[str, Any]) -> Iterator[Timer]:
-    """Yield the timers among an operator's members. Raises TypeError for an unsuitable method."""
+def timers_of(cls: Any, members: Mapping[str, Any], takes: Takes) -> Iterator[Timer]:
+    """Yield the timers among an operator's members. Raises TypeError for an unsuitable method.
+
+    `takes` are the arguments of a timer for each object.
+    """
     for name, member in members.items():
         if (marked := getattr(member, _TIMER, None)) is None:
             continue
-        takes = len(inspect.signature(member).parameters) - 1
-        if not inspect.iscoroutinefunction(member) or takes not in {_OF_AN_OBJECT, _OF_THE_OPERATOR}:
+        for_each = positional(cls, name, len(takes)) is not None
+        if not inspect.iscoroutinefunction(member) or not (for_each or positional(cls, name, 0) is not None):
             raise TypeError(
                 f"{cls.__name__}.{name}: @every is for `async def {name}(self, obj, ctx)`, or for "
                 f"`async def {name}(self)`, which is called once for all objects"
             )
-        yield Timer(name, marked[0], marked[1], for_each=takes == _OF_AN_OBJECT)
+        if for_each:
+            check_call(cls, name, takes)
+        yield Timer(name, marked[0], marked[1], for_each=for_each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,15 +237,14 @@ def _marked(method: F, restarts: bool) -> F:
     return method
 
 
-def daemons_of(cls: type, members: Mapping[str, Any]) -> Iterator[Daemon]:
+def daemons_of(cls: Any, members: Mapping[str, Any]) -> Iterator[Daemon]:
     """Yield the daemons among an operator's members. Raises TypeError for an unsuitable method."""
     for name, member in members.items():
         if (restarts := getattr(member, _DAEMON, None)) is None:
             continue
-        if not inspect.iscoroutinefunction(member) or len(inspect.signature(member).parameters) != len(
-            ("self", "obj")
-        ):
+        if not inspect.iscoroutinefunction(member) or positional(cls, name, 1) is None:
             raise TypeError(f"{cls.__name__}.{name}: @daemon is for `async def {name}(self, obj)`")
+        check_call(cls, name, {"obj": None})
         yield Daemon(name, restarts)
 
 
@@ -278,7 +285,9 @@ def check_sources(operator: str, sources: Iterable[Owns | Watch | Reads]) -> Non
         where, on = f"{operator}: {of}", None if isinstance(source, Reads) else source.on
         if on is not None and not callable(on):
             raise TypeError(f"{operator}: on of {of} takes a predicate, and is {_shown(on)}")
-        if isinstance(source, Watch) and source.enqueue is not None and not _takes_two(source.enqueue):
+        if on is not None and not _takes(on, 1):
+            raise TypeError(f"{operator}: on of {of} is called with (event)")
+        if isinstance(source, Watch) and source.enqueue is not None and not _takes(source.enqueue, 2):
             raise TypeError(f"{operator}: enqueue of {of} is called with (meta, objects)")
         check_indexes(f"{where}.indexes", source.kind, source.indexes)
         if on is None or not compares_status(on):
@@ -293,13 +302,15 @@ def check_sources(operator: str, sources: Iterable[Owns | Watch | Reads]) -> Non
 
 
 def check_indexes(where: str, kind: type[Resource], indexes: Mapping[str, IndexFunction]) -> None:
-    """Raise TypeError for an index by a field that the kind does not have.
+    """Raise TypeError for an index function that cannot be called, or by a field that the kind does not have.
 
-    Only for a kind that the model defines: of others a model may have fewer fields than there are.
+    Fields of a kind that others define are not checked: its model may have fewer than there are.
     """
-    if not is_crd(kind):
-        return
     for name, function in indexes.items():
+        if not _takes(function, 2):
+            raise TypeError(f"{where}[{name!r}] is called with (record, meta)")
+        if not is_crd(kind):
+            continue
         said = check_path(kind, steps_of(function))
         if said is not None:
             raise TypeError(f"{where}[{name!r}]: {kind.__name__} {said}")
@@ -368,6 +379,7 @@ def _is_error(value: object) -> bool:
 
 _is_text = _text(r"(?s:.+)")
 _QUALIFIED = r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?"
+_is_class_name = _text(r"(\w+(\.\w+)*:\w+)?")
 _is_finalizer = _text(_QUALIFIED, re.ASCII)
 
 _ITEMS: Mapping[str, tuple[_Check, str]] = {
@@ -387,7 +399,10 @@ _VALUES: Mapping[str, tuple[_Check, str]] = {
         _text(r"[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?"),
         'at most 63 lower-case letters, digits, "-" and ".", with a letter or digit at both ends',
     ),
-    "on": (callable, "a predicate, such as `generation_changed`"),
+    "on": (
+        lambda value: callable(value) and _takes(value, 1),
+        "a predicate of an event, such as `generation_changed`",
+    ),
     "selection": (_instance(Selection), '`Selection.of(label_selector="app=web")`'),
     "indexes": (
         _mapping(_is_text, callable),
@@ -399,7 +414,10 @@ _VALUES: Mapping[str, tuple[_Check, str]] = {
     ),
     "options": (_instance(ControllerOptions), "`ControllerOptions(...)`"),
     "admission": (_instance(AdmissionOptions), "`webhook.AdmissionOptions(...)`"),
-    "outside": (_text(r"(\w+(\.\w+)*:\w+)?"), "a name such as `module:Class`"),
+    "outside": (
+        lambda value: isinstance(value, type) or _is_class_name(value),
+        "a subclass of `Outside`, or its name, such as `module:Class`",
+    ),
     "finalizer": (lambda value: value == "" or _is_finalizer(value), "a name such as `example.com/hold`"),
 }
 
@@ -428,9 +446,10 @@ def check_attributes(cls: Any) -> None:
             raise TypeError(f"{cls.__name__}.versions has {other}, which is not another version of {ours}")
 
 
-def _takes_two(function: Callable[..., object]) -> bool:
+def _takes(function: Callable[..., object], count: int) -> bool:
+    """Return whether a function can be called with so many arguments."""
     try:
-        inspect.signature(function).bind(None, None)
+        inspect.signature(function).bind(*[None] * count)
     except TypeError:
         return False
     except ValueError:  # a function of C has no signature
@@ -438,31 +457,37 @@ def _takes_two(function: Callable[..., object]) -> bool:
     return True
 
 
-def check_hooks(cls: Any, hooks: Mapping[str, Mapping[str, type | None]]) -> None:
-    """Raise TypeError for a method with other parameters than the runtime passes.
-
-    `hooks` has the types of the arguments by name and method; None is the operator's kind.
-    """
+def check_hooks(cls: Any, hooks: Mapping[str, Takes]) -> None:
+    """Raise TypeError for a method of these that the runtime could not call."""
     for name, takes in hooks.items():
-        function = getattr(cls, name)
-        if inspect.iscoroutinefunction(function) is not (name in _ASYNC):
+        if inspect.iscoroutinefunction(getattr(cls, name)) is not (name in _ASYNC):
             has_to = "has to be" if name in _ASYNC else "is called without await, and cannot be"
             raise TypeError(f"{cls.__name__}.{name} {has_to} an `async def`")
-        call = ", ".join(("self", *takes))
-        given = positional(cls, name, len(takes))
-        if given is None:
-            has = ", ".join(("self", *(each.name for each in parameters_of(cls, name))))
-            raise TypeError(f"{cls.__name__}.{name} is called with ({call}), and takes ({has})")
-        if name not in vars(cls):
-            continue  # a class below may be for another kind
-        for parameter, wanted in zip(given, takes.values(), strict=False):
-            classes, gets = classes_of(parameter.annotation, cls, function), wanted or cls.kind
-            if classes is not None and not any(is_subclass(gets, each) for each in classes):
-                annotated = " | ".join(each.__name__ for each in classes)
-                raise TypeError(
-                    f"{cls.__name__}.{name} is called with ({call}): its {parameter.name} is annotated as "
-                    f"{annotated}, and gets {'the' if wanted else 'a'} {gets.__name__}"
-                )
+        check_call(cls, name, takes)
+
+
+def check_call(cls: Any, name: str, takes: Takes) -> None:
+    """Raise TypeError for a method with other parameters than the runtime passes."""
+    call = ", ".join(("self", *takes))
+    given = positional(cls, name, len(takes))
+    if given is None:
+        has = ", ".join(("self", *(each.name for each in parameters_of(cls, name))))
+        raise TypeError(f"{cls.__name__}.{name} is called with ({call}), and takes ({has}){_at(cls, name)}")
+    if name not in vars(cls):
+        return  # a class below may be for another kind
+    for parameter, wanted in zip(given, takes.values(), strict=False):
+        classes, gets = classes_of(parameter.annotation, cls, getattr(cls, name)), wanted or cls.kind
+        if classes is not None and not any(is_subclass(gets, each) for each in classes):
+            annotated = " | ".join(each.__name__ for each in classes)
+            raise TypeError(
+                f"{cls.__name__}.{name} is called with ({call}): its {parameter.name} is annotated as "
+                f"{annotated}, and gets {'the' if wanted else 'a'} {gets.__name__}{_at(cls, name)}"
+            )
+
+
+def _at(cls: type, name: str) -> str:
+    place = place_of(getattr(cls, name))
+    return place and f", at {place}"
 
 
 def _shown(value: object) -> str:

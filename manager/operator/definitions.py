@@ -147,7 +147,7 @@ class DefinitionGate(Source):
 
 
 class _Followed:
-    """A definition with its gates and differences."""
+    """A definition, its differences from the model, and the gates that depend on it."""
 
     def __init__(self, kinds: Sequence[type[Resource]]) -> None:
         self.kinds = tuple(kinds)

@@ -13,6 +13,7 @@ from manager.operator.context import CLEANUP_WAITS, FAILURES, Blocked, Context, 
 from manager.operator.declaration import (
     Owns,
     Reads,
+    Takes,
     WatchPods,
     check_attributes,
     check_hooks,
@@ -32,11 +33,13 @@ T = TypeVar("T", bound=Resource)
 _SPELT = ("reconcile", "reconcile_key", "cleanup", "on_error", "setup")
 """The methods whose misspellings are found."""
 
-_HOOKS: Mapping[str, Mapping[str, type | None]] = {
+_OBJECT: Takes = {"obj": None, "ctx": Context}
+
+_HOOKS: Mapping[str, Takes] = {
     "setup": {},
-    "reconcile": {"obj": None, "ctx": Context},
+    "reconcile": _OBJECT,
     "reconcile_key": {"key": ObjectKey},
-    "cleanup": {"obj": None, "ctx": Context},
+    "cleanup": _OBJECT,
     "gone": {"key": ObjectKey},
     "handed_over": {"key": ObjectKey},
     "on_error": {"obj": None, "error": Exception, "ctx": Context},
@@ -44,7 +47,7 @@ _HOOKS: Mapping[str, Mapping[str, type | None]] = {
     "reconcile_failed": {"by": Blocked, "ctx": Context},
     "cleanup_blocked": {"by": Blocked, "ctx": Context},
 }
-"""The arguments of each method that the runtime calls, with their types; None is the operator's kind."""
+"""The arguments of each method that the runtime calls."""
 
 
 class Operator(OperatorBase, Generic[T]):
@@ -101,8 +104,8 @@ class Operator(OperatorBase, Generic[T]):
             cache, unless the operator's `reads` or `watches` have its own kind as well. False is for an
             operator that has to know in memory what it does with others of them: then one replica works on
             all.
-        outside: `module:Class` of an `Outside`. In simulations it replaces what the operator keeps outside of
-            the cluster.
+        outside: a subclass of `Outside`, or its name as `module:Class`, which a manager never imports. In
+            simulations it replaces what the operator keeps outside of the cluster.
     '''
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -128,7 +131,7 @@ class Operator(OperatorBase, Generic[T]):
         members = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
         settings = (value for value in members.values() if isinstance(value, Setting))
         cls.declared_settings = tuple(dict.fromkeys(settings))
-        cls.timers = tuple(timers_of(cls, members))
+        cls.timers = tuple(timers_of(cls, members, _OBJECT))
         cls.daemons = tuple(daemons_of(cls, members))
         if cls.reconcile_key is not Operator.reconcile_key:
             cls.shared_out = False  # a key does not tell the shard of a deleted object
@@ -137,7 +140,7 @@ class Operator(OperatorBase, Generic[T]):
             raise TypeError(f"{cls.__name__} has {what}, for which it needs `reconcile`")
         for each in members.values():
             if isinstance(each, Steps):
-                each.check(cls)
+                each.check(cls, _OBJECT)
         cls._declare_status()
         check_methods(cls)
 

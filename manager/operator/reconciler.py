@@ -33,13 +33,13 @@ from manager.election.coordinator import ControllerObjects, OwnedObjects
 from manager.kube.errors import ApiError, KubeError, NoMatch, NotFound
 from manager.operator.base import Failing
 from manager.operator.context import RECONCILE_FAILED, Blocked, Changed, Context, Gone, is_missing
-from manager.operator.daemons import Daemons
+from manager.operator.daemons import Daemons, log_failure
 from manager.operator.declaration import Owns, Reads, Timer, Watch
 from manager.operator.definitions import Definitions
 from manager.operator.operator import Operator
 from manager.process.manager import Runnable
 from manager.settings import Setting
-from manager.telemetry.logs import get_logger, reconcile_log
+from manager.telemetry.logs import reconcile_log
 from manager.util import clock
 from manager.util.rate_limit import Repeats
 from manager.webhook.methods import has_webhooks
@@ -223,10 +223,7 @@ class _ByKey:
     """Leaves everything to the operator."""
 
     def __init__(self, operator: Operator[Any]) -> None:
-        self._operator = operator
-
-    async def reconcile(self, request: ObjectKey) -> Result | None:
-        return await self._operator.reconcile_key(request)
+        self.reconcile = operator.reconcile_key
 
 
 class ObjectReconciler(Generic[T]):
@@ -392,6 +389,8 @@ class ObjectReconciler(Generic[T]):
             raise
         except Exception as error:  # noqa: BLE001 - the operator says which of them it knows
             result = await self._after(error, obj, ctx, deleting=deleting)
+        else:
+            ctx.refuse_unwritten_metadata()
         if deleting and not ctx.has_set_conditions:
             operator.cleanup_blocked(Blocked("CleaningUp", "it is not done yet", passing=True), ctx)
         await ctx.finish()
@@ -502,13 +501,5 @@ class Timers:
             await asyncio.sleep(seconds * (1 + operator.manager.rng.uniform(-timer.jitter, timer.jitter)))
             try:
                 await getattr(operator, timer.name)()
-            except Exception as error:  # noqa: BLE001 - the operator's code may raise anything
-                if (times := repeats.count()) is not None:
-                    get_logger("controller").error(
-                        "a timer failed",
-                        controller=operator.name,
-                        timer=timer.name,
-                        error=explain(error),
-                        times=times,
-                        exc_info=error if Failure.of(error).has_traceback else None,
-                    )
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the operator's code may raise anything
+                log_failure("a timer failed", error, repeats, controller=operator.name, timer=timer.name)

@@ -14,7 +14,7 @@ from manager.controller.failure import describe, is_transient
 from manager.operator.base import OperatorBase
 from manager.operator.conditions import status_model, status_of
 from manager.operator.context import Changed, Context, Gone
-from manager.operator.declaration import bare, check_path
+from manager.operator.declaration import Takes, bare, check_call, check_path
 from manager.util import clock
 
 F = TypeVar("F", bound=Callable[..., Awaitable[str | None]])
@@ -101,8 +101,8 @@ class Steps:
 
         return mark
 
-    def check(self, operator: type[OperatorBase]) -> None:
-        """Raise TypeError for fields that the operator's kind does not have."""
+    def check(self, operator: type[OperatorBase], takes: Takes) -> None:
+        """Raise TypeError for fields that the operator's kind does not have, and for an unsuitable step."""
         where, kind = f"{operator.__name__}.{self.name}", operator.kind
         status = status_model(kind)
         field = None if status is None else status.model_fields.get(self.field)
@@ -113,11 +113,14 @@ class Steps:
                 raise TypeError(f"{where}: {path!r}: {kind.__name__} {wrong}")
         if not self._steps:
             raise TypeError(f"{where} has no steps: mark methods with `@{self.name}.step()`")
+        for each in self._steps:
+            check_call(operator, each.name, takes)
 
     async def run(self, operator: OperatorBase, ctx: Context) -> bool:
         """Go on with the operation of the object; return whether there is nothing left to do."""
         obj, is_new = ctx.object, False
-        status, numbers = self._status(obj), {each.title: number for number, each in enumerate(self._steps)}
+        status: StepsStatus = getattr(status_of(obj), self.field)
+        numbers = {each.title: number for number, each in enumerate(self._steps)}
         while True:
             # Each write of the status may bring another spec.
             target, generation = _values(obj, self.of), obj.metadata.generation
@@ -249,10 +252,6 @@ class Steps:
         """Set a condition that the operator's kind has."""
         if kind in operator.conditions and ctx.can_set_conditions:
             ctx.condition(kind, holds, reason, message)
-
-    def _status(self, obj: Resource) -> StepsStatus:
-        found: StepsStatus = getattr(status_of(obj), self.field)
-        return found
 
     def _reason(self, what: str) -> str:
         return f"{_Step(self.name, None, None).title}{what}"

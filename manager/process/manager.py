@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from contextvars import Context
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -32,15 +33,13 @@ from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import History
 from manager.telemetry.watchdog import Watchdog
 from manager.tls.served import ServedCertificate
-from manager.util.loop import WorkThreads, ended, threads_from_here
+from manager.util.loop import WorkThreads, ended, threads_from_here, unless
 from manager.util.program import Program
 
 if TYPE_CHECKING:
     from aiohttp.web import AbstractRouteDef
 
     from manager.client.kubernetes_client import TransportApiClient
-
-__all__ = ["CannotStart", "Lifespan", "Manager", "Runnable"]
 
 # Seconds that closing each context may take.
 CLOSE_TIMEOUT = 5.0
@@ -88,7 +87,9 @@ class Lifespan:
     async def open(self, stack: AsyncExitStack) -> None:
         """Enter it, to be left with `stack`. Raises `CannotStart`."""
         try:
-            await stack.enter_async_context(_ClosedInTime(self.enter(), self.name or self.enter.__qualname__))
+            context = self.enter()
+            await context.__aenter__()
+            stack.push_async_exit(partial(_close_in_time, context, self.name or self.enter.__qualname__))
         except Exception as error:
             kind, text = type(error).__name__, str(error)
             # An error of the system speaks for itself; of others, the class says half of what is wrong.
@@ -96,39 +97,30 @@ class Lifespan:
             raise CannotStart(f"cannot start {self.name}: {reason}" if self.name else reason) from error
 
 
-class _ClosedInTime(AbstractAsyncContextManager[Any]):
-    """A context whose end takes at most `CLOSE_TIMEOUT`, so that it does not hold up the others."""
-
-    def __init__(self, context: AbstractAsyncContextManager[Any], name: str) -> None:
-        self._context = context
-        self._name = name
-
-    async def __aenter__(self) -> Any:
-        return await self._context.__aenter__()
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        limit = asyncio.timeout(CLOSE_TIMEOUT)
-        try:
-            async with limit:
-                return await self._context.__aexit__(kind, error, trace)
-        except TimeoutError:
-            if not limit.expired():
-                raise
-        _log.warning("could not be closed in time", what=self._name, seconds=CLOSE_TIMEOUT)
-        return None
+async def _close_in_time(
+    context: AbstractAsyncContextManager[Any],
+    name: str,
+    kind: type[BaseException] | None,
+    error: BaseException | None,
+    trace: TracebackType | None,
+) -> bool | None:
+    """Leave a context, within `CLOSE_TIMEOUT` so that it does not hold up the others."""
+    limit = asyncio.timeout(CLOSE_TIMEOUT)
+    try:
+        async with limit:
+            return await context.__aexit__(kind, error, trace)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+    _log.warning("could not be closed in time", what=name, seconds=CLOSE_TIMEOUT)
+    return None
 
 
 class Runnables:
     """Tasks that run until they are stopped, and whose first failure is reported to their owner.
 
-    A task group cancels its other tasks at once when one fails. A manager must not: when one part fails,
-    reconciles still finish, the lease is released and events are sent. So the failure is handed to the
-    owner, who stops each set of runnables in its own time.
+    A task group cancels its other tasks at once when one fails. A manager must not: reconciles still finish,
+    the lease is released and events are sent.
     """
 
     def __init__(self, failure: asyncio.Future[None]) -> None:
@@ -139,16 +131,15 @@ class Runnables:
 
     def start(self, runnable: Runnable, context: Context | None = None) -> None:
         """Run it in the background, under its name in task dumps, and in `context` if one is given."""
-        run = _run(runnable)
-        task = asyncio.get_running_loop().create_task(run, name=runnable.name, context=context)
+        task = asyncio.get_running_loop().create_task(runnable.run(), name=runnable.name, context=context)
         task.add_done_callback(self._ended)
         self._tasks.append(task)
 
     async def stop(self) -> None:
         """Cancel what still runs and wait until all of it has ended, newest first, however long it takes.
 
-        When this is cancelled itself, what is left still runs; call it again. No task is cancelled twice,
-        which would cut short its own way of ending.
+        When this is cancelled itself, call it again. No task is cancelled twice, which would cut its end
+        short.
         """
         while self._tasks:
             task = self._tasks[-1]
@@ -172,10 +163,6 @@ class Runnables:
             error = RuntimeError(f"{task.get_name()} was cancelled, and not by its owner")
         if error is not None and not self._failure.done():
             self._failure.set_exception(error)
-
-
-async def _run(runnable: Runnable) -> None:
-    await runnable.run()
 
 
 class Manager:
@@ -281,16 +268,6 @@ class Manager:
         self.add(Runnable("events", self.events.run))
 
     @property
-    def leader(self) -> str | None:
-        """Return the identity of the leader as this replica knows it; None if no single one leads."""
-        return self.coordinator.leader
-
-    @property
-    def owned_shards(self) -> str | None:
-        """Return the number of this replica's shards, as in `5 of 16`; None without shards."""
-        return self.coordinator.owned
-
-    @property
     def stopping(self) -> bool:
         """Return whether the stop is in progress: readiness has ended, and clients should go elsewhere."""
         return self._stopping
@@ -326,15 +303,19 @@ class Manager:
         if server is None:
             self.routes += routes
             return
-        wanted, certificate = list(routes), server.certificate()
+        wanted, certificate, address = list(routes), server.certificate(), server.address
+        if address is None:
+            return
         if certificate is not None:
             self.certificates[server.name] = certificate
-        self.add(
-            Lifespan(
-                lambda: server.serving(wanted, certificate, lambda: self._stopping),
-                name=f"the server of {server.name}",
-            )
-        )
+
+        def serving() -> AbstractAsyncContextManager[Any]:
+            from manager.server.server import serve  # noqa: PLC0415 - aiohttp.web takes a tenth of a second
+
+            options: dict[str, Any] = {"certificate": certificate, "limits": server.limits}
+            return serve(server.name, address, wanted, leaving=lambda: self._stopping, **options)
+
+        self.add(Lifespan(serving, name=f"the server of {server.name}"))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set, then stop in order; raises what made it stop early.
@@ -393,7 +374,7 @@ class Manager:
                     self._shared.start(runnable)
             self._start_controllers(leader_only=False)
             self._shared.start(Runnable("leader-election", self._coordinate))
-            await _first(stop, failure)
+            await unless(stop, asyncio.wait([failure]))
             await self._stop(failure)
         finally:
             # After a stop in order nothing is left; else this is the stop.
@@ -455,9 +436,9 @@ class Manager:
         _log.info("stopping", reason=_reason(failure), grace=self._grace)
         with suppress(TimeoutError):
             async with asyncio.timeout(min(self._grace, HANDED_OVER_WITHIN)):
-                await _unless(self._lost, self.coordinator.handed_over())
+                await unless(self._lost, self.coordinator.handed_over())
         grace = max(0.0, self._grace - (asyncio.get_running_loop().time() - began))
-        if not await _unless(self._lost, self._end_work(grace=grace)):
+        if await unless(self._lost, self._end_work(grace=grace)) is None:
             # Another replica may be working already: what is begun must not be finished.
             await self._end_work(grace=0.0)
         await self._controlling.stop()
@@ -485,31 +466,6 @@ class Manager:
         async with asyncio.TaskGroup() as stopping:
             for controller in self.controllers:
                 stopping.create_task(controller.stop(grace=grace), name=f"stop-{controller.name}")
-
-
-async def _first(stop: asyncio.Event, failure: asyncio.Future[None]) -> None:
-    """Wait until the stop is asked for or something failed."""
-    asked = asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait((asked, failure), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        asked.cancel()
-        await asyncio.wait([asked])
-
-
-async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Do the work and return True; False when the event is set before it is done, which cancels it."""
-    working, waiting = asyncio.ensure_future(work), asyncio.ensure_future(event.wait())
-    try:
-        await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in (working, waiting):
-            task.cancel()
-        await asyncio.wait((working, waiting))
-    if working.cancelled():
-        return False
-    working.result()
-    return True
 
 
 def _error(failure: asyncio.Future[None]) -> BaseException | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from manager.server.http_server import HttpServer
-from manager.server.limits import Limits
+from manager.server.http_server import HttpServer, Limits
 
 __all__ = ["HttpServer", "Limits"]

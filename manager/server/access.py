@@ -124,11 +124,8 @@ class _Head(msgspec.Struct):
     alg: str
 
 
-class _Expiry(msgspec.Struct):
-    exp: float = math.inf
-
-
 class _Claims(msgspec.Struct):
+    exp: float = math.inf
     aud: str | list[str] = ""
     sub: str = ""
 
@@ -136,29 +133,28 @@ class _Claims(msgspec.Struct):
 def has_expired(token: str) -> bool:
     """Return whether it is a JSON Web Token that says of itself that it expired a while ago.
 
-    No server may accept such a token (RFC 7519, 4.1.4). Any other text may be a token: the API server may
-    know it from a file or ask another program, so neither length nor alphabet rules it out.
+    No server may accept such a token (RFC 7519, 4.1.4). Any other text may be a token.
     """
-    claims = _claims(token, _Expiry)
+    claims = _claims(token)
     return claims is not None and claims.exp + SLACK < now().timestamp()
 
 
 def is_for(token: str, audience: str) -> bool:
     """Return whether it is a JSON Web Token that says of itself that it is for this audience."""
-    claims = _claims(token, _Claims)
+    claims = _claims(token)
     return claims is not None and audience in ([claims.aud] if isinstance(claims.aud, str) else claims.aud)
 
 
 def account_of(token: str) -> tuple[str, str] | None:
     """Return namespace and name of the service account that a token names; None without one."""
-    claims = _claims(token, _Claims)
+    claims = _claims(token)
     match claims and claims.sub.split(":"):
         case ["system", "serviceaccount", namespace, name]:
             return namespace, name
     return None
 
 
-def _claims(token: str, kind: type[V]) -> V | None:
+def _claims(token: str) -> _Claims | None:
     parts = token.split(".")
     if len(parts) != _WEB_TOKEN_PARTS:
         return None
@@ -167,7 +163,7 @@ def _claims(token: str, kind: type[V]) -> V | None:
         if is_too_deep(head) or is_too_deep(claims):
             return None
         msgspec.json.decode(head, type=_Head)
-        return msgspec.json.decode(claims, type=kind)
+        return msgspec.json.decode(claims, type=_Claims)
     except (ValueError, msgspec.MsgspecError):
         return None
 
@@ -207,11 +203,8 @@ _decode_access = Decoder(_Review[_AccessStatus], "a SubjectAccessReview")
 class Access:
     """Client for the API server's reviews of tokens and rights, with a cache.
 
-    The times are those of controller-runtime (WithAuthenticationAndAuthorization in
-    pkg/metrics/filters/filters.go), except for a refused token, which it keeps for a minute, or not at all if
-    the server said why. The bounds are ours: k8s.io/apiserver keeps 8,192 rights and any number of tokens.
-
-    So a right that is taken back is gone after five minutes at the latest, a revoked token after one.
+    The times are those of controller-runtime (pkg/metrics/filters/filters.go), except for a refused token. So
+    a right that is taken back is gone after five minutes at the latest, a revoked token after one.
     """
 
     def __init__(self, transport: Transport, *, rng: random.Random, audience: str = "") -> None:
@@ -230,10 +223,8 @@ class Access:
     async def verdict(self, token: str, verb: str, what: str | Place, *, client: str = "") -> Verdict:
         """Return whether the bearer of `token` may do `verb` on `what`: on a path, a method in small letters.
 
-        Unknown tokens of one `client` wait for each other, and other clients do not wait for them. Reviews of
-        one user's rights that were not granted yet do the same.
-        Raises `ReviewFailed` when the API server does not answer in time, `TooManyQuestions` when it is not
-        asked.
+        Unknown tokens of one `client` wait for each other, and other clients do not wait for them. Raises
+        `ReviewFailed` when the API server does not answer in time, `TooManyQuestions` when it is not asked.
         """
         if has_expired(token):
             return Verdict(None, allowed=False)
@@ -325,9 +316,8 @@ class Access:
 class Answers(Generic[K, V]):
     """A bounded cache of answers by question, which concurrent callers search for together.
 
-    True answers and others are remembered apart: any client can cause more of the second sort, and must not
-    push out the first. The search ends when its last caller is gone. A failure reaches all of its callers,
-    and is not remembered.
+    True answers and others are remembered apart: any client can cause more of the second sort. The search
+    ends when its last caller is gone. A failure reaches all of its callers, and is not remembered.
     """
 
     def __init__(self, *, limit: int, keep_yes: float, keep_no: float) -> None:

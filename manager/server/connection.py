@@ -11,7 +11,7 @@ from contextlib import suppress
 from operator import itemgetter
 from typing import cast
 
-from manager.server.limits import Limits
+from manager.server.http_server import Limits
 from manager.server.tls_transport import TlsTransport, Turn
 from manager.telemetry.logs import get_logger
 from manager.telemetry.open_files import NONE_LEFT, Reserve, are_scarce
@@ -43,7 +43,7 @@ class ClientConnection(asyncio.Protocol):
     """Filter between a transport and the HTTP protocol that limits what a client may send.
 
     The protocol gets a head once it is whole, a body once its request is being answered, and the next head
-    once the answer is sent. aiohttp limits neither a head as a whole, nor its time, nor pipelined requests.
+    once the answer is sent. aiohttp limits neither a whole head, nor its time, nor pipelined requests.
     """
 
     def __init__(
@@ -330,8 +330,7 @@ class Acceptor:
     async def drain(self, accepting: asyncio.Task[None]) -> None:
         """Accept no more connections; return when all requests are answered, or the time for it is over.
 
-        `accepting` is the task of `accept`. A client that has connected by now, and has sent nothing yet, has
-        a second for its request.
+        `accepting` is the task of `accept`. A client that has sent nothing yet has a second for its request.
         """
         accepting.cancel()
         await asyncio.wait([accepting])
@@ -387,7 +386,6 @@ class Acceptor:
         self._open[protocol] = connection, task
 
     async def _attend(self, connection: ClientConnection, accepted: socket.socket) -> None:
-        """Keep one connection from its beginning to its end."""
         protocol: asyncio.BaseProtocol = connection
         if self._certificate is not None:
             protocol = TlsTransport(connection, self._certificate.context, self._limits, self._turn)
@@ -436,7 +434,6 @@ class Acceptor:
             min(candidates, key=itemgetter(0))[1].over.set()
 
     async def _wait_for_change(self, within: float) -> None:
-        """Return when a connection is idle or gone, or so many seconds have passed."""
         self._changed.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(within):

@@ -1,20 +1,46 @@
-"""A server of an operator's own."""
+"""The limits of a server's clients, and a server of an operator's own."""
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from manager.server.limits import Limits
 from manager.tls.served import CertificateFiles, ServedCertificate
 from manager.util.address import BindAddress
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-    from manager.server.server import Routes
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of one server; times in seconds. The defaults fit pages with few readers."""
+
+    connections: int = 128
+    """Open connections at once. A scraper or a probe has one or two."""
+
+    handshake: float = 10.0
+    """For a TLS handshake."""
+
+    head: float = 10.0
+    """For the first byte of a new connection, and from the first byte of a head to its last."""
+
+    exchange: float = 120.0
+    """From the head of a request to the end of its answer."""
+
+    write_stall: float = 10.0
+    """For a client that does not read its answer."""
+
+    linger: float = 2.0
+    """For the unread rest of a body, and for a client to answer the end of a TLS session."""
+
+    keep_alive: float = 90.0
+    """For the next request, as with Go's clients and servers: a scraper that comes every minute finds its
+    connection open."""
+
+    eviction: float = 1.0
+    """Until a client that neither sends the rest of its request nor reads its answer loses its connection to
+    another client, if no connection is left."""
+
+    drain: float = 0.5
+    """For answers under way once the server stops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +70,3 @@ class HttpServer:
         if self.cert_file is None or self.key_file is None:
             return None
         return ServedCertificate(CertificateFiles(self.cert_file, self.key_file))
-
-    def serving(
-        self, routes: Routes, certificate: ServedCertificate | None, leaving: Callable[[], bool]
-    ) -> AbstractAsyncContextManager[Any]:
-        """Serve `routes` for as long as the context lasts."""
-        if self.address is None:
-            return nullcontext()
-        from manager.server.server import serve  # noqa: PLC0415 - aiohttp.web takes a tenth of a second
-
-        options: dict[str, Any] = {"certificate": certificate, "limits": self.limits, "leaving": leaving}
-        return serve(self.name, self.address, routes, **options)

@@ -61,8 +61,6 @@ def _answer(status: int, text: str) -> web.Response:
 
 
 class _One(Collector):
-    """A single family, to be rendered by itself."""
-
     def __init__(self, family: Metric) -> None:
         self._family = family
 
@@ -73,8 +71,7 @@ class _One(Collector):
 async def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
     """Return all families and their content type, as the Accept header asks: OpenMetrics, else plain text.
 
-    Rendered family by family, and the loop gets its turn between: a scrape of some thousand
-    series takes tens of milliseconds, which no reconcile has to wait for.
+    The loop gets its turn between families: some thousand series take tens of milliseconds.
     """
     loop = asyncio.get_running_loop()
     encode: Callable[[Collector], bytes]

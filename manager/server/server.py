@@ -19,7 +19,7 @@ from aiohttp.typedefs import Handler
 
 from manager.server.access import Access, Place, ReviewFailed, TooManyQuestions, User
 from manager.server.connection import LONGEST_HEAD, Acceptor
-from manager.server.limits import Limits
+from manager.server.http_server import Limits
 from manager.telemetry.logs import get_logger
 from manager.tls.key_pair import CertificateUnusable
 from manager.tls.served import ServedCertificate
@@ -288,7 +288,6 @@ def _response_of(error: web.HTTPException) -> web.Response:
 
 
 def _last(status: int) -> web.Response:
-    """Return an answer after which the connection ends."""
     response = web.Response(status=status, headers=_SERVER)
     response.force_close()
     return response
@@ -333,12 +332,9 @@ def who_asks() -> User | None:
 def guarded(handler: Handler, access: Access, asks: Asks = path_itself) -> Handler:
     """Return a handler for clients with a bearer token whose user has the right that it `asks` for.
 
-    Answers as controller-runtime does: 401 without a token, 403 for a user without the right to, 500 when
-    the API server cannot be asked. (A token that the server refuses is 401 here, and 500 there; and 429 is
-    only here, where the server would be asked too often, for unknown tokens or for one user.)
-
-    Client certificates are not asked for, as controller-runtime's filter does not either: the authority
-    that the API server trusts for clients is not known to a pod.
+    Answers as controller-runtime does, but for 401 for a token that the server refuses, and 429 where the
+    server would be asked too often. Client certificates are not asked for: the authority that the API server
+    trusts for clients is not known to a pod.
     """
     is_outage_logged = False
 

@@ -8,7 +8,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Any, cast
 
-from manager.server.limits import Limits
+from manager.server.http_server import Limits
 from manager.telemetry.logs import get_logger
 from manager.tls.served import is_over
 
@@ -253,7 +253,6 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         return size, True
 
     def _yield_turn(self) -> None:
-        """Let others have their turn."""
         if not self._yielding:
             self._yielding = True
             self._socket.pause_reading()

@@ -56,8 +56,8 @@ BY_UID = ByUid()
 class ByOwner(ByUid):
     """Assignment of children by the label with their owner's slice, or else by the owner reference.
 
-    The label takes precedence because the server selects by it, so the cache holds the objects that the watch
-    sends. An object without the label and without an owner of a kind added with `add` is in no shard.
+    The server selects by the label. An object without it and without an owner of a kind added with `add` is
+    in no shard.
     """
 
     of_children = True
@@ -157,14 +157,9 @@ class ShardFilter:
 class ShardWatch:
     """`manager.cache.sink.WatchFilter` that keeps the watch of one namespace at the wanted shards.
 
-    While further shards are listed, the present watch continues. The next watch begins at a version at
-    which both are complete, so it neither misses an object nor lists it twice. If that fails, all shards
-    are listed anew.
-
-    Attributes:
-        known: the numbers of the shards whose objects have all been listed.
-        taken: the shards whose objects are accepted.
-        asked: the shards whose objects the watch requests from the server.
+    While further shards are listed, the present watch continues. The next watch begins at a version at which
+    both are complete. If that fails, all shards are listed anew. All objects of the shards `known` have been
+    listed, those of `taken` are accepted, and the watch requests those of `asked`.
     """
 
     def __init__(

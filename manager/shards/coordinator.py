@@ -32,9 +32,8 @@ def balance(count: int, members: Collection[str], holders: Mapping[int, str]) ->
     """Return the member that should hold each of `count` shards, given the present `holders` of some of them.
 
     All members get equally many, or one more, and as few shards as possible change hands. The answer depends
-    on the arguments alone, so replicas that see the same want the same. Where they do not, two may want one
-    shard for a while, or none does: the Lease decides the first, and the next look the second. Without
-    members no shard should have a holder.
+    on the arguments alone. Replicas that do not see the same may both want a shard for a while, or neither:
+    the Lease decides.
     """
     if not members:
         return {}
@@ -158,10 +157,10 @@ class ShardCoordinator(Coordinator):
         self._wake.set()
 
     async def run(self) -> None:
-        """Take part until `release` is called.
+        """Take part until `release` is called; when cancelled, leave the Leases to expire.
 
-        Raises LeadershipLost when a shard could not be renewed in time, or has another holder. The transport
-        is fenced by then, for all shards. When cancelled, it leaves the Leases to expire.
+        Raises LeadershipLost, with the transport fenced, when a shard was not renewed in time, or has another
+        holder.
         """
         self._running = True
         try:
@@ -182,8 +181,7 @@ class ShardCoordinator(Coordinator):
     def leave(self, *, within: float = 5.0) -> None:
         """Be no member any more, and give each shard up as soon as its work has ended: the stop has begun.
 
-        The others are told of either for `within` seconds, or one request's time, at most: whatever the
-        server does, the process has to end.
+        The others are told of either for `within` seconds, or one request's time, at most.
         """
         for lock in self._locks:
             lock.release_within = within
@@ -196,10 +194,9 @@ class ShardCoordinator(Coordinator):
             await self._gave_back.wait()
 
     async def release(self) -> None:
-        """Leave, and give all shards back: others take over at once.
+        """Leave, and give all shards back: others take over at once. All work has to be over.
 
-        All work has to be over. Returns when `run` is about to, after the time of `leave` at most, and as
-        long again if that was not called before. Does not raise.
+        Returns when `run` is about to, after twice the time of `leave` at most.
         """
         if not self._leaving.is_set():
             self.leave()
@@ -317,7 +314,6 @@ class ShardCoordinator(Coordinator):
         return now < self._kept_until.setdefault(number, now + _KEPT_FOR)
 
     async def _give_up(self, number: int) -> None:
-        """Give a shard up, once all work on it has ended."""
         await self._shards.end(number)
         self._locks[number].give_up()
 

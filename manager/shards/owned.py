@@ -26,7 +26,7 @@ _log = get_logger("leader")
 
 @dataclass(eq=False, slots=True)
 class OwnedShard:
-    """A shard while it is this replica's, and the reconciles in progress in it."""
+    """A shard that this replica owns, with its reconciles in progress."""
 
     number: int
     leadership: Leadership
@@ -47,8 +47,7 @@ _current: ContextVar[OwnedShard | None] = ContextVar("owned_shard", default=None
 class OwnedShards:
     """Work on the objects of the shards that a `ShardCoordinator` takes.
 
-    Attributes:
-        leadership: permits effects in the shard that the caller works in; outside of all, in the first one.
+    `leadership` permits effects in the shard that the caller works in; outside of all, in the first one.
     """
 
     def __init__(self, count: int, metrics: Metrics, *, grace: float = 30.0) -> None:
@@ -91,9 +90,8 @@ class OwnedShards:
     async def run(self, prepared: Callable[[frozenset[int]], None]) -> None:
         """Start the controllers, and call `prepared` with the shards that are, whenever these change.
 
-        The first call waits until the rest of the cache is known, but not for ever: some kind may not be
-        served. Likewise a shard counts as prepared after a while. Nothing is done with objects that are not
-        known (see `ControllerShards`).
+        The first call waits until the rest of the cache is known, and a shard until its objects are, but not
+        for ever: some kind may not be served. Nothing is done with objects that are not known.
         """
         assert self._work is not None
         self._work.start_controllers()
@@ -117,7 +115,9 @@ class OwnedShards:
         """Fetch the objects of these shards, and of no others."""
         until = asyncio.get_running_loop().time() + KNOWN_WITHIN
         self._asked_for = {number: self._asked_for.get(number, until) for number in numbers}
-        self._restrict(ShardSet.of(self.count, numbers))
+        self._fetched = ShardSet.of(self.count, numbers)
+        for each in self._filters():
+            each.restrict(self._fetched)
         self._changed.set()
 
     def begin(self, number: int, leadership: Leadership) -> None:
@@ -157,12 +157,6 @@ class OwnedShards:
         del self._shards[number]
         for controller in self._controllers:
             controller.end(number)
-
-    def _restrict(self, shards: ShardSet) -> None:
-        """Hold only the objects of these shards; see `ShardFilter.restrict`."""
-        self._fetched = shards
-        for each in self._filters():
-            each.restrict(shards)
 
     def _filters(self) -> Iterator[ShardFilter]:
         assert self._work is not None

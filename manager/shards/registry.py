@@ -21,8 +21,8 @@ MEMBER = "member"
 class ReplicaRegistry:
     """Registry of a program's replicas, in which this replica registers itself.
 
-    It grants nothing: a replica that is taken for gone, and is not, holds its shards as long as it renews
-    them. But one that cannot register is no member in its own eyes either, and gives them up.
+    It grants nothing: a replica that is taken for gone holds its shards as long as it renews them. One that
+    cannot register is no member in its own eyes either.
     """
 
     def __init__(
@@ -149,8 +149,7 @@ class ReplicaRegistry:
     async def _delete_dead(self, *, until: float) -> None:
         """Delete the Leases of dead replicas, as many as there is time for: nothing may delay a renewal.
 
-        At once: a replica that starts now would take them for members, and leave shards to them. A replica
-        that was only frozen makes another Lease.
+        A replica that starts now would take them for members, and leave shards to them.
         """
         for view in list(self._others(MEMBER)):
             now, lease = clock.monotonic(), view.lease

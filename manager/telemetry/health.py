@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-__all__ = ["Check", "Checks", "Health", "Report"]
-
 Check = Callable[[], str | None]
 """Answers at once: None when all is well, else what is wrong, in words for a person."""
 
@@ -79,11 +77,7 @@ class Checks:
 
 
 class Health:
-    """The checks of one process.
-
-    Liveness failing means that a restart would help; readiness failing means that it does not do
-    its work yet, or not any more.
-    """
+    """The checks of one process: liveness, where a restart would help, and readiness, to do its work."""
 
     def __init__(self) -> None:
         self.liveness = Checks("healthz")

@@ -35,21 +35,6 @@ from manager.util.author_code import format_exception
 if TYPE_CHECKING:
     from structlog.typing import EventDict, FilteringBoundLogger
 
-__all__ = [
-    "LONGEST",
-    "LineWriter",
-    "LogFormat",
-    "LogLevel",
-    "captured",
-    "configured",
-    "get_logger",
-    "on_one_line",
-    "reconcile_log",
-    "reset_reconcile_log",
-    "set_reconcile_log",
-    "shortened",
-]
-
 _UNWANTED = ("rich", "better_exceptions")
 """Packages that structlog would import for a renderer that is not used here: 70 modules, four megabytes."""
 
@@ -89,10 +74,9 @@ def on_one_line(text: str) -> str:
 
 
 def get_logger(name: str, **fields: Any) -> FilteringBoundLogger:
-    """Return a logger whose lines carry `logger=name` and `fields`.
+    """Return a logger whose lines carry `logger=name` and `fields`; it may be called at import.
 
-    It may be called at import, before logging is set up: the logger reads the settings when it is used. A hot
-    path calls `.bind()` once and keeps the result, which saves that look-up per line.
+    A hot path calls `.bind()` once and keeps the result, which saves a look-up of the settings per line.
     """
     return cast("FilteringBoundLogger", structlog.get_logger(logger_name=name, **fields))
 
@@ -280,21 +264,14 @@ _BATCH_BYTES = 64 * 1024
 class LineWriter:
     """Writer of lines to a file descriptor, in order, from a thread of its own.
 
-    A stalled reader of a pipe would block the event loop, and with it the renewal of the lease; here it
-    only blocks the thread. Lines beyond the limit are dropped; a line reports their number once the reader
-    goes on.
+    A stalled reader of a pipe would block the event loop, and with it the renewal of the lease. Lines beyond
+    the limit are dropped; a line reports their number once the reader goes on.
     """
 
     def __init__(
         self, fd: int, *, dropped_line: Callable[[int, int], bytes], max_waiting: int = MAX_WAITING
     ) -> None:
-        """Start the thread.
-
-        Args:
-            fd: the file descriptor to write to.
-            dropped_line: renders the line with the number of dropped lines and their bytes.
-            max_waiting: maximum bytes in the queue.
-        """
+        """Start the thread; `dropped_line` renders a line with the numbers of dropped lines and bytes."""
         self._fd = fd
         self._dropped_line = dropped_line
         self._max_waiting = max_waiting
@@ -458,10 +435,9 @@ def _structured(process: Callable[[Any, str, EventDict], Any], level: int, sink:
 def configured(
     *, level: LogLevel = "info", log_format: LogFormat = "auto", fd: int = 2
 ) -> Iterator[LineWriter]:
-    """Configure logging within the block; at its end, flush the queued lines.
+    """Configure logging to the file descriptor `fd` within the block; at its end, flush the queued lines.
 
-    `fd` is the output, by default standard error. Yields the writer; before a sudden end (`os._exit`), the
-    caller must call its `flush`.
+    Before a sudden end (`os._exit`), the caller must call `flush` of the writer that this yields.
     """
     terminal = os.isatty(fd)
     render: Callable[[Any, str, EventDict], bytes] = render_json

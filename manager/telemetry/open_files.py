@@ -14,8 +14,6 @@ from typing import Self
 from manager.telemetry.logs import get_logger
 from manager.util.rate_limit import Repeats
 
-__all__ = ["LEAST", "NONE_LEFT", "Reserve", "are_scarce", "raised_limit", "report_exhaustion"]
-
 LEAST = 128
 """The limit below which not everything works: five idle operators have forty files open, some twenty more
 with work for each, and a quarter is kept from unknown clients."""

@@ -11,6 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextvars import ContextVar, Token
 from functools import cache
+from operator import attrgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -212,7 +213,7 @@ class ReconcileRecord(msgspec.Struct, array_like=True, gc=False):
         return sent
 
     def add_spared(self, verb: str, kind: type[Resource], key: ObjectKey, subresource: str = "") -> None:
-        """Add a request that was not needed."""
+        """Add a request that was not sent, because it would have changed nothing."""
         self.spared += 1
         if len(self.requests) < MOST_REQUESTS:
             within = f"/namespaces/{key.namespace}" if key.namespace else ""
@@ -253,10 +254,9 @@ def current_record() -> ReconcileRecord | None:
 
 
 def called(what: str, seconds: float, error: str = "") -> None:
-    """Note in the record of the current reconcile, if there is one, a call outside of the cluster.
+    """Note in the record of the current reconcile, if any, a call outside of the cluster that took `seconds`.
 
-    The call has ended, and took `seconds`. `what` is `service/method`, without anything that is different for
-    each object; `error` is a word for how it failed, or empty.
+    `what` is `service/method`, the same for each object; `error` is a word for how it failed, or empty.
     """
     if (record := current_record()) is not None:
         record.called += 1
@@ -301,8 +301,6 @@ _decode = msgspec.msgpack.Decoder(ReconcileRecord).decode
 
 
 class _Ring(msgspec.Struct, gc=False, eq=False):
-    """The records of one object."""
-
     key: ObjectKey
     records: tuple[bytes, ...] = ()
     dead: int = 0
@@ -435,8 +433,7 @@ class ControllerHistory:
 class History:
     """The last records of all controllers of a process, within a number of bytes.
 
-    Beyond it, the controller that has most drops its oldest record: a busy controller does not push out the
-    records of a quiet one.
+    Beyond it, the controller that has most drops its oldest record.
     """
 
     def __init__(self, budget: int = BUDGET) -> None:
@@ -455,8 +452,4 @@ class History:
     def make_room(self) -> None:
         """Drop old records until the rest is within the budget."""
         while self.bytes > self._budget:
-            max(self._controllers.values(), key=_bytes_of).drop_oldest()
-
-
-def _bytes_of(history: ControllerHistory) -> int:
-    return history.bytes
+            max(self._controllers.values(), key=attrgetter("bytes")).drop_oldest()

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, SpanContext, TracerProvider
     from yarl import URL
 
-__all__ = ["CannotTrace", "Tracer", "current_trace", "current_tracer", "tracing"]
-
 _ASKING = (
     "OTEL_TRACES_EXPORTER",
     "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -95,14 +93,6 @@ class Tracer:
     def known(self, what: Hashable) -> SpanContext | None:
         """Return the span in which it was done, if we did it."""
         return self._written.get(what)
-
-    def reconcile(self, run: ReconcileRecord) -> ReconcileTrace:
-        """Start the trace of a reconcile in the calling task."""
-        return ReconcileTrace(self, run)
-
-    def review(self, path: str, headers: Mapping[str, str]) -> ReviewTrace:
-        """Start the trace of a webhook review; its headers may name a parent span of the API server's."""
-        return ReviewTrace(self, path, headers)
 
     def headers(self, span: Span) -> dict[str, str]:
         """Return the headers by which the other side joins the trace."""
@@ -274,7 +264,7 @@ class RequestTrace:
 
 
 class ReviewTrace:
-    """The span of a webhook's review, in the API server's trace if that has one."""
+    """The span of a webhook's review, in the API server's trace if the review's headers name one."""
 
     def __init__(self, tracer: Tracer, path: str, headers: Mapping[str, str]) -> None:
         self._tracer = tracer
@@ -392,7 +382,6 @@ class _SdkMessages(logging.Handler):
         self._sdk.setLevel(logging.NOTSET)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Note it; threads of the SDK's own call this."""
         if self.starts:
             self.at_the_start.append(record.getMessage())
             return
@@ -425,7 +414,6 @@ async def _sent_in_time(provider: Any) -> None:
 
 
 def _provider(program: Program, environ: Mapping[str, str]) -> Any:
-    """Return the provider that the environment describes: exporter, sampler, resource and limits."""
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - as above
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - as above
     from opentelemetry.sdk.trace.export import (  # noqa: PLC0415 - as above

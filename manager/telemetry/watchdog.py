@@ -21,8 +21,6 @@ from typing import Any, Self
 
 from manager.telemetry.logs import get_logger
 
-__all__ = ["LastWords", "Watchdog"]
-
 LastWords = Callable[[], object]
 """Writes to the log why the process ends."""
 
@@ -40,6 +38,7 @@ _MOST = 10
 _BLOCKED = 0.1
 """Seconds between two looks at the loop, and that one task may keep it without being named."""
 _BLOCKED_AGAIN = 60.0
+_AWAITED = ("cr_await", "gi_yieldfrom", "ag_await")
 _RECONCILES = "-worker-"
 """A part of the names of tasks that call reconcilers. Other tasks compute too, at the start for one."""
 
@@ -57,24 +56,19 @@ class Watchdog:
 
     A task may swallow its cancellation, a thread cannot be cancelled, and a loop that is blocked runs no
     timer: none of them may keep a process alive that has lost its lease, or that was asked to stop. Times are
-    those of `time.monotonic`, which is the clock of the program's event loop.
+    those of `time.monotonic`, the clock of the program's event loop.
 
     While entered it has a thread, which logs what still runs and ends the process. When that thread cannot
-    run in time, because some code holds the interpreter's lock or the whole process was frozen,
-    `faulthandler` does it, and writes the stack of each thread to stderr. Before it is entered, the watchdog
-    only notes limits.
-
-    It also names a reconciler that keeps the loop to itself: that computes, or waits without `await`.
+    run in time, because some code holds the interpreter's lock or the process was frozen, `faulthandler` does
+    it. It also names a reconciler that keeps the loop to itself: that computes, or waits without `await`.
     """
 
     def __init__(
         self, *, stop_within: float = 0.0, before_exit: Callable[[float], object] | None = None
     ) -> None:
-        """Configure the watchdog.
+        """Let the process end within `stop_within` seconds of the first `stopping`.
 
-        Args:
-            stop_within: seconds from the first `stopping` until the process must end.
-            before_exit: called with its time limit in seconds before the exit, which flushes no buffers.
+        `before_exit` is called with its time limit in seconds before the exit, which flushes no buffers.
         """
         self._stop_within = stop_within
         self._before_exit = before_exit
@@ -128,8 +122,7 @@ class Watchdog:
     def limit(self, what: str, when: float, *, latest: float, since: float) -> None:
         """End the process at `when`, unless this is called again with the same `what`, or `lift`.
 
-        At `latest` it ends without the last lines of the log. The log says that `what` was `since`. Never
-        waits.
+        Never waits. At `latest` it ends without the last lines of the log, which say that `what` was `since`.
         """
         self._limits[what] = _Limit(when, latest, since, what)
         self._arm()
@@ -150,10 +143,9 @@ class Watchdog:
 
     @contextmanager
     def on_signals(self, heard: Callable[[int], LastWords | None]) -> Iterator[None]:
-        """Pass each signal that Python handles to `heard` at once, inside the block in the main thread.
+        """Pass each signal to `heard` at once, inside the block in the main thread.
 
-        The watchdog's thread calls `heard`, whatever the main thread does. If it returns a function, that
-        is called, and the process ends.
+        The watchdog's thread calls `heard`. If it returns a function, that is called, and the process ends.
         """
         self._on_signal = heard
         before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
@@ -295,20 +287,18 @@ def _tasks(loop: asyncio.AbstractEventLoop) -> Iterator[tuple[str, Sequence[str]
 
 def _waiting(tasks: Iterable[asyncio.Task[Any]]) -> Iterator[tuple[str, Sequence[str]]]:
     for task in islice(tasks, _MOST):
-        yield f"task {task.get_name()}", traceback.format_list(_stack_of(task))
+        stack = traceback.StackSummary.extract((frame, frame.f_lineno) for frame in frames_of(task))
+        yield f"task {task.get_name()}", traceback.format_list(stack)
 
 
-def _stack_of(task: asyncio.Task[Any]) -> traceback.StackSummary:
-    """Return the stack of a task with all coroutines that it awaits: `Task.get_stack` has one frame."""
-    frames: list[tuple[FrameType, int]] = []
+def frames_of(task: asyncio.Task[Any]) -> Iterator[FrameType]:
+    """Yield the frames of a task and all coroutines that it awaits: `Task.get_stack` has one frame."""
     awaited: Any = task.get_coro()
     while awaited is not None:
-        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
-        frame = frame or getattr(awaited, "ag_frame", None)
-        if frame is not None:
-            frames.append((frame, frame.f_lineno))
-        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
-    return traceback.StackSummary.extract(iter(frames))
+        for kind in ("cr", "gi", "ag"):
+            if (frame := getattr(awaited, f"{kind}_frame", None)) is not None:
+                yield frame
+        awaited = next(filter(None, (getattr(awaited, name, None) for name in _AWAITED)), None)
 
 
 def _threads() -> Iterator[tuple[str, Sequence[str]]]:

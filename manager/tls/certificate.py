@@ -153,8 +153,7 @@ class Authority:
     ) -> KeyPair:
         """Issue a certificate for a server with these host names and IP addresses, and its new key.
 
-        It expires with the authority at the latest. `chance` is for simulations. Raises ValueError for an
-        invalid certificate or key of the authority.
+        It expires with the authority at the latest. Raises ValueError for an invalid certificate or key.
         """
         own = x509.load_pem_x509_certificate(self.certificate)
         signing = load_pem_private_key(self.key, password=None)
@@ -172,8 +171,7 @@ def new_authority(
 ) -> Authority:
     """Create an authority that signs server certificates, but no further authorities.
 
-    Its subject is `name` and a part of its serial number. Clients find an issuer by its subject, so all
-    subjects in a bundle must differ. `chance` is for simulations.
+    Its subject is `name` and a part of its serial number: all subjects in a bundle must differ.
     """
     key, serial = _drawn(chance)
     subject = _name(f"{name} {serial:x}"[: len(name) + 1 + _SHOWN_SERIAL])
@@ -191,7 +189,6 @@ def self_signed(names: Sequence[str], now: datetime, valid_for: timedelta) -> Ke
 
 
 def _drawn(chance: Chance | None) -> tuple[ec.EllipticCurvePrivateKey, int]:
-    """Generate a key and a serial number."""
     if chance is None:
         return ec.generate_private_key(ec.SECP256R1()), x509.random_serial_number()
     return ec.derive_private_key(int.from_bytes(chance(32)), ec.SECP256R1()), int.from_bytes(chance(8)) + 1

@@ -16,12 +16,8 @@ from typing import NoReturn
 def as_file(content: bytes, *, name: str) -> Iterator[str]:
     """Yield the path of a file with `content`, which exists until the end of the block.
 
-    `ssl` loads private keys only from a path, but a key from memory should not get on a disk for that. So
-    on Linux this is a file in memory (a memfd). It has no name in any folder, is closed in child processes,
-    needs no writable file system, and disappears with the block, or with the process if that is killed.
-    Elsewhere it is a temporary file that only our user can read, removed at the end of the block.
-
-    `name` shows up in listings of the process's open files, and nowhere else.
+    `ssl` loads private keys only from a path, but a key from memory should not get on a disk for that. So on
+    Linux this is a memfd, called `name`. Elsewhere it is a temporary file that only our user can read.
     """
     if sys.platform == "linux":
         handle = os.memfd_create(name)
@@ -53,11 +49,10 @@ class KeyPair:
     """The private key of the first certificate, not encrypted."""
 
     def context(self, client_authorities: bytes | None = None, *, required: bool = True) -> ssl.SSLContext:
-        """Build a server's TLS context: TLS 1.2, HTTP/1.1.
+        """Build a server's TLS context: TLS 1.2, HTTP/1.1. Raises `CertificateUnusable`.
 
-        With CA certificates in PEM, a client's certificate must be for clients and lead to one of them;
-        with `required`, a client must present one. Blocks for about a millisecond. Raises
-        `CertificateUnusable`, for example when certificate and key do not match.
+        With CA certificates in PEM, a client's certificate must lead to one of them; with `required`, a
+        client must present one. Blocks for about a millisecond.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         # In TLS 1.3 a client may change keys as often as it likes, in 27 bytes each, and OpenSSL answers all

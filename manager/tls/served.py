@@ -82,10 +82,9 @@ class ClientAuthorities:
 
 
 class SelfSigned:
-    """Self-signed certificate, which encrypts but proves no identity.
+    """Self-signed certificate in memory for `names`, which encrypts but proves no identity.
 
-    It exists in this process's memory only, is for `names` (host names and IP addresses), and is replaced
-    long before its year is over.
+    It is replaced long before its year is over.
     """
 
     def __init__(self, names: Sequence[str] = ("localhost", "127.0.0.1", "::1")) -> None:
@@ -124,9 +123,8 @@ def is_over(shown: Mapping[str, Any] | None) -> bool:
 class ServedCertificate:
     """Provider of the TLS context for each new connection of a server.
 
-    A context is complete before it is handed out, and never changes afterwards. Open connections keep
-    theirs, and none sees a half-done replacement. While a source is unusable, for example with only one
-    file of a pair replaced, the earlier certificate is served.
+    A context never changes, and open connections keep theirs. While a source is unusable, for example with
+    only one file of a pair replaced, the earlier certificate is served.
     """
 
     def __init__(
@@ -136,13 +134,7 @@ class ServedCertificate:
         clients: ClientAuthorities | None = None,
         look_every: float | None = None,
     ) -> None:
-        """Set up the context for a source.
-
-        Args:
-            source: the source of the certificate.
-            clients: CAs for the certificates of clients; None requests no client certificates.
-            look_every: seconds between two reads of the source; default 5.
-        """
+        """`clients` has the CAs for certificates of clients; None requests none."""
         self.source = source
         self._look_every = look_every
         self._clients = clients
@@ -221,7 +213,7 @@ class ServedCertificate:
                 self._trusting = WeakSet()
             self._trusting.add(context)
             self._known, self._context = known, context
-            _log.info("serving this certificate from now on", source=str(self.source))
+            _log.info("serving a new certificate", source=str(self.source))
         if wrong is not None:
             raise wrong
         self._complaint = None

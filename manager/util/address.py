@@ -7,16 +7,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = [
-    "BindAddress",
-    "client_at",
-    "in_pod",
-    "is_loopback",
-    "parse_address",
-    "parse_bind_address",
-    "split_address",
-]
-
 _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*")
 _MAX_PORT = 65535
 _DIGITS = re.compile(r"[0-9]{1,5}")
@@ -41,7 +31,9 @@ def split_address(text: str) -> tuple[str, int] | None:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
         return (host, int(port)) if _is_ip(host, version=6) else None
-    if host and not _is_ip(host, version=4) and not _is_name(host):
+    # Digits and dots alone are an IPv4 address written wrongly, not a name.
+    is_name = _HOST_NAME.fullmatch(host) is not None and not host.replace(".", "").isdigit()
+    if host and not is_name and not _is_ip(host, version=4):
         return None
     return host, int(port)
 
@@ -81,11 +73,6 @@ def _is_ip(host: str, *, version: int) -> bool:
         return ipaddress.ip_address(host).version == version
     except ValueError:
         return False
-
-
-def _is_name(host: str) -> bool:
-    # Digits and dots alone are an IPv4 address written wrongly, not a name.
-    return _HOST_NAME.fullmatch(host) is not None and not host.replace(".", "").isdigit()
 
 
 _EXPECTED = 'an address such as ":8080", "127.0.0.1:8080" or "[::1]:8080" is expected, or "0" for none'

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sysconfig
 import traceback
-from collections.abc import Iterator
-from inspect import currentframe
+from collections.abc import Callable, Iterator
+from inspect import currentframe, unwrap
 from itertools import groupby
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
-
-__all__ = ["format_exception", "line_in", "line_of", "line_that_asks"]
 
 _LIBRARY = {
     *("aiohappyeyeballs", "aiohttp", "click", "cryptography", "httptools", "jinja2", "kubernetes_asyncio"),
@@ -48,8 +46,17 @@ def line_of(frame: FrameType, number: int) -> str | None:
         is_ours = not module.startswith(_TEMPLATE)
     else:
         is_ours = file.startswith((_PYTHONS, "<")) and "site-packages" not in file
-    if is_ours:
-        return None
+    return None if is_ours else _place(file, module, number)
+
+
+def place_of(function: Callable[..., object]) -> str:
+    """Return file and line of a function's definition; empty if Python code does not define it."""
+    function = unwrap(function)
+    code = getattr(function, "__code__", None)
+    return "" if code is None else _place(code.co_filename, function.__module__, code.co_firstlineno)
+
+
+def _place(file: str, module: str, number: int) -> str:
     # The last parts of the path, as many as the module's name has: the parts before differ by machine.
     parts = Path(file).parts[-1 - module.count(".") :]
     return f"{'/'.join(parts)}:{number}"
@@ -102,8 +109,6 @@ def _folded(stack: traceback.StackSummary, place: TracebackType | None) -> trace
 
 
 class _Fold(traceback.FrameSummary):
-    """Frames of the library that follow one another."""
-
     def __init__(self, frames: list[traceback.FrameSummary]) -> None:
         super().__init__("", len(frames), "", lookup_line=False)
 

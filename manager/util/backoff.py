@@ -5,46 +5,35 @@ from __future__ import annotations
 import math
 import random
 
-__all__ = ["Backoff", "ExponentialDelay"]
-
 
 class ExponentialDelay:
     """The delay that belongs to a number of failures.
 
-    The first is near `base` seconds, each further one `factor` times the one before, and none is longer
-    than `cap`. Jitter spreads each over a band of `jitter` (0.1 is ten percent), at the cap too: clients
-    that failed together do not come back together, however long the outage was.
+    The first is near `base` seconds, each further one twice the one before, and none is longer than `cap`.
+    Jitter spreads each over a band of `jitter` (0.1 is ten percent), at the cap too.
     """
 
-    def __init__(
-        self, *, base: float, cap: float, factor: float = 2.0, jitter: float = 0.1, rng: random.Random
-    ) -> None:
-        """Raise `ValueError` unless 0 < base <= cap, factor >= 1 and jitter >= 0, all of them finite."""
-        if not 0 < base <= cap < math.inf:
-            raise ValueError(f"back-off needs 0 < base <= cap, not base {base} and cap {cap}")
-        if not 1 <= factor < math.inf or not 0 <= jitter < math.inf:
-            raise ValueError(f"back-off needs factor >= 1 and jitter >= 0, not {factor} and {jitter}")
+    def __init__(self, *, base: float, cap: float, jitter: float = 0.1, rng: random.Random) -> None:
+        """Raise `ValueError` unless 0 < base <= cap and jitter >= 0, all of them finite."""
+        if not 0 < base <= cap < math.inf or not 0 <= jitter < math.inf:
+            told = f"base {base}, cap {cap} and jitter {jitter}"
+            raise ValueError(f"back-off needs 0 < base <= cap and jitter >= 0, not {told}")
         self._base = base
-        self._factor = factor
         self._jitter = jitter
         self._random = rng.random
         # The band lies above the unjittered delay, so that has to stay this far below the cap.
         self._longest = cap / (1 + jitter)
         # From here on the delay no longer grows; a power beyond it could overflow.
-        self._steps = 0 if factor == 1 else math.ceil(math.log(cap / base, factor))
+        self._steps = math.ceil(math.log2(cap / base))
 
     def __call__(self, failures: int) -> float:
         """Return the seconds to wait after a failure that `failures` others came before."""
-        delay = min(self._base * self._factor ** min(failures, self._steps), self._longest)
+        delay = min(self._base * 2 ** min(failures, self._steps), self._longest)
         return delay * (1 + self._jitter * self._random())
 
 
 class Backoff(ExponentialDelay):
-    """The delays of one activity that is tried again until it works: a watch, an election, a connection.
-
-    Attributes:
-        failures: the number of failures since the last `reset`.
-    """
+    """The delays of one activity that is tried again until it works: a watch, an election, a connection."""
 
     failures = 0
 

@@ -13,11 +13,7 @@ from datetime import UTC, datetime
 
 
 def now() -> datetime:
-    """Return the wall-clock time, aware and in UTC.
-
-    A running loop with an attribute `wall_clock` (a callable that returns seconds since the epoch) supplies
-    it; otherwise it is the machine's.
-    """
+    """Return the time in UTC: of the running loop's `wall_clock()` if it has one, else the machine's."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:

@@ -68,6 +68,5 @@ def format_duration(seconds: float) -> str:
 
 
 def _plain(number: Decimal) -> str:
-    """Return the digits without an exponent and without trailing zeros."""
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 import gc
 
-__all__ = ["give_back_large_blocks", "settle", "tune_garbage_collector"]
-
 _THRESHOLDS = (50_000, 20, 100)
 """The default of 700 new objects collects so often that it doubles the cost of decoding a list."""
 
@@ -20,9 +18,8 @@ _LARGE = 128 * 1024
 def give_back_large_blocks() -> None:
     """Take memory for large blocks from the system, and give it back when it is free, for good.
 
-    Otherwise glibc regards blocks of 16 MB as usual once one was freed. It then keeps blocks up to that size
-    in its heap, in pieces: some tens of megabytes in a process with webhooks. Does nothing with another C
-    library. For the whole process.
+    Otherwise glibc keeps blocks of up to 16 MB in its heap once one was freed: some tens of megabytes in a
+    process with webhooks. Does nothing with another C library.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -35,10 +32,6 @@ def tune_garbage_collector() -> None:
 
 
 def settle() -> None:
-    """Take what exists now out of every later collection.
-
-    To be called when the start is over: modules, classes and the first content of the caches
-    stay for good, and looking at them again and again is what makes full collections slow.
-    """
+    """Take what exists now, which stays for good, out of every later collection, which it makes slow."""
     gc.collect()
     gc.freeze()

@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
@@ -15,20 +15,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from prometheus_client import Histogram
-
-__all__ = [
-    "SMALL",
-    "Deadline",
-    "Deadlines",
-    "Portions",
-    "WorkThreads",
-    "count_tasks",
-    "ended",
-    "loop_factory",
-    "observe_lag",
-    "own_turn",
-    "threads_from_here",
-]
 
 T = TypeVar("T")
 
@@ -54,18 +40,12 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     class ExactLoop(uvloop.Loop):
         """uvloop, but for its clock.
 
-        That one counts milliseconds and stands still while callbacks run: too coarse for
-        durations, and after a pause of the machine a deadline that has passed would seem ahead.
+        That one counts milliseconds and stands still while callbacks run, also in a pause of the machine.
         """
 
         time = staticmethod(time.monotonic)
 
     return ExactLoop
-
-
-def count_tasks() -> int:
-    """Return how many tasks of the running loop are not done, the caller's own included."""
-    return len(asyncio.all_tasks())
 
 
 async def observe_lag(lag: Histogram) -> None:
@@ -84,8 +64,7 @@ _waiting: dict[asyncio.AbstractEventLoop, deque[asyncio.Future[None]]] = {}
 async def own_turn(size: int) -> None:
     """Wait for a turn of the event loop before work on `size` bytes begins, unless they are few.
 
-    One caller begins per turn of the loop, in the order of the calls. If all began in the same turn, they
-    would block the loop as long as one large piece of work.
+    One caller begins per turn, in the order of the calls: together they would block the loop.
     """
     if size <= SMALL:
         return
@@ -108,13 +87,22 @@ def _begin_next(loop: asyncio.AbstractEventLoop) -> None:
     del _waiting[loop]
 
 
+async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> tuple[T] | None:
+    """Return the result of `work` in a tuple; None if the event is set before, which cancels `work`."""
+    working, waiting = asyncio.ensure_future(work), asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait((working, waiting), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (working, waiting):
+            task.cancel()
+        await asyncio.wait((working, waiting))
+    return None if working.cancelled() else (working.result(),)
+
+
 class Portions:
     """Division of long work into portions of some milliseconds, so that other tasks get their turn.
 
-    portions = Portions()
-    for record in informer.list():
-        await portions.begin(len(record.raw))
-        pet = record.decode(Pet)
+    Before each, `await portions.begin(len(record.raw))`.
     """
 
     def __init__(self) -> None:
@@ -131,9 +119,8 @@ class Portions:
 class WorkThreads(ThreadPoolExecutor):
     """Thread pool for `asyncio.to_thread` that knows whether a thread still does the controllers' work.
 
-    A thread cannot be cancelled: it continues after its caller was cancelled. So work that was started in
-    `context` counts as work regardless of its caller. The manager's own calls use separate threads, which the
-    controllers' work cannot occupy.
+    A thread continues after its caller was cancelled. So work that was started in `context` counts as work
+    regardless of its caller. The manager's own calls use separate threads.
     """
 
     def __init__(self) -> None:
@@ -256,8 +243,7 @@ class Deadline:
 class Deadlines:
     """Deadlines for many awaits at once, over one timer: `asyncio.timeout` at a fraction of its cost.
 
-    Nearly every request ends long before its deadline. So the one timer is armed for the earliest deadline,
-    and left alone when that is kept; when it fires too early, it is armed for the next.
+    The timer is armed for the earliest deadline, and left alone when that is kept.
     """
 
     def __init__(self) -> None:

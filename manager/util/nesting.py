@@ -10,8 +10,6 @@ from itertools import accumulate
 
 import msgspec
 
-__all__ = ["MOST_LEVELS", "TOO_DEEP", "is_too_deep"]
-
 MOST_LEVELS = 200
 """Objects and lists within each other that are read. An API server takes 10,000."""
 

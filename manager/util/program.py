@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["Program", "origin_of"]
-
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST = 40
 """With all that is appended to it, such as "-webhook-service", it still names an object of each kind."""
@@ -18,11 +16,10 @@ _LONGEST = 40
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The name and the version of a program, handed down to all that a cluster could see of it.
+    """The name and the version of a program, as a cluster sees them.
 
-    Field managers, user agent, Events, lease, the certificate's Secret, webhook configurations, generated
-    manifests, environment variables and entry points are called after it, so that two programs of different
-    names share none of these. Raises `ValueError` for a name that they cannot have.
+    Field managers, user agent, Events, lease, Secret, webhook configurations, environment variables and entry
+    points are called after it. Raises `ValueError` for a name that they cannot have.
     """
 
     name: str

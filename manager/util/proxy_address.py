@@ -9,9 +9,6 @@ from yarl import URL
 
 from manager.util.address import is_loopback
 
-__all__ = ["NotAProxy", "http_url", "proxy_for", "proxy_url"]
-
-
 _SOCKS = "socks5://"
 _SOCKS_PORT = 1080
 
@@ -23,10 +20,7 @@ class NotAProxy(ValueError):
 def proxy_for(server: URL, environ: Mapping[str, str]) -> URL | None:
     """Return the proxy for a server by HTTPS_PROXY (or HTTP_PROXY for plain HTTP) and NO_PROXY, or None.
 
-    Upper-case names take precedence over lower-case ones. A server on this machine is never proxied.
-
-    Raises:
-        NotAProxy: the variable's value is not a proxy's address.
+    Upper-case names take precedence. A server on this machine is never proxied. Raises `NotAProxy`.
     """
     variable = f"{server.scheme.upper()}_PROXY"
     address = environ.get(variable) or environ.get(variable.lower())
@@ -36,11 +30,7 @@ def proxy_for(server: URL, environ: Mapping[str, str]) -> URL | None:
 
 
 def proxy_url(address: str, *, source: str) -> URL:
-    """Return a proxy's address as a URL with its port; without a scheme it is http.
-
-    Raises:
-        NotAProxy: it is no address, or one of another protocol than HTTP and SOCKS5.
-    """
+    """Return a proxy's address as a URL with its port; without a scheme it is http. Raises `NotAProxy`."""
     if address.startswith(_SOCKS):
         # The same rules hold, and another port where none is said.
         if (url := http_url(f"http{address.removeprefix('socks5')}")) is not None:

@@ -6,14 +6,11 @@ import asyncio
 import math
 from collections.abc import Callable
 
-__all__ = ["Lines", "Repeats", "TokenBucket"]
-
 
 class TokenBucket:
     """Limiter to `rate` tokens per second, and up to `burst` at once after a quiet time.
 
-    Needs no task and no timer of its own: all it keeps is the moment at which the bucket will be full
-    again, on the running loop's clock. There may be one per object.
+    All that it keeps is when the bucket will be full again, so there may be one per object.
     """
 
     __slots__ = ("_full_at", "_interval", "_slack")
@@ -50,8 +47,8 @@ class TokenBucket:
 class Repeats:
     """Counter of a repeated event, which is reported at once, and then less and less often, with a count.
 
-    Reports follow after one minute, two, four and eight, and then every quarter of an hour. The counter
-    starts afresh after a quiet time of that length.
+    Reports follow after one minute, two, four, eight, and then fifteen. A quiet time of that length starts
+    afresh.
     """
 
     __slots__ = ("_interval", "_next", "_untold")
@@ -78,7 +75,7 @@ class Repeats:
 
 
 class Lines:
-    """A limit for log lines that other programs can cause as often as they like: so many a minute."""
+    """Limit per minute of log lines that other programs can cause as often as they like."""
 
     __slots__ = ("_bucket", "_untold")
 

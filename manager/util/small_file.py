@@ -6,8 +6,6 @@ import os
 import stat
 from os import PathLike
 
-__all__ = ["read_small_file"]
-
 _LONGEST = 1024 * 1024
 """Bytes; no Secret and no ConfigMap can hold more."""
 
@@ -15,8 +13,7 @@ _LONGEST = 1024 * 1024
 def read_small_file(path: str | PathLike[str], *, longest: int = _LONGEST) -> bytes:
     """Return the content of a small file. Blocks, but only as long as the disk does.
 
-    Raises `OSError`, also for more than `longest` bytes, and for pipes and devices, which may never end; its
-    `strerror` describes the problem.
+    Raises `OSError`, also for more than `longest` bytes, and for pipes and devices, which may never end.
     """
     # Opening a pipe without a writer would otherwise wait for ever.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:

@@ -7,5 +7,3 @@ VERSION = "0.1.0"
 
 KUBERNETES_VERSIONS = ("1.33", "1.36")
 """The Kubernetes versions on whose control planes the tests run: the oldest that is supported, the newest."""
-
-__all__ = ["KUBERNETES_VERSIONS", "VERSION"]

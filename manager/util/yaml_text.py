@@ -11,8 +11,6 @@ import yaml
 
 from manager.util.nesting import MOST_LEVELS, TOO_DEEP
 
-__all__ = ["NotYaml", "load", "load_all", "yaml_document", "yaml_documents", "yaml_lines", "yaml_stream"]
-
 # The C loader takes a tenth of the time, but its errors are less exact. A PyYAML built without libyaml
 # lacks it.
 _FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -44,9 +42,8 @@ class _Refusal(yaml.MarkedYAMLError):
 def load(text: bytes, *, unique_keys: bool = False) -> Any:
     """Parse a YAML text like `yaml.safe_load`; `unique_keys` rejects a mapping with a repeated key.
 
-    A few lines of nested aliases can expand beyond any memory, when the result is printed, or already in
-    parsing when mappings are merged. `NotYaml` is raised for these, for recursive or too deeply nested
-    values, for numbers that cannot be printed, and for anything that is not YAML.
+    Raises `NotYaml` for what is not YAML, for values that are recursive, too deeply nested or expand beyond
+    any memory by aliases, and for numbers that cannot be printed.
     """
     with _plain_errors():
         _check(text, yaml.SafeLoader)
@@ -70,7 +67,7 @@ def _plain_errors() -> Iterator[None]:
         problem = error.problem if isinstance(error, _Refusal) else _unquoted(error.problem)
         raise NotYaml(f"not valid YAML{place}: {problem}") from None
     except (yaml.YAMLError, *_IMPOSSIBLE):
-        raise NotYaml("not valid YAML: it holds what no text does") from None
+        raise NotYaml("not valid YAML: it has an impossible character or value") from None
 
 
 def _check(text: bytes | str, loader: Any) -> None:

@@ -26,9 +26,6 @@ called. This package exports what such methods need; the rest is internal.
 
 from __future__ import annotations
 
-import difflib
-from typing import TYPE_CHECKING
-
 from manager.webhook.denial import FieldError, Refused, forbidden, invalid, required
 from manager.webhook.methods import (
     default,
@@ -62,11 +59,3 @@ __all__ = [
     "validate_delete",
     "validate_update",
 ]
-
-if not TYPE_CHECKING:  # which know the names themselves
-
-    def __getattr__(name: str) -> None:
-        """Refuse a name that is not there, with the one that was meant."""
-        close = difflib.get_close_matches(name, __all__, n=1)
-        hint = f"; did you mean webhook.{close[0]}?" if close and not name.startswith("__") else ""
-        raise AttributeError(f"manager.webhook has no {name}{hint}", name=name)

@@ -64,6 +64,7 @@ class AdmissionEndpoint:
     """Endpoint for the reviews of one webhook of a configuration."""
 
     identified = True
+    """Whether an API server can be told to show a certificate there."""
 
     max_body = 7 * 1024 * 1024
     """Bytes of a review. The API server takes objects of 3 MB, and the review of a change has two of them,
@@ -88,8 +89,11 @@ class AdmissionEndpoint:
         """Create an endpoint for each webhook of the kind that has a function."""
         return tuple(cls(webhook, panics=panics) for webhook in admission.webhooks)
 
-    async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytes:
-        """See `Endpoint`."""
+    async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytes | bytearray:
+        """Answer the review in `body`, whose sender gives up after `waits` seconds (None: unknown).
+
+        Raises `Unanswered` if there is no verdict.
+        """
         question = await read_admission(body)
         try:
             verdict, response = await self._verdict(
@@ -131,7 +135,6 @@ class AdmissionEndpoint:
         return await answered(judged(), what=self._what, uid=question.uid, seconds=seconds)
 
     async def _default(self, question: AdmissionQuestion, request: AdmissionRequest) -> _Verdict:
-        """Return the smallest patch from the received object to the function's result."""
         if question.operation not in self._admission.default_on:
             return _Verdict()
         if request.object is None:
@@ -153,9 +156,8 @@ class AdmissionEndpoint:
     async def _validate(self, question: AdmissionQuestion, request: AdmissionRequest) -> _Verdict:
         """Return the verdict of the operation's function; without a function, accept every request.
 
-        An object can pass the schema and still not fit the model; a request that brings one is refused,
-        naming the wrong fields. A stored object that does not fit can still be deleted, corrected, or changed
-        elsewhere; the user is then warned that no function validated it.
+        A request that brings an object which does not fit the model is refused. A stored one can still be
+        deleted or corrected; the user is warned that no function validated it.
         """
         objects: list[Resource | None] = []
         functions = self._admission.functions

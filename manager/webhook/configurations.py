@@ -45,8 +45,7 @@ def webhook_configurations(
 ) -> list[JsonObject]:
     """Return the configuration of the webhooks that change objects, then of those that validate.
 
-    A configuration without a webhook is left out. `prefix` begins their names; the namespace of `program` has
-    its labels.
+    One without a webhook is left out. `prefix` begins their names.
     """
     sorts: tuple[tuple[str, str, Sequence[AdmissionWebhook]], ...] = (
         ("MutatingWebhookConfiguration", MUTATING, webhooks.mutating),

@@ -17,7 +17,6 @@ from manager.telemetry.logs import get_logger
 from manager.util.loop import own_turn
 from manager.util.nesting import TOO_DEEP
 from manager.util.rate_limit import Lines
-from manager.webhook.cost import STORED_WORK
 from manager.webhook.denial import Refused
 from manager.webhook.endpoint import (
     LINES,
@@ -32,7 +31,7 @@ from manager.webhook.endpoint import (
 )
 from manager.webhook.registration import CONVERSION_PATH, Conversion, Convert
 from manager.webhook.request import JsonObject
-from manager.webhook.review import ConversionQuestion, apart, read_conversion
+from manager.webhook.review import STORED_WORK, ConversionQuestion, apart, read_conversion
 
 _FREE = ("labels", "annotations")
 """Fields of metadata that a conversion may change. The API server refuses a review that changes others."""
@@ -75,8 +74,6 @@ _names = msgspec.json.Decoder(_Names)
 
 
 class _Step(NamedTuple):
-    """Function on the conversion path, with the version that it produces."""
-
     convert: Convert
     api_version: str
     from_hub: bool
@@ -107,8 +104,8 @@ class ConversionEndpoint:
                 key = (start.gvk.kind, start.gvk.api_version, end.gvk.api_version)
                 self._ways[key] = _way(conversion, start, end)
 
-    async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytearray:
-        """See `Endpoint`. An object that cannot be converted fails its whole review, and is named in it."""
+    async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytes | bytearray:
+        """Answer like `AdmissionEndpoint`; an object that cannot be converted fails its review by name."""
         question = await read_conversion(body)
         told = {"webhook": self.path, "uid": question.uid, "version": question.desired_api_version}
         limit = time_limit(waits, _LONGEST_WAIT)
@@ -205,8 +202,7 @@ def _way(conversion: Conversion, start: type[Resource], end: type[Resource]) -> 
 async def _go(step: _Step, content: JsonObject, head: _Head) -> str:
     """Take the step, and return the reason why a part of the metadata stays as it was, or "".
 
-    On the way to the hub, for storage, such a part is an error. On the way from it, the error would hide all
-    other objects of the list.
+    On the way to the hub, for storage, that is an error. On the way from it, it would hide the whole list.
     """
     result: object = await step.convert(content)  # type: ignore[func-returns-value]  # whatever it really does
     if result is not None:
@@ -223,9 +219,8 @@ async def _go(step: _Step, content: JsonObject, head: _Head) -> str:
 def _guarded_metadata(original: msgspec.Raw, converted: Any) -> tuple[JsonObject, str]:
     """Return the original metadata with labels and annotations of `converted`, and the reason of a refusal.
 
-    A label or annotation that the API server would reject keeps its old value, and the reason says so.
-
-    Raises `TypeError`, naming the field, when labels or annotations are not strings by name.
+    A label or annotation that the API server would reject keeps its old value. Raises `TypeError`, naming the
+    field, when labels or annotations are not strings by name.
     """
     metadata: JsonObject = orjson.loads(memoryview(original))
     refused = ""

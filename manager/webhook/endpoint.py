@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping
 from http import HTTPStatus
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import orjson
 
@@ -35,8 +35,7 @@ _ENDLESS = "Recursion limit reached"
 class Unanswered(Exception):
     """Failure to reach a verdict, so the webhook's failure policy decides; the message is for the user.
 
-    A verdict in a review would refuse the request whatever that policy says. So the response is an HTTP error
-    with a `Status` as body, whose message the API server passes on.
+    The response is an HTTP error with a `Status` as body, whose message the API server passes on.
     """
 
     code: ClassVar[HTTPStatus] = HTTPStatus.INTERNAL_SERVER_ERROR
@@ -89,28 +88,6 @@ class NotConverted(Exception):
         self.told = told or {}
 
 
-class Endpoint(Protocol):
-    """Endpoint that answers reviews as bytes, independent of HTTP."""
-
-    @property
-    def path(self) -> str:
-        """Return the URL path of the endpoint."""
-
-    @property
-    def max_body(self) -> int:
-        """Return the maximum bytes of a review."""
-
-    @property
-    def identified(self) -> bool:
-        """Return whether an API server can be told to show a certificate there."""
-
-    async def answer(self, body: bytes | bytearray, *, waits: float | None = None) -> bytes | bytearray:
-        """Answer the review in `body`, whose sender gives up after `waits` seconds (None: unknown).
-
-        Raises `Unanswered` if there is no verdict.
-        """
-
-
 def status_body(code: int, reason: str, message: str) -> Mapping[str, Any]:
     """Return a `Status` of the API for a response outside of a review."""
     return {
@@ -125,10 +102,9 @@ def status_body(code: int, reason: str, message: str) -> Mapping[str, Any]:
 
 
 def time_limit(*waits: float | None) -> float:
-    """Return the seconds within which an answer must be ready, given the callers' timeouts `waits`.
+    """Return the seconds for an answer: the shortest of the timeouts `waits`, less the way back.
 
-    The limit is the shortest timeout minus a tenth of it, at most half a second, for the way back. None means
-    no timeout.
+    That is a tenth, at most half a second. None means no timeout.
     """
     shortest = min(wait for wait in waits if wait is not None)
     return shortest - min(shortest * _MARGIN, _LONGEST_MARGIN)
@@ -138,8 +114,8 @@ async def answered(work: Awaitable[T], *, what: str, uid: str, seconds: float) -
     """Return the result of an operator's function, which messages call `what`, for the review `uid`.
 
     Raises `Refused` and `NotConverted` as the function does, and `FunctionTooSlow` after `seconds`. Any other
-    exception, including `sys.exit`, becomes the cause of a `FunctionFailed`, so it does not end the manager.
-    The user sees only the exception's type, as its text may contain data that the user may not read.
+    exception, including `sys.exit`, becomes the cause of a `FunctionFailed`. The user sees only its type, as
+    its text may contain data that the user may not read.
     """
     limit = asyncio.timeout(seconds)
     try:
@@ -159,11 +135,7 @@ async def answered(work: Awaitable[T], *, what: str, uid: str, seconds: float) -
 
 
 def _ends_this_task(error: BaseException) -> bool:
-    """Return whether the error is a request to end this task.
-
-    A cancellation may also be the function's own: it waited for a cancelled task, for example. Then the API
-    server still waits for an answer.
-    """
+    """Return whether the error asks this task to end, and is no cancellation of the function's own."""
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from manager.telemetry.metrics import Metrics
 from manager.webhook.admission import AdmissionEndpoint
 from manager.webhook.conversion import ConversionEndpoint
-from manager.webhook.endpoint import Endpoint
 from manager.webhook.registration import Webhooks
+
+Endpoint = AdmissionEndpoint | ConversionEndpoint
+"""Either answers reviews as bytes, independent of HTTP."""
 
 
 def endpoints_of(webhooks: Webhooks, metrics: Metrics) -> Sequence[Endpoint]:

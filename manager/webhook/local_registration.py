@@ -169,7 +169,6 @@ def part_of(found: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 def _urls(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the URLs that the API server calls, of webhooks or of a conversion."""
     _, part = part_of(found)
     asked: Sequence[Any] = part if isinstance(part, list) else [(part or {}).get("webhook") or {}]
     for each in asked:
@@ -191,7 +190,6 @@ async def may(transport: Transport, verb: str, path: str) -> bool:
 
 
 async def _listens(base: str) -> bool:
-    """Return whether a server accepts connections at the URL."""
     parts = urlsplit(base)
     try:
         async with asyncio.timeout(_PATIENCE):

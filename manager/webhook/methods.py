@@ -12,6 +12,7 @@ from types import FunctionType, NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, TypeAlias, Union, get_args, get_origin, overload
 
 from manager.api import Resource
+from manager.util.author_code import place_of
 from manager.webhook.registration import (
     Admission,
     AdmissionOptions,
@@ -32,6 +33,9 @@ from manager.webhook.registration import (
     marks,
 )
 from manager.webhook.request import AdmissionRequest, JsonObject
+
+if sys.version_info >= (3, 14):
+    from annotationlib import Format
 
 _JSON, _NEW, _OLD, _OLD_OR_NONE, _OPTIONS, _REQUEST = "object", "new", "old", "old?", "options", "request"
 
@@ -107,12 +111,8 @@ def from_hub(spoke: type[Resource]) -> Callable[[Converts[S]], Converts[S]]:
     return _converts("from_hub", spoke)
 
 
-def _is_kind(spoke: object) -> bool:
-    return isinstance(spoke, type) and issubclass(spoke, Resource)
-
-
-def _converts(way: Way, spoke: type[Resource]) -> Callable[[Converts[S]], Converts[S]]:
-    if not _is_kind(spoke):
+def _converts(way: Way, spoke: object) -> Callable[[Converts[S]], Converts[S]]:
+    if not (isinstance(spoke, type) and issubclass(spoke, Resource)):
         raise RegistrationError(f"@webhook.{way} takes the other version, as in @webhook.{way}(OldPet)")
     return lambda method: add_mark(method, way, spoke)
 
@@ -156,11 +156,8 @@ def has_webhooks(operator: Any) -> bool:
 def registrations(operator: Any) -> Iterator[Admission[Any] | Conversion]:
     """Yield the registrations that an operator's marked methods define, from its class or an instance.
 
-    A class suffices to read the registrations; calling them needs an instance. `kind` is the admitted kind
-    and the hub of conversions; `admission` are its `AdmissionOptions`. Other kinds follow, each an
-    `Admission` in an attribute of the class.
-
-    Raises `RegistrationError` for methods that do not fit.
+    A class suffices to read them; calling them needs an instance. Raises `RegistrationError` for methods that
+    do not fit.
     """
     cls = operator if isinstance(operator, type) else type(operator)
     options: AdmissionOptions = operator.admission
@@ -265,7 +262,6 @@ def _check_about(method: _Method, mark: _Mark, others: Sequence[Admission[Any]])
 
 
 def _check_call(method: _Method) -> None:
-    """Check that the method takes the arguments of each of its decorators."""
     if not inspect.iscoroutinefunction(method.function):
         raise method.refused("a webhook method has to be an `async def`, without yield")
     calls = {mark: _call(mark, method.marks) for mark in method.marks}
@@ -293,7 +289,9 @@ def _check_parameters(method: _Method, together: str, call: Sequence[str], about
     given = positional(method.operator, method.name, len(call))
     if given is None:
         has = ", ".join(each.name for each in parameters_of(method.operator, method.name)) or "nothing"
-        raise method.refused(f"{together} it with {_shown(call)} after self, and it takes {has}")
+        place = place_of(method.function)
+        raise method.refused(f"{together} it with {_shown(call)} after self, and it takes {has}, at {place}")
+    kind: type[Resource] = method.operator.kind  # type: ignore[attr-defined]
     for parameter, what in zip(given, call, strict=False):
         alternatives = classes_of(parameter.annotation, method.operator, method.function)
         if alternatives is None:
@@ -303,7 +301,7 @@ def _check_parameters(method: _Method, together: str, call: Sequence[str], about
                 f"{together} it with None for {parameter.name} when the object is new: "
                 f"write `{parameter.name}: {_names(alternatives)} | None`"
             )
-        gets = _gets(what, about if isinstance(about, Admission) else Admission(_kind(method)))
+        gets = _gets(what, about if isinstance(about, Admission) else Admission(kind))
         if not any(is_subclass(each, of) for each in gets for of in alternatives):
             raise method.refused(
                 f"{together} it with {_described(what, gets[0])} for {parameter.name}, "
@@ -344,8 +342,6 @@ def positional(cls: type, name: str, count: int) -> list[inspect.Parameter] | No
 
 def _signature(function: Any) -> inspect.Signature:
     if sys.version_info >= (3, 14):  # which looks for the names of annotations, if nothing else is said
-        from annotationlib import Format  # noqa: PLC0415 - older ones have no such module
-
         return inspect.signature(function, annotation_format=Format.FORWARDREF)
     return inspect.signature(function)
 
@@ -392,11 +388,6 @@ def _gets(what: str, admission: Admission[Any]) -> tuple[type, ...]:
     if what is _JSON:
         return (dict,)
     return (AdmissionRequest,) if what is _REQUEST else tuple(admission.models.values())
-
-
-def _kind(method: _Method) -> type[Resource]:
-    kind: type[Resource] = method.operator.kind  # type: ignore[attr-defined]
-    return kind
 
 
 def _described(what: str, given: type) -> str:

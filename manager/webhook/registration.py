@@ -233,8 +233,7 @@ class Admission(AdmissionOptions, Generic[R]):
     def default(self, function: Defaults[S]) -> Defaults[S]:
         """Decorate the function that sets defaults, on create and update.
 
-        It changes the plain JSON object in place. The schema has not been checked yet; the API server checks
-        it afterwards.
+        It changes the plain JSON object in place, which the API server checks by the schema afterwards.
         """
         return self._decorated("default", function)
 
@@ -268,10 +267,9 @@ class Admission(AdmissionOptions, Generic[R]):
         return self._decorated("validate_delete", function)
 
     def validate_connect(self, function: Judges[S, N, W]) -> Judges[S, N, W]:
-        """Decorate the function that validates a connection, such as `pods/exec`.
+        """Decorate the function that validates a connection, such as `pods/exec`; it gets the options.
 
-        The function gets the options of the connection. It returns warnings for the user, or None, and raises
-        `Refused`.
+        It returns warnings for the user, or None, and raises `Refused`.
         """
         return self._decorated("validate_connect", function)
 

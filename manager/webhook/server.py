@@ -13,17 +13,18 @@ import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from manager.server.limits import Limits
+from manager.server.http_server import Limits
 from manager.server.server import serve
 from manager.telemetry.logs import get_logger
 from manager.telemetry.metrics import Metrics
-from manager.telemetry.tracing import current_tracer
+from manager.telemetry.tracing import ReviewTrace, current_tracer
 from manager.tls.served import ServedCertificate
 from manager.util.address import BindAddress
 from manager.util.duration import parse_duration
 from manager.util.loop import SMALL
 from manager.util.rate_limit import Lines
-from manager.webhook.endpoint import LINES, Busy, Endpoint, Unanswered, status_body
+from manager.webhook.endpoint import LINES, Busy, Unanswered, status_body
+from manager.webhook.endpoints import Endpoint
 
 LIMITS = Limits(
     connections=256,  # each is one review at a time; API servers open as many as they have requests
@@ -73,10 +74,9 @@ class Held:
 class Bodies:
     """Memory limit for the bodies of all requests and their answers together.
 
-    A small body needs none: there are no more of them than connections. A larger one says how long it is, and
-    waits until there is room for it and an answer of its length; the smallest of all waiting bodies is first.
-    A client that has made the server wait for a while, with a body or with an answer that it does not read,
-    gives way.
+    A small body needs none. A larger one waits until there is room for it and an answer of its length; the
+    smallest of all waiting bodies is first. A client that has made the server wait for a while, with a body
+    or with an answer that it does not read, gives way.
     """
 
     def __init__(
@@ -89,15 +89,11 @@ class Bodies:
         patience: float = 1.0,
         waits: float = 5.0,
     ) -> None:
-        """Set the limits of request bodies.
+        """Set the limits: bytes of all bodies together, and of one that needs no reservation; then seconds.
 
-        Args:
-            at_once: maximum bytes of all bodies together.
-            small: bytes up to which a body needs no reservation.
-            seconds: time limit for receiving a whole body.
-            taken_within: seconds within which a client must read the answer.
-            patience: seconds after which a client that keeps others waiting loses its place.
-            waits: seconds after which a request without room is asked to come again.
+        `seconds` are for a whole body, `taken_within` for a client to read the answer. After `patience` a
+        client that keeps others waiting loses its place. After `waits` a request without room has to come
+        again.
         """
         self._at_once = at_once
         self._small = small
@@ -213,8 +209,7 @@ class Bodies:
 class Turns:
     """Scheduler of reviews, by which neither the loop nor a small review waits long for a large one.
 
-    The small ones of many connections may come at once, and each takes its milliseconds: as many as make up
-    `SMALL` bytes are begun in one turn of the loop, and at least one.
+    Small ones are begun together up to `SMALL` bytes in one turn of the loop.
     """
 
     def __init__(self, *, waits: float = 5.0) -> None:
@@ -266,18 +261,7 @@ class WebhookServer:
         bodies: Bodies | None = None,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Create a webhook server.
-
-        Args:
-            address: the address to listen at.
-            endpoints: the endpoints, each with its path.
-            certificate: the served certificate; a new one replaces it without ending a connection.
-            metrics: counts the requests.
-            limits: of connections and times.
-            bodies: limits of bodies; default `Bodies()`.
-            stopping: returns whether this server ends soon. It still answers, but tells clients that each
-                answer is the last on its connection.
-        """
+        """Create a server; while `stopping`, each answer is the last of its connection."""
         self._address = address
         self._stopping = stopping
         self._certificate = certificate
@@ -325,8 +309,7 @@ class WebhookServer:
     def _review_handler(self, endpoint: Endpoint) -> Handler:
         """Return the handler that hands reviews to `endpoint`, only of clients with a certificate if needed.
 
-        Each request gets an answer: 200 with a review, or another status with a `Status`, whose message the
-        API server shows to its user.
+        Each request gets an answer: 200 with a review, or another status with a `Status`.
         """
         metrics, path = self._metrics, endpoint.path
         requests, latency = metrics.webhook_requests, metrics.webhook_latency.labels(path)
@@ -340,7 +323,7 @@ class WebhookServer:
             began = loop.time()
             in_flight.inc()
             tracer = current_tracer()
-            trace = None if tracer is None else tracer.review(path, request.headers)
+            trace = None if tracer is None else ReviewTrace(tracer, path, request.headers)
             response: web.StreamResponse | None = None
             try:
                 if identified and not request.get_extra_info("peercert"):
@@ -390,7 +373,6 @@ def _check_headers(request: web.Request) -> None:
 
 
 def _waits(request: web.Request) -> float | None:
-    """Return the seconds that the API server waits, as the request says."""
     text = request.query.get("timeout", "")
     if len(text) > _LONGEST_WAIT:
         return None

@@ -27,6 +27,15 @@ Manifest = dict[str, Any]
 _WRITTEN = Path(__file__).with_name("config")
 _KUSTOMIZATION = "kustomization.yaml"
 _REFERENCES = "kustomizeconfig.yaml"
+# Files that differ only in the program's name. Kustomizations of `default`, `network-policy` and
+# `prometheus` are a project's own, and may patch them.
+_CONSTANT = {
+    "default": ("manager_metrics_patch.yaml", "manager_webhook_patch.yaml", "metrics_service.yaml"),
+    "high-availability": (_KUSTOMIZATION, "pod_disruption_budget.yaml"),
+    "network-policy": ("allow-metrics-traffic.yaml", "allow-webhook-traffic.yaml"),
+    "prometheus": ("monitor.yaml", "rules.yaml"),
+    "shards": (_KUSTOMIZATION, "role.yaml"),
+}
 
 
 def config_files(
@@ -68,6 +77,7 @@ def config_files(
         files[_KUSTOMIZATION] = _kustomization([name for name in files if name != _REFERENCES])
         if _REFERENCES in files:
             files[_KUSTOMIZATION] += f"configurations:\n- {_REFERENCES}\n"
+    folders |= {folder: _written(program, folder, *constant) for folder, constant in _CONSTANT.items()}
     folders["samples"] = {_KUSTOMIZATION: _kustomization(sorted(samples))}
     folders["per-operator/operators"] = {_KUSTOMIZATION: _kustomization(list(rules))}
     for operator, theirs in rules.items():

@@ -131,8 +131,6 @@ def model_source(served: Served, origin: str) -> ModelSource:
 
 @dataclass(slots=True)
 class _Type:
-    """The type of a value."""
-
     base: Expression
     limits: dict[str, Expression] = field(default_factory=dict)
     """Arguments of `Field`."""
@@ -174,7 +172,6 @@ class _Writer:
         self._unsaid: dict[str, None] = dict.fromkeys(served.unsaid)
 
     def source(self, origin: str) -> ModelSource:
-        """Return the source of the whole module."""
         root = self._root_class()
         self._check_conditions()
         body = "\n\n".join((*self._classes, root))
@@ -484,7 +481,6 @@ class _Writer:
         return name
 
     def _bare(self, node: Schema, path: str, owner: str, name: str) -> _Type:
-        """All but what may be said of any type."""
         if node.get(_INT_OR_STRING) or node.get("format") == "int-or-string":
             is_quantity = node.get("pattern") == QUANTITY
             kind = _Type("Quantity" if is_quantity else "IntOrString")
@@ -510,7 +506,6 @@ class _Writer:
         raise DefinitionError(f"{path}: type: {node.get('type')!r} is no type of a schema")
 
     def _limited(self, kind: _Type, node: Schema, path: str, limits: Mapping[str, str]) -> _Type:
-        """Return the type of a scalar with its constraints."""
         plain = kind.base not in {"IntOrString", "Quantity"}
         values = [each for each in node.get("enum") or () if each is not None]
         if values and self._defines:
@@ -541,7 +536,6 @@ class _Writer:
         return True
 
     def _written(self, kind: _Type, node: Schema, path: str, *, plain: bool) -> None:
-        """How it is written: pattern and format."""
         pattern, form = node.get("pattern"), node.get("format")
         if pattern is not None and self._is_pattern(str(pattern), path):
             if plain and is_checkable(str(pattern)):
@@ -679,7 +673,6 @@ def _pascal(wire: str) -> str:
 
 
 def _singular(name: str) -> str:
-    """Return the singular of a plural field name."""
     for plural, singular in (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch"), ("shes", "sh")):
         if name.endswith(plural):
             return name.removesuffix(plural) + singular

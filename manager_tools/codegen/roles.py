@@ -189,7 +189,6 @@ def _role(role: str, name: str, rules: Iterable[RbacRule]) -> Manifest:
 
 
 def _bound(file: str, role: str, name: str, rules: Iterable[RbacRule]) -> Roles:
-    """Return a role with its binding to the service account."""
     binding = {
         "apiVersion": f"{_API}/v1",
         "kind": f"{role}Binding",

@@ -1,4 +1,4 @@
-"""From pydantic's JSON schema to the structural schema that the API server asks for."""
+"""Conversion of pydantic's JSON schema to the structural schema that the API server asks for."""
 
 from __future__ import annotations
 

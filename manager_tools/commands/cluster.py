@@ -24,15 +24,22 @@ from manager.util.program import Program
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def file_flag(*names: str, text: str, default: str | None = None) -> Callable[[F], F]:
+def text_flag(*names: str, text: str, default: str | None = None, metavar: str = "NAME") -> Callable[[F], F]:
+    """Declare a flag that takes a text; `default` describes what it is without the flag."""
+    return click.option(*names, type=parse_text, metavar=metavar, show_default=default, help=text)
+
+
+def file_flag(*names: str, text: str, default: str | None = None, **more: Any) -> Callable[[F], F]:
     """Declare a flag that names a file, which shells complete; `default` describes the default."""
+    complete = click.Path().shell_complete
     return click.option(
         *names,
         type=parse_text,
         metavar="FILE",
-        shell_complete=click.Path().shell_complete,
+        shell_complete=complete,
         show_default=default,
         help=text,
+        **more,
     )
 
 
@@ -41,13 +48,7 @@ def cluster_flags(command: F) -> F:
     kubeconfig = file_flag(
         "--kubeconfig", default="as for kubectl, or the pod's own", text="kubeconfig of the cluster"
     )
-    context = click.option(
-        "--context",
-        type=parse_text,
-        metavar="NAME",
-        show_default="its current one",
-        help="context of the kubeconfig",
-    )
+    context = text_flag("--context", default="its current one", text="context of the kubeconfig")
     return kubeconfig(context(command))
 
 

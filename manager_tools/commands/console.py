@@ -30,7 +30,6 @@ from manager.kube.tls import Pem, TlsFiles
 from manager.kube.transport import Transport
 from manager.server.access import account_of, is_for
 from manager.server.server import serve
-from manager.settings import parse_text
 from manager.telemetry.logs import configured
 from manager.telemetry.watchdog import Watchdog
 from manager.util.address import BindAddress, is_loopback, parse_bind_address
@@ -43,6 +42,7 @@ from manager_tools.commands.cluster import (
     file_flag,
     manager_namespace,
     manager_url,
+    text_flag,
 )
 from manager_tools.console_proxy import AccountToken, Authorization, Installed, Proxy
 
@@ -112,28 +112,14 @@ def _loopback(text: str) -> BindAddress:
 
 
 @click.command
-@click.option(
-    "-n",
-    "--namespace",
-    type=parse_text,
-    metavar="NAME",
-    show_default="PROGRAM-system",
-    help="namespace of the manager",
-)
-@click.option(
+@text_flag("-n", "--namespace", default="PROGRAM-system", text="namespace of the manager")
+@text_flag(
     "--name-prefix",
-    type=parse_text,
     metavar="TEXT",
-    show_default="PROGRAM-",
-    help="beginning of the names of the manager's objects",
+    default="PROGRAM-",
+    text="beginning of the names of the manager's objects",
 )
-@click.option(
-    "--pod",
-    type=parse_text,
-    metavar="NAME",
-    show_default="the one that holds the lease",
-    help="pod of the manager",
-)
+@text_flag("--pod", default="the one that holds the lease", text="pod of the manager")
 @click.option("--port", type=click.IntRange(1, 65535), default=8082, help="port of the console in the pod")
 @cluster_flags
 @click.option(

@@ -46,7 +46,6 @@ from manager.kube.rest_mapping import RestMapper
 from manager.kube.tls import Pem, Tls, TlsFiles
 from manager.kube.transport import Transport
 from manager.operator import AnyOperator
-from manager.settings import parse_text
 from manager.telemetry.logs import configured
 from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import (
@@ -69,6 +68,7 @@ from manager_tools.commands.cluster import (
     kind_named,
     manager_namespace,
     manager_url,
+    text_flag,
 )
 
 READY, NOT_READY = 0, 3
@@ -100,14 +100,7 @@ class ExplainArguments:
 
 @click.command
 @click.argument("named", nargs=-1, metavar="KIND/NAME")
-@click.option(
-    "-n",
-    "--namespace",
-    type=parse_text,
-    metavar="NAME",
-    show_default="that of the context",
-    help="namespace of the object",
-)
+@text_flag("-n", "--namespace", default="that of the context", text="namespace of the object")
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json"]), default="text", help="text for people, or JSON"
 )
@@ -120,20 +113,17 @@ class ExplainArguments:
     help="a manager's --console-bind-address, where it tells of its runs; none asks no manager",
 )
 @file_flag("--manager-ca-file", text="authority of the manager's certificate, in PEM")
-@click.option(
+@text_flag(
     "--manager-tls-server-name",
-    type=parse_text,
     metavar="HOST",
-    show_default="the host of --manager",
-    help="name that the manager's certificate is for",
+    default="the host of --manager",
+    text="name that the manager's certificate is for",
 )
 @file_flag("--manager-token-file", text="bearer token for the manager, which may get the object")
-@click.option(
+@text_flag(
     "--manager-namespace",
-    type=parse_text,
-    metavar="NAME",
-    show_default="PROGRAM-system",
-    help="namespace of the leases that say which replica works on the object, if no manager answers",
+    default="PROGRAM-system",
+    text="namespace of the leases that say which replica works on the object, if no manager answers",
 )
 @pass_invocation
 def explain(invocation: Invocation, /, named: tuple[str, ...], **flags: Any) -> int:

@@ -29,7 +29,7 @@ from manager.kube.errors import Fenced
 from manager.kube.http_wire import HttpWire
 from manager.operator import AnyOperator, Operator, add_controller
 from manager.process.manager import Manager
-from manager.settings import SettingValues, parse_text
+from manager.settings import SettingValues
 from manager.telemetry.logs import configured, get_logger, on_one_line, shortened
 from manager.telemetry.metrics import Metrics
 from manager.util.duration import format_duration, parse_duration
@@ -37,7 +37,7 @@ from manager.util.loop import loop_factory
 from manager.util.program import Program
 from manager.util.small_file import read_small_file
 from manager.util.yaml_text import load_all, yaml_lines
-from manager_tools.commands.cluster import ended_in_one_line
+from manager_tools.commands.cluster import ended_in_one_line, file_flag, text_flag
 from manager_tools.dry_run import IN_A_POD, Change, DryRunTransport
 
 NOTHING, FAILED, CHANGES = 0, 1, 3
@@ -85,23 +85,15 @@ class _Found(NamedTuple):
 
 
 @click.command(cls=SettingsCommand)
-@click.option(
+@file_flag(
     "-f",
     "--filename",
     "files",
-    type=parse_text,
     multiple=True,
-    metavar="FILE",
-    shell_complete=click.Path().shell_complete,
-    help="plan the objects that this file names, whatever else is in it; may be given again; - is stdin",
+    text="plan the objects that this file names, whatever else is in it; may be given again; - is stdin",
 )
-@click.option(
-    "-n",
-    "--namespace",
-    type=parse_text,
-    metavar="NAME",
-    show_default="that of the context",
-    help="namespace of objects of a FILE that names none",
+@text_flag(
+    "-n", "--namespace", default="that of the context", text="namespace of objects of a FILE that names none"
 )
 @click.option("--all", "every", is_flag=True, help="plan all objects of the operators' kinds")
 @click.option(

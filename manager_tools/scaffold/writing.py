@@ -278,12 +278,6 @@ def _rank(name: str) -> tuple[int, str, str]:
 
 
 _PROJECT = Path(__file__).parent / "project"
-_OTHER_NAMES = {
-    "dockerignore": ".dockerignore",
-    "gitignore": ".gitignore",
-    "pyproject.in.toml": "pyproject.toml",
-}
-"""Of files that would mean something to tools where the template lies."""
 _LATER = {"__pycache__", "answering", "owning", "v1beta1"}
 
 _LIST = re.compile(r"^OPERATORS(?:: .+)? = \(\n(?:    .*\n)*(?=\))", re.MULTILINE)
@@ -316,18 +310,6 @@ class Written:
     new: list[Path]
     changed: list[Path]
     generated: list[str]
-
-
-def init(root: Path, names: Names) -> Written:
-    """Write a project with one kind to the folder `root`, which need not be there.
-
-    Raises `ScaffoldError` when one of its files is there already.
-    """
-    files = {
-        path.with_name(_OTHER_NAMES.get(path.name, path.name)): names.in_place(template(path))
-        for path in _template_files()
-    }
-    return write(root, files, {})
 
 
 def _with_name_rule(model: str, owns: str) -> str:
@@ -437,8 +419,8 @@ def domain_of(root: Path) -> str:
     return domain
 
 
-def _template_files() -> Iterator[Path]:
-    """All but what makes the template a package, and what only `create` takes."""
+def template_files() -> Iterator[Path]:
+    """Yield the files of a new project: neither the template's own package, nor what only `create` takes."""
     for path in sorted(_PROJECT.rglob("*")):
         relative = path.relative_to(_PROJECT)
         later = _LATER.intersection(relative.parts) or relative.match("tests/test_greeting_*")
@@ -482,7 +464,7 @@ def _layered(pyproject: str, group: str) -> str:
     return _LAYERS.sub(lambda found: " | ".join(sorted({*found[0].split(" | "), group})), pyproject)
 
 
-def write(root: Path, new: Mapping[Path, str], changed: Mapping[Path, str]) -> Written:
+def write(root: Path, new: Mapping[Path, str | bytes], changed: Mapping[Path, str]) -> Written:
     """Write the files, and have the project generate what follows from them; if it cannot, none is left."""
     for path in new:
         if (root / path).exists():
@@ -494,7 +476,7 @@ def write(root: Path, new: Mapping[Path, str], changed: Mapping[Path, str]) -> W
             folders = [each for each in (root / path).parents if not each.exists()]
             made += [*reversed(folders), *([] if path in changed else [root / path])]
             (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_text(text, encoding="utf-8")
+            (root / path).write_bytes(text.encode() if isinstance(text, str) else text)
         return Written(sorted(new), sorted(changed), _generated(root))
     except OSError as error:
         _take_back(made, before)

@@ -10,8 +10,10 @@ from datetime import datetime
 from itertools import count
 from typing import Any, NamedTuple
 
+import orjson
+
 from devcluster import DevCluster
-from devcluster.storage import Key
+from devcluster.storage import Change, Key
 from manager.api import Resource
 from manager.operator import NAME_TAKEN, AnyOperator, Owns
 from manager.shards.shard_set import label_key, label_of
@@ -43,6 +45,8 @@ _CHANCE = frozenset(
     )
 )
 """Fields that the control plane chooses, and what people have added to what is not theirs."""
+
+_OF_THE_SERVER = frozenset(("managedFields", "resourceVersion"))
 
 _CHOSEN = frozenset(
     ("uid", "clusterIP", "clusterIPs", "podIP", "podIPs", "hostIP", "hostIPs", "ip", "nodeName", "volumeName")
@@ -366,7 +370,6 @@ def _named(obj: Object) -> tuple[str, ...]:
 
 
 def _owner(obj: Any) -> tuple[str, ...] | None:
-    """Return kind, namespace and name of the owner."""
     if not isinstance(obj, dict) or (controller := controller_of(obj)) is None:
         return None
     return controller["kind"], obj["metadata"].get("namespace", ""), controller["name"]
@@ -392,6 +395,29 @@ def differences(have: Any, fresh: Any, where: str = "") -> Iterator[str]:
             yield from differences(one, other, f"{where}{number}: ")
     elif have != fresh:
         yield f"{where}{have!r} instead of {fresh!r}"
+
+
+def changed_fields(change: Change) -> list[str]:
+    """Return the paths of the fields that a write has changed, except those of the server."""
+    before, after = (
+        {} if each is None else orjson.loads(each.data) for each in (change.old, change.new or change.final)
+    )
+    return list(_changed("", before, after))
+
+
+def _changed(path: str, before: Any, after: Any) -> Iterator[str]:
+    if before == after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in {**before, **after}:
+            if name not in _OF_THE_SERVER:
+                where = f"{path}.{name}" if path else name
+                yield from _changed(where, before.get(name), after.get(name))
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for number, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from _changed(f"{path}[{number}]", one, other)
+    else:
+        yield path
 
 
 def missing(whole: Mapping[str, Any], part: Mapping[str, Any]) -> int:
@@ -422,12 +448,11 @@ def _comparable(value: Any, chance: Chance) -> Any:
 
 
 def _type_of(item: Any) -> str:
-    """Conditions come in the order in which they were first set."""
+    """Return the type of a condition, to sort by: their own order tells only which was set first."""
     return str(item.get("type", "")) if isinstance(item, dict) else ""
 
 
 def _place(resource: str, obj: Object) -> tuple[str, ...]:
-    """Return the parts of the object's `Key`."""
     plural, _, group = resource.partition(".")
     return group, plural, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 

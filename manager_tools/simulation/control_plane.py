@@ -152,7 +152,6 @@ class _Plug:
             await self._disk.aclose()
 
     def pull(self) -> None:
-        """From now on nothing arrives."""
         self._disk = None
 
 

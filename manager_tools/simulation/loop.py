@@ -382,7 +382,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             ready.append(heapq.heappop(scheduled)[2])
 
     def _shuffle(self, turn: list[Any]) -> None:
-        """Other callbacks keep their places: of these, the order is promised."""
+        """Shuffle the tasks of a turn; other callbacks keep their places, whose order asyncio promises."""
         assert self._rng is not None
         places = [place for place, each in enumerate(turn) if _is_task(each)]
         if len(places) > 1:

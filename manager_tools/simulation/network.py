@@ -21,7 +21,7 @@ import orjson
 
 from devcluster.api.reading import future_version
 from devcluster.errors import StatusError
-from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut
+from devcluster.http_call import ApiRequest, ApiResponse, ConnectionCut
 from manager.kube.credentials import Credentials
 from manager.kube.errors import ConnectionLost, ProtocolError, Unreachable
 from manager.kube.wire import LONGEST, WireRequest
@@ -107,9 +107,6 @@ class Sent:
 
 sender: contextvars.ContextVar[Sent | None] = contextvars.ContextVar("sender", default=None)
 """On behalf of which request the control plane does what it does."""
-
-Fate = Callable[[Sent], str]
-"""Says what becomes of a request beside the weather: "", "before" or "after" for a death of the sender."""
 
 Told = Callable[[str, str], None]
 """Gets what happened, for a time line: the process, and what."""
@@ -403,7 +400,6 @@ class Network:
                 await stream.aclose()
 
     async def _pump(self, stream: AsyncIterator[bytes], arrived: _Arrived, exchange: _Exchange) -> None:
-        """Take what the server sends, when it sends it."""
         loop = asyncio.get_running_loop()
         try:
             async for piece in stream:
@@ -480,7 +476,6 @@ def _reason(answer: ApiResponse) -> str:
 
 
 def _initial_events(listed: dict[str, Any], version: int) -> bytes:
-    """Encode a list as the initial events of a watch."""
     kind = {"kind": listed["kind"].removesuffix("List"), "apiVersion": listed["apiVersion"]}
     events = [{"type": "ADDED", "object": {**kind, **each}} for each in listed["items"] or ()]
     metadata = {"resourceVersion": str(version), "annotations": {"k8s.io/initial-events-end": "true"}}
@@ -548,12 +543,10 @@ class _Exchange:
             self.carrying.cancel()
 
     def check(self) -> None:
-        """Raise ConnectionLost if the exchange has failed."""
         if self._lost:
             raise ConnectionLost(self._lost)
 
     def wake(self) -> None:
-        """Wake the reader of the response."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 

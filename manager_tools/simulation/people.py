@@ -17,7 +17,7 @@ from devcluster.access.authentication import ADMIN
 from devcluster.api.local import LocalClient
 from devcluster.controllers.images import ImageReference, InvalidImageName
 from devcluster.errors import StatusError
-from devcluster.exchange import ApiRequest
+from devcluster.http_call import ApiRequest
 from manager.operator import AnyOperator, Owns
 from manager_tools.simulation.comparing import EVICT, controller_of, owned_resources, resource_of
 from manager_tools.simulation.control_plane import ControlPlane
@@ -191,7 +191,6 @@ class People:
         return f" {_shown(fields)} -> {answer.status}"
 
     async def _relabel_child(self, _: int, *where: Any) -> str | None:
-        """Change one label of a child."""
         rng = where[-1]
         if (child := self._child(rng)) is None:
             return None
@@ -357,12 +356,10 @@ class People:
         )
 
     def _child(self, rng: random.Random) -> tuple[str, str, str] | None:
-        """Return the resource, namespace and name of a random child."""
         children = [where for where, each in self._placed(self._owned) if controller_of(each)]
         return rng.choice(children) if children else None
 
     def _placed(self, resources: Iterable[str]) -> Iterator[tuple[tuple[str, str, str], Object]]:
-        """Objects with their resource, namespace and name."""
         for resource in resources:
             for each in self._client.list(resource):
                 metadata = each["metadata"]

@@ -22,8 +22,7 @@ from manager.shards.coordinator import ShardCoordinator
 from manager.shards.owned import OwnedShards
 from manager.telemetry.metrics import Metrics
 from manager.tls.served import ServedCertificate
-from manager.webhook.endpoint import Endpoint
-from manager.webhook.endpoints import endpoints_of
+from manager.webhook.endpoints import Endpoint, endpoints_of
 from manager.webhook.methods import registrations
 from manager.webhook.registration import Webhooks
 from manager_tools.simulation.certificates import READ_EVERY, WebhookCertificates

@@ -207,13 +207,15 @@ def run(
     samples: Samples | None = None,
     services: Mapping[str, Handler] | None = None,
     may_differ: Iterable[str] = (),
+    heartbeats: Iterable[str] = (),
 ) -> Outcome:
     """Run it, and see that a fresh install comes to the same; `samples` are specs by resource.
 
-    For `services` and `may_differ`, see `assert_holds`.
+    For `services`, `may_differ` and `heartbeats`, see `assert_holds`.
     """
+    fields = frozenset(may_differ), frozenset(heartbeats)
     with _collected_at_the_end():
-        return _run(plan, operators, compare, samples or {}, services or {}, frozenset(may_differ))
+        return _run(plan, operators, compare, samples or {}, services or {}, *fields)
 
 
 def _run(
@@ -223,6 +225,7 @@ def _run(
     samples: Samples,
     services: Mapping[str, Handler],
     may_differ: frozenset[str],
+    heartbeats: frozenset[str],
 ) -> Outcome:
     world = World(
         seed=str(plan.seed),
@@ -239,6 +242,7 @@ def _run(
         samples=samples,
         services=services,
         may_differ=may_differ,
+        heartbeats=heartbeats,
     )
     before = _open_files()
     with guarded() as world.refused:
@@ -266,7 +270,6 @@ def _run(
 
 
 def _calm_seconds(plan: Plan) -> float:
-    """Return for how long nothing may be written in the end."""
     if plan.keeps_certificates:
         return _SEES_RENEWALS
     return STAYS_CALM if plan.seed % _STAYS_CALM == 0 else 0.0
@@ -357,6 +360,7 @@ def shrunk(
     samples: Samples | None = None,
     services: Mapping[str, Handler] | None = None,
     may_differ: Iterable[str] = (),
+    heartbeats: Iterable[str] = (),
     enough: Callable[[], object] = lambda: False,
 ) -> Outcome:
     """Return the same failure with fewer faults and steps.
@@ -373,7 +377,13 @@ def shrunk(
         runs, since = runs - 1, now()
         compare = outcome.sort.startswith(_OF_COMPARISON)
         came = run(
-            plan, operators, compare=compare, samples=samples, services=services, may_differ=may_differ
+            plan,
+            operators,
+            compare=compare,
+            samples=samples,
+            services=services,
+            may_differ=may_differ,
+            heartbeats=heartbeats,
         )
         longest = max(longest, now() - since)
         if alike := came.sort == outcome.sort:
@@ -409,6 +419,7 @@ def assert_holds(
     samples: Sequence[Resource] = (),
     services: Mapping[str, Handler] | None = None,
     may_differ: Iterable[str] = (),
+    heartbeats: Iterable[str] = (),
 ) -> None:
     """Check operators in simulations; raise an AssertionError with the full story when a seed fails.
 
@@ -420,16 +431,22 @@ def assert_holds(
 
     `may_differ` names fields, anywhere in objects, that may differ from a fresh install, for operators that
     use the time, count, or measure durations. Timestamps may always differ.
+
+    `heartbeats` names fields that an operator changes for ever on purpose. They may differ, too, and a write
+    that changes nothing else is no unrest. What follows the manager's clock or `@every` needs no such name.
     """
-    specs, may_differ = specs_of(each.to_wire() for each in samples), frozenset(may_differ)
+    given: dict[str, Any] = {
+        "samples": specs_of(each.to_wire() for each in samples),
+        "services": services,
+        "may_differ": frozenset(may_differ),
+        "heartbeats": frozenset(heartbeats),
+    }
     accepted: Counter[str] = Counter()
     for seed in seeds:
-        plan = plan_of(seed, operators, minutes=minutes)
-        outcome = run(plan, operators, samples=specs, services=services, may_differ=may_differ)
+        outcome = run(plan_of(seed, operators, minutes=minutes), operators, **given)
         accepted.update(outcome.accepted)
         if outcome.violations:
-            small = shrunk(outcome, operators, samples=specs, services=services, may_differ=may_differ)
-            raise AssertionError(story_of(small))
+            raise AssertionError(story_of(shrunk(outcome, operators, **given)))
     if missing := never_accepted(accepted, operators):
         raise AssertionError(f"{missing}: give `samples`")
 
@@ -475,11 +492,21 @@ def _open_files() -> set[Path]:
 
 
 def _outsides(operators: Sequence[AnyOperator]) -> dict[AnyOperator, type[Outside]]:
+    """Return the class of each operator's `outside`; raise TypeError where that is none."""
     found = {}
     for operator in operators:
-        if operator.outside:
-            module, _, name = operator.outside.partition(":")
-            found[operator] = getattr(importlib.import_module(module), name)
+        outside: Any = operator.outside
+        if isinstance(outside, str) and outside:
+            module, _, name = outside.partition(":")
+            try:
+                outside = getattr(importlib.import_module(module), name)
+            except (ImportError, AttributeError) as error:
+                raise TypeError(f"{operator.__name__}.outside: {error}") from error
+        if not outside:
+            continue
+        if not (isinstance(outside, type) and issubclass(outside, Outside)):
+            raise TypeError(f"{operator.__name__}.outside: {outside!r} is no subclass of `Outside`")
+        found[operator] = outside
     return found
 
 

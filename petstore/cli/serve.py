@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from manager.util.loop import loop_factory
 from petstore.errors import visible
 from petstore.server import CannotListen, PetStoreServer, ServerOptions
 from petstore.storage import DataUnusable
@@ -45,7 +46,7 @@ def serve(options: Mapping[str, Any]) -> int:
         grace=options["graceful_shutdown_timeout"],
     )
     try:
-        with asyncio.Runner(loop_factory=_new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_serve(settings))
     except TlsUnusable as error:
         name = "--tls-client-ca-file" if error.file == "ca_file" else f"--tls-{error.file.replace('_', '-')}"
@@ -80,15 +81,6 @@ async def _serve(settings: ServerOptions) -> None:
         click.echo("petstore: ready; Ctrl-C stops it")
         await stop.wait()
         click.echo("petstore: stopping")
-
-
-def _new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return uvloop's event loop where it is installed, else the standard one."""
-    try:
-        import uvloop  # noqa: PLC0415 -- not there on every platform
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
 
 
 def _fail(message: str) -> int:

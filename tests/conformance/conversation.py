@@ -103,12 +103,10 @@ class Conversation:
 
 
 def load_all() -> list[Conversation]:
-    """Load all conversations."""
     return [each for part in files("conversations") for each in load(part)]
 
 
 def load(part: str) -> list[Conversation]:
-    """Load the conversations of a file."""
     found = []
     for document in load_cases(part):
         steps = tuple(_step(step) for step in document["steps"])

@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.cluster import FAULTS, KINDS, NAMESPACE, SYSTEM, get, kubectl, say, why_not
 
-FILES = ("test_samples.py", "test_faults.py", "test_manager.py", "test_removal.py")
+FILES = ("test_samples.py", "test_pod_streams.py", "test_faults.py", "test_manager.py", "test_removal.py")
 
 
 class Steps:

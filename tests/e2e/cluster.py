@@ -137,7 +137,6 @@ def wait_for_rollout() -> None:
 
 
 def manager_pods() -> list[dict[str, Any]]:
-    """Return the manager's pods."""
     pods: list[dict[str, Any]] = get("pods", "--selector=control-plane=controller-manager", namespace=SYSTEM)
     return pods
 

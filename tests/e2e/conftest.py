@@ -122,7 +122,6 @@ def client_pod() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def samples(deployed: None) -> None:
-    """Apply the samples."""
     say("$ kubectl apply -k config/samples")
     kubectl("apply", "--kustomize=config/samples")
 

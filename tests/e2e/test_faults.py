@@ -156,7 +156,7 @@ def pods_of(name: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_wrong_image_is_told_until_it_is_mended(asked: tuple[str, ...]):
+def test_wrong_image_is_reported_until_it_is_corrected(asked: tuple[str, ...]):
     words = ("ImagePullBackOff", "ErrImagePull")
     with applied(memcached("image", size=2, image="registry.invalid/memcached:nope")) as began:
         wait_until_told("memcached", "image", *words, began=began)
@@ -186,7 +186,7 @@ def _console_shows(resource: str, name: str, *words: str) -> None:
     say("the console's page says it, too: build/e2e/console.png")
 
 
-def test_program_that_ends_at_once_is_told(asked: tuple[str, ...]):
+def test_program_that_ends_at_once_is_reported(asked: tuple[str, ...]):
     # The manager's own image is on the node, and has no memcached.
     with applied(memcached("crash", image=IMG)) as began:
         wait_until_told("memcached", "crash", "CrashLoopBackOff", "RunContainerError", began=began)
@@ -230,7 +230,7 @@ def test_wordpress_whose_database_a_limit_range_refuses_says_so(asked: tuple[str
         everyone_says("wordpress", "site", "memory limit", asked=asked)
 
 
-def test_node_without_room_is_told_until_there_is_some(asked: tuple[str, ...]):
+def test_node_without_room_is_reported_until_there_is_some(asked: tuple[str, ...]):
     fillers = [_filler(node) for node in nodes()]
     with applied(*fillers):
         for each in fillers:
@@ -286,7 +286,7 @@ def _bytes(quantity: str) -> int:
     return int(quantity)
 
 
-def test_quota_that_is_used_up_is_told(asked: tuple[str, ...]):
+def test_quota_that_is_used_up_is_reported(asked: tuple[str, ...]):
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",

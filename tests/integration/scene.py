@@ -75,17 +75,14 @@ class Scene:
         self.plane.api.delete(memcached_path(self.namespace, name))
 
     def delete_deployment(self, name: str) -> None:
-        """Delete a Deployment."""
         self.plane.api.delete(deployment_path(self.namespace, name))
 
     # Results of the actions.
 
     def memcacheds(self) -> dict[str, dict[str, Any]]:
-        """Return all Memcacheds by name."""
         return _by_name(self.plane.api.get(memcached_path(self.namespace)))
 
     def deployments(self) -> dict[str, dict[str, Any]]:
-        """Return all Deployments by name."""
         return _by_name(self.plane.api.get(deployment_path(self.namespace)))
 
     def settle(self, *, within: float = SETTLED_WITHIN, **sizes: int) -> None:

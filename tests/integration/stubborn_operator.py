@@ -37,6 +37,10 @@ async def _write_for_ever(ctx: Context, namespace: str) -> None:
         await asyncio.sleep(0.01)
 
 
+async def _exit() -> None:
+    sys.exit(0)
+
+
 class StubbornOperator(Operator[Foo]):
     """Operator whose work ignores cancellation."""
 
@@ -57,8 +61,8 @@ class StubbornOperator(Operator[Foo]):
                 re.match("(a+)+$", "a" * 64 + "b")
             case "leaves-a-task-that-writes":
                 _left.append(asyncio.create_task(_write_for_ever(ctx, foo.metadata.namespace)))
-            case "exits":
-                sys.exit(0)
+            case "exits-in-a-task":
+                _left.append(asyncio.create_task(_exit()))
             case "cancels-all":
                 for task in asyncio.all_tasks():
                     task.cancel()

@@ -13,7 +13,7 @@ import pytest
 
 from apis.example.v1.wordpress import Wordpress
 from controllers.example.workloads import Workloads
-from devcluster.exchange import ApiRequest, ApiResponse
+from devcluster.http_call import ApiRequest, ApiResponse
 from tests.conftest import StartControlPlane
 from tests.support.api_access import JSON, MERGE_PATCH, ApiAccess, ApiFailure
 from tests.support.api_objects import object_path

@@ -6,11 +6,10 @@ import io
 
 import pytest
 
-from benchmarks.budget import Budget
 from benchmarks.parts import Sizes
 from benchmarks.peers.bare import PEERS as BARE
 from benchmarks.peers.ours import PEERS as OURS
-from benchmarks.progress import Progress
+from benchmarks.progress import Budget, Progress
 from benchmarks.report.tables import table_of
 from benchmarks.results import Results
 from benchmarks.shards.__main__ import FEWEST
@@ -61,54 +60,35 @@ def real_control_plane():
 @pytest.mark.whole
 def test_benchmark_suite_measures_startup_memory_cold_and_latency():
     results = run_suite("startup", "memory", "cold", "latency")
-    bare, ours = sorted(results.samples["cold"], key=lambda sample: sample.peer)
-    for sample in (bare, ours):
-        assert sample.figures["writes"] == 2
-        assert sample.figures["conflicts"] == 0
-        assert sample.figures["rate"] > 0
-        assert sample.figures["server_cpu_ms"] > 0
+    for sample in results.samples["cold"]:
+        assert (sample.figures["writes"], sample.figures["conflicts"]) == (2, 0)
         assert sample.requests["POST deployments 201"] == 30
-    assert bare.requests["LIST memcacheds 200"] == 1
-    (latency,) = results.samples["latency"]
-    assert 0 < latency.figures["at_50.p50_ms"] <= latency.figures["at_50.p99_ms"]
-    assert 0 <= latency.figures["at_50.behind"] <= 50
-    assert 0 <= latency.figures["at_50.idle"] <= 100
-    (memory,) = results.samples["memory"]
-    for group in ("idle", "five", "objects", "pods-metadata", "pods"):
-        assert 0 < memory.figures[f"{group}.mb"] <= memory.figures[f"{group}.peak_mb"]
-    (startup,) = results.samples["startup"]
-    assert startup.figures["ready_s"] > 0
+    for part, figure in (("latency", "at_50.p99_ms"), ("memory", "pods.mb"), ("startup", "ready_s")):
+        assert results.samples[part][0].figures[figure] > 0
     assert table_of(results, "startup").rows[0][0] == "operator-manager"
 
 
 @pytest.mark.integration
 def test_benchmark_suite_measures_steady_change_and_ten_controllers():
     results = run_suite("steady", "change", "ten")
-    (steady,) = results.samples["steady"]
-    assert steady.figures["requests"] == 0
-    (change,) = results.samples["change"]
+    assert results.samples["steady"][0].figures["requests"] == 0
+    change = results.samples["change"][0]
     for group in ("few", "many"):
-        assert change.requests[f"{group}: PATCH memcacheds 200"] == 5  # our own
         assert change.requests[f"{group}: APPLY deployments 200"] == 5
         assert change.requests[f"{group}: PATCH memcacheds status 200"] == 5
-        assert change.figures[f"{group}.requests"] >= 2
-    (ten,) = results.samples["ten"]
-    assert ten.figures["watches"] == 1
+    assert results.samples["ten"][0].figures["watches"] == 1
 
 
 @pytest.mark.integration
 @pytest.mark.whole
 @pytest.mark.timeout(900)
 @pytest.mark.last
-def test_replicas_that_share_the_objects_each_have_a_part_and_only_that_moves_which_has_to():
+def test_shard_benchmark_moves_just_the_objects_that_have_to_move():
     figures = run_shards(FEWEST)
     for count, uses in figures.uses.items():
         assert len(uses) == int(count)
         assert sum(use.objects for use in uses) == FEWEST
-        for use in uses:
-            assert use.start_mb > 0
-            assert use.load_mb > 0
-            assert use.memory_mb > 0
+        assert all(use.memory_mb > 0 for use in uses)
     assert [each.replicas for each in figures.changes] == [2, 3, 2, 3, 2, 1, 2]
     for each in figures.changes:
         assert each.moved == each.expected > 0

@@ -18,7 +18,7 @@ from apis.cache.v1.memcached import Memcached, MemcachedSpec
 from manager.api import Condition, ObjectKey, ObjectMeta, Resource, Unstructured
 from manager.cache import Cache
 from manager.client import Client, NotCached, Outcome
-from manager.client.applier import _wanted
+from manager.client.write import applied_fields
 from manager.kube.config import load_config
 from manager.kube.errors import AlreadyExists, BadRequest, Conflict, NoMatch, NotFound
 from manager.kube.http_wire import HttpWire
@@ -583,7 +583,7 @@ async def test_apply_by_which_an_object_is_created_leaves_the_object_of_another_
     await bench.client.named("another").create(bench.deployment("d"))
     late = wanted("d")
     with pytest.raises(AlreadyExists):
-        await bench.client._create(late, _wanted(late, None, None), (), dry_run=False)
+        await bench.client._create(late, applied_fields(late, None, None), (), dry_run=False)
     there = await bench.client.uncached.get(Deployment, bench.key("d"))
     assert "volumeMounts" not in there.spec["template"]["spec"]["containers"][0]
 

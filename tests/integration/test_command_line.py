@@ -37,7 +37,7 @@ def last_word(done: subprocess.CompletedProcess[str]) -> str:
 
 
 @pytest.mark.contract
-def test_credentials_that_the_server_does_not_know_are_told_apart(
+def test_credentials_that_the_server_does_not_know_are_distinguished(
     control_plane: ControlPlane, tmp_path: Path
 ):
     known = control_plane.credentials

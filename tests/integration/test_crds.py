@@ -59,12 +59,10 @@ def widgets(plane: ControlPlane, namespace: str) -> str:
 
 
 def memcached(**spec: Any) -> dict[str, Any]:
-    """Return a Memcached manifest."""
     return manifest("cache.example.com/v1", "Memcached", "sample", **spec)
 
 
 def widget(**spec: Any) -> dict[str, Any]:
-    """Return a Widget manifest."""
     return manifest("test.example.com/v1", "Widget", "sample", **spec)
 
 
@@ -288,17 +286,14 @@ def test_model_command_generates_model_from_a_served_kind(plane: ControlPlane, t
 
 
 def of_string(**words: Any) -> dict[str, Any]:
-    """Return the schema of a string."""
     return {"type": "string", **words}
 
 
 def of_integer(**words: Any) -> dict[str, Any]:
-    """Return the schema of an integer."""
     return {"type": "integer", **words}
 
 
 def of_list(items: dict[str, Any], **words: Any) -> dict[str, Any]:
-    """Return the schema of a list."""
     return {"type": "array", "items": items, **words}
 
 

@@ -58,7 +58,7 @@ def manager(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Mana
     ).wait_ready()
 
 
-def test_metrics_carry_the_names_and_labels_of_the_field(manager: ManagerProcess, work: Work):
+def test_metrics_have_the_documented_names_and_labels(manager: ManagerProcess, work: Work):
     work.grow_to(3)
 
     def each_has_a_sample() -> None:

@@ -84,7 +84,7 @@ def owner(crds: ControlPlane, namespace: str) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("owner")
-def test_webhook_that_does_not_answer_is_told_on_the_owner(
+def test_webhook_that_does_not_answer_is_reported_on_the_owner(
     crds: ControlPlane, namespace: str, run_manager: RunManager
 ):
     webhook = {
@@ -109,7 +109,7 @@ def test_webhook_that_does_not_answer_is_told_on_the_owner(
 
 
 @pytest.mark.usefixtures("owner")
-def test_refusal_by_an_admission_policy_is_told_on_the_owner(
+def test_refusal_by_an_admission_policy_is_reported_on_the_owner(
     crds: ControlPlane, namespace: str, run_manager: RunManager
 ):
     crds.require(Feature.ADMISSION_POLICIES)

@@ -12,7 +12,7 @@ from tests.support.api_objects import condition, event_counts
 from tests.support.control_plane import ControlPlane
 from tests.support.eventually import consistently, eventually
 from tests.support.foos import API
-from tests.support.walk import Walk
+from tests.support.walk import Walk, walking
 
 SAMPLE = "config/samples/tutorial_v1_foo.yaml"
 
@@ -39,9 +39,8 @@ class FooWalk(Walk):
 @pytest.fixture
 def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterator[FooWalk]:
     manager = run_manager(crds.kubeconfig, f"--namespaces={namespace}", "--controllers=foo")
-    walk = FooWalk(crds, namespace, manager.wait_ready())
-    yield walk
-    assert not walk.errors()
+    with walking(FooWalk, crds, namespace, manager) as walk:
+        yield walk
 
 
 @pytest.mark.oldest

@@ -11,7 +11,7 @@ from tests.conftest import RunManager
 from tests.support.api_objects import condition, deployment_path, pod_path
 from tests.support.control_plane import ControlPlane, Feature
 from tests.support.eventually import eventually
-from tests.support.walk import Walk
+from tests.support.walk import Walk, walking
 
 SAMPLE = "config/samples/cache_v1_memcached.yaml"
 
@@ -40,9 +40,8 @@ class MemcachedWalk(Walk):
 @pytest.fixture
 def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterator[MemcachedWalk]:
     manager = run_manager(crds.kubeconfig, f"--namespaces={namespace}", "--controllers=memcached")
-    walk = MemcachedWalk(crds, namespace, manager.wait_ready())
-    yield walk
-    assert not walk.errors()
+    with walking(MemcachedWalk, crds, namespace, manager) as walk:
+        yield walk
 
 
 @pytest.mark.oldest

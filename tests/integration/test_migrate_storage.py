@@ -408,7 +408,6 @@ def test_migrate_storage_needs_exactly_the_rights_of_its_role(
 
 
 def convert_pet(pet: dict[str, Any], wanted: str) -> dict[str, Any]:
-    """Convert a Pet as the manager does."""
     (v1alpha1_to_v1beta1 if wanted.endswith(NEW) else v1beta1_to_v1alpha1)(pet)
     return {**pet, "apiVersion": wanted}
 

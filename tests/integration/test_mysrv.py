@@ -11,7 +11,7 @@ from tests.conftest import RunManager
 from tests.support.api_objects import condition, event_counts
 from tests.support.control_plane import ControlPlane
 from tests.support.eventually import consistently, eventually
-from tests.support.walk import Walk
+from tests.support.walk import Walk, walking
 
 pytestmark = pytest.mark.contract
 
@@ -35,9 +35,8 @@ class MySrvWalk(Walk):
 @pytest.fixture
 def walk(crds: ControlPlane, namespace: str, run_manager: RunManager) -> Iterator[MySrvWalk]:
     manager = run_manager(crds.kubeconfig, f"--namespaces={namespace}", "--controllers=mysrv")
-    walk = MySrvWalk(crds, namespace, manager.wait_ready())
-    yield walk
-    assert not walk.errors()
+    with walking(MySrvWalk, crds, namespace, manager) as walk:
+        yield walk
 
 
 @pytest.mark.oldest

@@ -40,7 +40,6 @@ class Replicas(Memcacheds):
         self.here: list[Replica] = []
 
     def start(self, count: int) -> list[Replica]:
-        """Start `count` more replicas."""
         started = [self._begin() for _ in range(count)]
         self.all += started
         self.here += started

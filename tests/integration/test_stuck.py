@@ -188,7 +188,11 @@ def test_unawaited_task_writes_nothing_after_lease_release(plane: ControlPlane, 
 
 @pytest.mark.parametrize(
     ("how", "error"),
-    [("exits", "SystemExit: 0"), ("cancels-all", "CancelledError"), ("stops-the-loop", "RuntimeError: ")],
+    [
+        ("exits-in-a-task", "SystemExit: 0"),
+        ("cancels-all", "CancelledError"),
+        ("stops-the-loop", "RuntimeError: "),
+    ],
 )
 def test_reconcile_that_ends_the_process_exits_with_1_and_keeps_the_lease(
     plane: ControlPlane, run: Run, how: str, error: str

@@ -1,4 +1,7 @@
-"""`make record`: put every case to the real control plane of KUBEBUILDER_ASSETS, and keep its answers."""
+"""`make record`: put every case to the real control plane of KUBEBUILDER_ASSETS, and keep its answers.
+
+It also renews the files of devcluster that Kubernetes determines: types, initial objects and the version.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
@@ -16,7 +19,7 @@ from typing import Any
 from tests.conformance.differences import differences
 from tests.conformance.kubectl.programs import programs
 from tests.conformance.kubectl.stage import version_of
-from tests.recordings import load_answers, versions, write_answers
+from tests.recordings import generated, load_answers, versions, write_answers
 from tests.recordings.parts import PARTS, Part
 from tests.support.envtest import BARE, PROGRAMS, VARIABLE, EnvtestControlPlane, why_not
 
@@ -34,11 +37,14 @@ def main() -> int:
     """Record; returns the exit code."""
     parser = argparse.ArgumentParser(prog="make record", description=__doc__)
     parser.add_argument(
-        "--only", default="", metavar="PART,...", help="a folder of cases, or a file: custom/rules"
+        "--only",
+        default="",
+        metavar="PART,...",
+        help="a folder of cases, a file such as custom/rules, or devcluster: its generated files",
     )
     only = [each for each in parser.parse_args().only.split(",") if each]
     try:
-        return _record(_wanted(only), only=bool(only))
+        return _record(_wanted(only), only=bool(only), renew=not only or generated.NAME in only)
     except Refused as refused:
         print(f"make record: {refused}", file=sys.stderr)
         return 2
@@ -46,13 +52,13 @@ def main() -> int:
 
 def _wanted(only: list[str]) -> list[Part]:
     for name in only:
-        if not any(name in {part.name, part.group} for part in PARTS):
-            groups = ", ".join(sorted({part.group for part in PARTS}))
+        if name != generated.NAME and not any(name in {part.name, part.group} for part in PARTS):
+            groups = ", ".join(sorted({generated.NAME, *(part.group for part in PARTS)}))
             raise Refused(f"--only={name}: there is no such part; the folders are {groups}")
     return [part for part in PARTS if not only or {part.name, part.group} & {*only}]
 
 
-def _record(wanted: list[Part], *, only: bool) -> int:
+def _record(wanted: list[Part], *, only: bool, renew: bool) -> int:
     if problem := why_not():
         raise Refused(problem)
     found = [version_of(program) for program in programs()]
@@ -66,7 +72,29 @@ def _record(wanted: list[Part], *, only: bool) -> int:
     total = sum(part.answers for part in wanted)
     print(f"make record: {total} answers, in {len(wanted)} parts; all of them take some minutes", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        return keep(now, _outcomes(wanted, Path(folder)))
+        texts = _generated(Path(folder) / "generated", now["kubernetes"]) if renew else {}
+        code = keep(now, _outcomes(wanted, Path(folder)))
+    if code == 0:
+        write_generated(texts)
+    return code
+
+
+def _generated(folder: Path, version: str) -> dict[Path, str]:
+    parts = ("etcd", "apiserver", "controllers")
+    try:
+        with EnvtestControlPlane(folder, parts=parts) as plane:
+            return generated.renewed(plane, version)
+    except AssertionError as error:
+        raise Refused(f"devcluster's own files: {error}") from error
+
+
+def write_generated(texts: Mapping[Path, str]) -> None:
+    """Write the files whose content changes; say how many lines of each."""
+    for path, text in texts.items():
+        before, after = path.read_text().splitlines() if path.exists() else [], text.splitlines()
+        new, gone = len({*after} - {*before}), len({*before} - {*after})
+        path.write_text(text)
+        print(f"{path.parent.name}/{path.name}: {new or 'no'} new lines, {gone or 'none'} gone", flush=True)
 
 
 def keep(now: dict[str, Any], outcomes: Iterable[tuple[Part, dict[str, Any] | AssertionError]]) -> int:

@@ -156,5 +156,4 @@ def _replaced(instead: Mapping[str, str], found: re.Match[str]) -> str:
 
 
 def _text_of(warning: str) -> str:
-    """Return the text of `299 - "text"`."""
     return re.sub(r"\\(.)", r"\1", warning.partition('"')[2].removesuffix('"'))

@@ -11,7 +11,7 @@ from typing import Any
 from tests.conformance import conversation, player
 from tests.conformance.kubectl import scene, stage
 from tests.conformance.kubectl.programs import programs
-from tests.recordings import builtin, custom, files, shards, types, writes
+from tests.recordings import builtin, corpus, custom, files, shards, types, writes
 from tests.recordings.asking import Server
 from tests.support.control_plane import ControlPlane
 
@@ -86,6 +86,7 @@ PARTS = [
     *map(_conversations, files("conversations")),
     _bare(builtin.OBJECTS, builtin.object_cases(), builtin.record_objects),
     _bare(builtin.ROWS, builtin.row_cases(), builtin.record_rows),
+    _bare(corpus.CONSTRUCTS, corpus.construct_cases(), corpus.record_constructs),
     _bare(custom.COSTS, list(custom.cost_cases()), custom.record_costs),
     _bare(custom.DEFINITIONS, custom.definition_cases(), custom.record_definitions),
     _bare(custom.OBJECTS, custom.object_cases(), custom.record_objects),

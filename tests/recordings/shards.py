@@ -75,13 +75,11 @@ def record_selectors(server: Server) -> Json:
 
 
 def path_of(resource: str, namespace: str) -> str:
-    """Return the path of a resource of the cases."""
     base = "/api/v1" if resource == "configmaps" else f"/apis/{definition()['spec']['group']}/v1"
     return f"{base}/namespaces/{namespace}/{resource}"
 
 
 def new_object(resource: str, number: int) -> Json:
-    """Return an object of the listed resource."""
     kind = {} if resource == "configmaps" else {"apiVersion": "example.com/v1", "kind": "Part"}
     return {**kind, "metadata": {"name": f"object-{number:03}"}}
 

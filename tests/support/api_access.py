@@ -73,7 +73,6 @@ class ApiAccess:
         return text
 
     def get(self, path: str, **query: str) -> Any:
-        """Return the JSON at `path`."""
         return json.loads(self.request("GET", path, query=query))
 
     def find(self, path: str) -> Any | None:
@@ -139,7 +138,6 @@ class ApiAccess:
             connection.close()
 
     def path_of(self, manifest: Mapping[str, Any]) -> str:
-        """Return the path of the object."""
         version, kind, metadata = manifest["apiVersion"], manifest["kind"], manifest["metadata"]
         served = f"/apis/{version}" if "/" in version else f"/api/{version}"
         plurals = [

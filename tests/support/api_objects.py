@@ -20,12 +20,10 @@ def object_path(api: str, namespace: str, plural: str, name: str = "") -> str:
 
 
 def deployment_path(namespace: str, name: str = "") -> str:
-    """Return the path of one Deployment, or of all in the namespace."""
     return object_path("apps/v1", namespace, "deployments", name)
 
 
 def pod_path(namespace: str, name: str = "") -> str:
-    """Return the path of one pod, or of all in the namespace."""
     return object_path("v1", namespace, "pods", name)
 
 

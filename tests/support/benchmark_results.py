@@ -42,7 +42,6 @@ def made_results(run: Run, part: str, **figures: dict[str, list[float]]) -> Resu
 
 
 def with_parts(*each: Results) -> Results:
-    """Return results with several parts of one run."""
     whole = each[0]
     for other in each[1:]:
         whole = whole.merged_with(other)

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from devcluster import DevCluster
 from devcluster.errors import StatusError
-from devcluster.exchange import ApiRequest, ApiResponse
+from devcluster.http_call import ApiRequest, ApiResponse
 from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Sent, Step, Stream
 
 

@@ -132,6 +132,9 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     "tests/integration/test_plan.py::test_plan_shows_new_image_in_child_and_in_status": (
         ".venv/bin/operator-manager plan --all --memcached-image=memcached:1.6.40-alpine",
     ),
+    "tests/unit/devcluster/api/test_pod_sessions.py::test_exec_without_a_script_prints_the_annotation": (
+        'kubectl annotate pod web devcluster.local/exec=PONG devcluster.local/log="ready to serve"',
+    ),
     ("tests/integration/test_tracing.py::test_trace_joins_reconcile_api_server_spans_and_webhook_review"): (
         "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 .venv/bin/operator-manager run",
     ),

@@ -10,12 +10,10 @@ API = "tutorial.my.domain/v1"
 
 
 def foo(name: str, friend: Any) -> dict[str, Any]:
-    """Return a Foo manifest."""
     return manifest(API, "Foo", name, name=friend)
 
 
 def foo_path(namespace: str, name: str = "") -> str:
-    """Return the path of one Foo, or of all in the namespace."""
     return object_path(API, namespace, "foos", name)
 
 

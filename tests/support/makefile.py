@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 from tests.support import ROOT
 
@@ -20,21 +19,13 @@ HANDED_ON = ("MAKELEVEL", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKEFILES", "
 def make(
     *arguments: str,
     environ: Mapping[str, str] | None = None,
-    program: str = "make",
     timeout: float = 60,
-    folder: Path = ROOT,
-    venv: str | None = VENV,
 ) -> subprocess.CompletedProcess[str]:
-    """Run it in a project's folder, ours by default, to its end, with `environ` on top of this process's.
-
-    Ours runs with the environment `venv`, or with the one that it chooses itself if that is None.
-    """
+    """Run it with this environment to its end, with `environ` on top of this process's."""
     inherited = {name: value for name, value in os.environ.items() if name not in HANDED_ON}
-    if folder == ROOT and venv is not None:
-        arguments = (f"VENV={venv}", *arguments)
     return subprocess.run(
-        [program, *arguments],
-        cwd=folder,
+        ["make", f"VENV={VENV}", *arguments],
+        cwd=ROOT,
         env={**inherited, **(environ or {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,

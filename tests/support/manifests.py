@@ -67,7 +67,6 @@ def manifests(overlay: str = "default") -> list[Manifest]:
 
 
 def the(kind: str, name: str, overlay: str = "default") -> Manifest:
-    """Return the one object of that kind and name."""
     (found,) = [
         each for each in manifests(overlay) if each["kind"] == kind and each["metadata"]["name"] == name
     ]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 _FENCE = re.compile(r"(?P<indent> *)(?P<fence>`{3,}|~{3,}) *(?P<language>[^`]*)$")
 _HEADING = re.compile(r"#{1,6} +(?P<text>.*?) *#*$")
@@ -100,3 +103,14 @@ def code_of(page: Path, file: str) -> str:
     begin = f"# {file}\n"
     blocks = (each.text for each in Page(page).blocks())
     return "\n\n".join(text.removeprefix(begin) for text in blocks if text.startswith(begin))
+
+
+def import_from(folder: Path, sources: Mapping[str, str]) -> list[ModuleType]:
+    """Write modules into the folder, and import them; no other module may have their names."""
+    for name, source in sources.items():
+        (folder / f"{name}.py").write_text(source)
+    sys.path.insert(0, str(folder))
+    try:
+        return [importlib.import_module(name) for name in sources]
+    finally:
+        sys.path.remove(str(folder))

@@ -12,12 +12,10 @@ MEMCACHEDS = "memcacheds.v1.cache.example.com"
 
 
 def memcached(name: str, size: int = 3, **spec: Any) -> dict[str, Any]:
-    """Return a Memcached manifest."""
     return manifest(API, "Memcached", name, size=size, **spec)
 
 
 def memcached_path(namespace: str, name: str = "") -> str:
-    """Return the path of one Memcached, or of all in the namespace."""
     return object_path(API, namespace, "memcacheds", name)
 
 

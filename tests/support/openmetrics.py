@@ -28,7 +28,6 @@ class Samples:
 
     @functools.cached_property
     def all(self) -> list[Sample]:
-        """Return every sample."""
         return _parse(self._text)
 
     def select(self, name: str, /, **labels: str) -> list[Sample]:
@@ -45,7 +44,6 @@ class Samples:
         return sum(sample.value for sample in self.select(name, **labels))
 
     def names(self) -> set[str]:
-        """Return the names of all samples."""
         return {sample.name for sample in self.all}
 
 

@@ -41,7 +41,6 @@ class Person:
         return [each["metadata"]["name"] for each in found["items"]]
 
     def path(self, resource: str, name: str = "") -> str:
-        """Return the path of the object, or of all."""
         plural, version, group = resource.split(".", 2)
         return object_path(f"{group}/{version}", self.namespace, plural, name)
 

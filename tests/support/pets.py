@@ -24,7 +24,6 @@ BETA, ALPHA = f"pets.v1beta1.{GROUP}", f"pets.v1alpha1.{GROUP}"
 def pet(
     object_name: str, name: str = "Thor", species: str = "dog", birthday: str = BIRTHDAY
 ) -> dict[str, Any]:
-    """Return a Pet manifest."""
     return manifest(API, "Pet", object_name, name=name, species=species, birthday=birthday)
 
 
@@ -48,7 +47,6 @@ def spec(**fields: Any) -> tuple[str, ...]:
 
 
 def pet_path(namespace: str, name: str = "") -> str:
-    """Return the path of one Pet, or of all in the namespace."""
     return object_path(API, namespace, "pets", name)
 
 

@@ -135,5 +135,4 @@ async def local_store(
 def pet(
     name: str = "Thor", kind: PetType = PetType.DOG, birthday: datetime.date = BIRTHDAY, **more: str
 ) -> Pet:
-    """Return a pet for the store."""
     return Pet(name=name, type=kind, birthday=birthday, **more)

@@ -11,7 +11,7 @@ import yaml
 from tests.support import ROOT
 from tests.support.manifests import Manifest, manifests
 
-RULES = ROOT / "config" / "prometheus" / "rules.yaml"
+RULES = [ROOT / "config" / "prometheus" / name for name in ("rules.yaml", "petstore_rules.yaml")]
 _FIELDS = {"path", "port", "scheme", "bearerTokenFile", "tlsConfig"}
 _TLS_FIELDS = {"insecureSkipVerify": "insecure_skip_verify"}
 
@@ -45,9 +45,14 @@ def scrape_configuration(
     return configuration
 
 
+def rule_groups() -> list[dict[str, Any]]:
+    """Return the groups of alerts of config/prometheus."""
+    return [group for path in RULES for group in yaml.safe_load(path.read_text())["spec"]["groups"]]
+
+
 def write_rules(file: Path) -> None:
     """Write the rules of config/prometheus as a file of Prometheus's own."""
-    file.write_text(yaml.safe_dump(yaml.safe_load(RULES.read_text())["spec"]))
+    file.write_text(yaml.safe_dump({"groups": rule_groups()}))
 
 
 def _service_of(monitor: Manifest) -> Manifest:

@@ -11,7 +11,6 @@ ROOM = {"cpu": "1000", "memory": "4Ti", "pods": "50000"}
 
 
 def node(name: str) -> dict[str, Any]:
-    """Return a node manifest."""
     return {
         "apiVersion": "v1",
         "kind": "Node",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from tests.support.api_objects import object_path
 from tests.support.control_plane import ControlPlane
 from tests.support.manager_process import ManagerProcess
+
+W = TypeVar("W", bound="Walk")
 
 
 class Walk:
@@ -34,3 +38,11 @@ class Walk:
         """Return how many reconciles of a controller have ended, in whichever way."""
         samples = self.manager.metrics()
         return int(samples.value("controller_runtime_reconcile_total", controller=controller))
+
+
+@contextmanager
+def walking(walk: type[W], plane: ControlPlane, namespace: str, manager: ManagerProcess) -> Iterator[W]:
+    """Yield a walk with a manager that is ready; at the end the manager must have logged no error."""
+    walked = walk(plane, namespace, manager.wait_ready())
+    yield walked
+    assert not walked.errors()

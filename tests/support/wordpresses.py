@@ -33,7 +33,6 @@ def wordpress(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def wordpress_path(namespace: str, name: str = "") -> str:
-    """Return the path of one Wordpress, or of all in the namespace."""
     return object_path(API, namespace, "wordpresses", name)
 
 
@@ -91,15 +90,12 @@ class WordpressWalk(Walk):
         return {key: base64.b64decode(value).decode() for key, value in data.items()}
 
     def claim(self, name: str) -> dict[str, Any]:
-        """Return a PersistentVolumeClaim by its own name."""
         return self.get("v1", "persistentvolumeclaims", name)
 
     def deployment(self, name: str) -> dict[str, Any]:
-        """Return a Deployment by its own name."""
         return self.get("apps/v1", "deployments", name)
 
     def service(self, name: str) -> dict[str, Any]:
-        """Return a Service by its own name."""
         return self.get("v1", "services", name)
 
 

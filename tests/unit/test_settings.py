@@ -102,7 +102,7 @@ def test_setting_values_do_not_match_another_setting_of_the_same_name():
         SettingValues({ADDRESS: "store:1"})[twin]
 
 
-def test_undeclared_setting_error_tells_how_to_declare_it():
+def test_undeclared_setting_error_shows_how_to_declare_it():
     with pytest.raises(UndeclaredSetting) as error:
         SettingValues()[ADDRESS]
     assert str(error.value) == (

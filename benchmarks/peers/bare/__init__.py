@@ -6,8 +6,8 @@ import sys
 from importlib.metadata import version
 
 from benchmarks.parts import PARTS
+from benchmarks.peers.building import Peer, Ready
 from benchmarks.peers.interpreter import build_of
-from benchmarks.peers.peer import Peer, Ready
 from benchmarks.program import Program
 
 __all__ = ["PEERS", "bare_loop"]

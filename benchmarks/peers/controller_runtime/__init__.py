@@ -8,8 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.peers.building import build, need, run
-from benchmarks.peers.peer import LeftOutError, Peer, Ready
+from benchmarks.peers.building import LeftOutError, Peer, Ready, build, need, run
 from benchmarks.program import by_contract
 
 if TYPE_CHECKING:

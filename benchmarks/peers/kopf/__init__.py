@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from benchmarks.peers.building import build, run
+from benchmarks.peers.building import Peer, Ready, build, run
 from benchmarks.peers.interpreter import build_of, compile_for
-from benchmarks.peers.peer import Peer, Ready
 from benchmarks.program import by_contract
 
 __all__ = ["PEERS"]

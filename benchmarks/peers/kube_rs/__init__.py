@@ -6,8 +6,7 @@ import shutil
 import tomllib
 from pathlib import Path
 
-from benchmarks.peers.building import build, need, run
-from benchmarks.peers.peer import Peer, Ready
+from benchmarks.peers.building import Peer, Ready, build, need, run
 from benchmarks.program import by_contract
 
 __all__ = ["PEERS"]

@@ -8,9 +8,8 @@ import sysconfig
 from pathlib import Path
 
 from benchmarks.parts import PARTS
-from benchmarks.peers.building import build, run
+from benchmarks.peers.building import LeftOutError, Peer, Ready, build, run
 from benchmarks.peers.interpreter import build_of, compile_for, find
-from benchmarks.peers.peer import LeftOutError, Peer, Ready
 from benchmarks.program import MEMCACHED, ROOT, Program
 from manager.util.version import VERSION
 from tests.support.manager_process import PROGRAM

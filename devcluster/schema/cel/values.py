@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from devcluster.numerals import show_float
+from devcluster.go_numbers import show_float
 from devcluster.schema.cel.errors import CelError, no_such_overload
 from devcluster.schema.cel.types import (
     BOOL,

@@ -70,7 +70,6 @@ class Scene:
 
 
 def load_all() -> list[Scene]:
-    """Load all scenes."""
     return [load(part) for part in files("kubectl")]
 
 

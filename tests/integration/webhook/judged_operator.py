@@ -95,7 +95,6 @@ class JudgedOperator(Operator[Judged]):
 
     @webhook.validate_delete
     async def judge_end(self, judged: Judged, request: AdmissionRequest) -> Iterable[str] | None:
-        """Warn of the end."""
         return [f"{judged.metadata.name} is gone for good"]
 
     @webhook.to_hub(OldJudged)

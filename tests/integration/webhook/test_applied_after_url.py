@@ -99,7 +99,6 @@ async def transport_to(plane: ControlPlane) -> AsyncIterator[Transport]:
 
 
 async def write_urls(plane: ControlPlane) -> None:
-    """Do what a manager with a URL does."""
     async with transport_to(plane) as transport:
         registration = LocalRegistration(transport, WEBHOOKS, PROGRAM, "test-")
         targets = [

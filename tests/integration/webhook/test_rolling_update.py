@@ -46,7 +46,6 @@ class Service(LoopThread):
         await self._forwarder.__aexit__()
 
     def add(self, port: int, pod: ManagerProcess) -> None:
-        """Add a pod that listens at the port."""
         self._pods[port] = pod
 
     def leads_to(self, *ports: int) -> None:

@@ -1,20 +1,27 @@
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
+import orjson
 import pytest
 from pydantic import Field, ValidationError
 
+from apis.cache.v1.memcached import Memcached, MemcachedSpec
 from manager.api import (
     ApiModel,
     Condition,
     GroupVersionKind,
     ObjectKey,
     ObjectMeta,
+    OwnerReference,
     PartialObjectMetadata,
     Resource,
     Unstructured,
+    controller_of,
+    controller_reference,
+    is_controlled_by,
     recommended_labels,
 )
 from manager.api.model import without_defaults
@@ -314,3 +321,169 @@ def test_without_defaults_leaves_out_what_was_not_set_at_any_depth():
     }
     read = batch(spec={"name": "one", "done": False, "more": 1})
     assert without_defaults(read, read.to_wire())["spec"] == {"name": "one", "done": False, "more": 1}
+
+
+OWNER = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "name": "p",
+    "uid": "1",
+    "controller": True,
+    "blockOwnerDeletion": True,
+}
+
+
+def test_object_meta_omits_empty_fields_on_the_wire():
+    assert ObjectMeta().to_wire() == {}
+    assert ObjectMeta(name="a", labels={}, finalizers=[]).to_wire() == {"name": "a"}
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        {"name": "a", "namespace": "b", "uid": "c", "resourceVersion": "7", "generation": 2},
+        {"generateName": "a-", "labels": {"l": ""}, "annotations": {"n": "v"}, "finalizers": ["f/f"]},
+        {"creationTimestamp": "2026-01-02T03:04:05Z", "deletionTimestamp": "2026-01-02T03:04:06Z"},
+        {"ownerReferences": [OWNER]},
+        {"managedFields": [{"manager": "m", "fieldsV1": {"f:spec": {}}}], "deletionGracePeriodSeconds": 0},
+    ],
+)
+def test_object_meta_writes_what_it_has_read(wire: dict[str, Any]):
+    assert ObjectMeta.model_validate_json(json.dumps(wire)).to_wire() == wire
+
+
+def test_object_meta_writes_an_owner_added_in_place():
+    meta = ObjectMeta(name="a")
+    meta.owner_references.append(OwnerReference.model_validate(OWNER))
+    meta.labels["l"] = "v"
+    assert meta.to_wire() == {"name": "a", "labels": {"l": "v"}, "ownerReferences": [OWNER]}
+
+
+CHILD = ObjectMeta(name="c", namespace="n")
+
+
+def memcached(uid: str) -> Memcached:
+    return Memcached(metadata=ObjectMeta(name="m", namespace="n", uid=uid), spec=MemcachedSpec(size=1))
+
+
+def reference(uid: str, *, controller: bool | None) -> OwnerReference:
+    return OwnerReference(api_version="v1", kind="Pod", name="p", uid=uid, controller=controller)
+
+
+def test_controller_of_returns_the_owner_marked_as_controller():
+    mine = reference("2", controller=True)
+    others = [reference("1", controller=None), reference("3", controller=False)]
+    assert controller_of(ObjectMeta(owner_references=[others[0], mine, others[1]])) is mine
+    assert controller_of(ObjectMeta(owner_references=others)) is None
+    assert controller_of(ObjectMeta()) is None
+
+
+def test_controller_reference_names_the_owner_and_blocks_its_deletion():
+    assert controller_reference(memcached("1"), CHILD).to_wire() == {
+        "apiVersion": "cache.example.com/v1",
+        "kind": "Memcached",
+        "name": "m",
+        "uid": "1",
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def test_controller_reference_refuses_an_owner_without_a_uid():
+    with pytest.raises(ValueError, match="Memcached n/m has no UID"):
+        controller_reference(memcached(""), CHILD)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "where"), [("other", "is in namespace other"), ("", "is in no namespace")]
+)
+def test_controller_reference_refuses_an_owner_from_another_namespace(namespace: str, where: str):
+    with pytest.raises(ValueError, match=f"Memcached n/m cannot own c, which {where}"):
+        controller_reference(memcached("1"), ObjectMeta(name="c", namespace=namespace))
+
+
+def test_is_controlled_by_compares_the_uid():
+    child = ObjectMeta(owner_references=[controller_reference(memcached("1"), CHILD)])
+    assert is_controlled_by(child, memcached("1"))
+    assert not is_controlled_by(child, memcached("2"))
+    assert not is_controlled_by(ObjectMeta(), memcached("1"))
+
+
+Widget = Unstructured.of("example.com/v1", "Widget")
+STORED: dict[str, Any] = {
+    "apiVersion": "example.com/v1",
+    "kind": "Widget",
+    "metadata": {
+        "name": "w",
+        "namespace": "ns",
+        "uid": "u",
+        "creationTimestamp": "2026-01-02T03:04:05Z",
+        "managedFields": [{"manager": "m"}],
+    },
+    "spec": {"size": 1, "ratio": 1.0, "nothing": None, "items": [{"name": "a", "value": None}, []]},
+    "status": {"phase": "Ready"},
+    "data": "anything",
+}
+
+
+def test_unstructured_of_returns_the_same_class_for_one_kind():
+    assert Widget is Unstructured.of("example.com/v1", "Widget")
+    assert Widget.gvk == GroupVersionKind("example.com", "v1", "Widget")
+    assert (Widget.plural, Widget.namespaced) == ("widgets", True)
+    node = Unstructured.of("v1", "Node", namespaced=False)
+    assert (node.gvk, node.plural, node.namespaced) == (("", "v1", "Node"), "nodes", False)
+    assert Unstructured.of("v1", "Node") is not node
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural"),
+    [
+        ("Ingress", "ingresses"),
+        ("NetworkPolicy", "networkpolicies"),
+        ("Gateway", "gateways"),
+        ("Box", "boxes"),
+    ],
+)
+def test_unstructured_of_derives_a_missing_plural(kind: str, plural: str):
+    assert Unstructured.of("example.com/v1", kind).plural == plural
+    assert Unstructured.of("example.com/v1", kind, plural="things").plural == "things"
+
+
+@pytest.mark.parametrize(("api_version", "kind"), [("", "Widget"), ("example.com/v1", "")])
+def test_unstructured_refuses_a_kind_without_name_or_version(api_version: str, kind: str):
+    with pytest.raises(ValueError, match="a kind has an apiVersion and a name"):
+        Unstructured.of(api_version, kind)
+    with pytest.raises(ValueError, match="a kind has an apiVersion and a name"):
+        Unstructured.parse({"apiVersion": api_version, "kind": kind})
+
+
+def test_unstructured_writes_what_it_has_read():
+    widget = Widget.decode(orjson.dumps(STORED))
+    assert widget.to_wire() == STORED
+    assert orjson.dumps(widget.to_wire()["spec"]) == orjson.dumps(STORED["spec"])  # 1.0 is not 1
+    assert widget.to_wire(only={"status"}) == {"status": {"phase": "Ready"}}
+    assert copy.deepcopy(widget) == widget == Unstructured.parse(STORED)
+
+
+def test_unstructured_content_is_changed_in_place_and_never_shared():
+    widget = Unstructured.parse(STORED)
+    before = widget.to_wire()
+    widget.content["spec"]["size"] = 2
+    widget.content["more"] = []
+    assert (widget.to_wire()["spec"]["size"], widget.to_wire()["more"]) == (2, [])
+    assert before["spec"]["size"] == STORED["spec"]["size"] == 1
+    assert set(widget.content) == {"spec", "status", "data", "more"}
+
+
+def test_unstructured_made_in_code_names_its_kind():
+    widget = Widget.model_validate({"metadata": {"name": "w"}, "spec": {}})
+    assert (widget.api_version, widget.kind) == ("example.com/v1", "Widget")
+
+
+def test_unstructured_parse_makes_a_manifest_without_namespace_cluster_scoped():
+    wire = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "uid": "u"}}
+    node = Unstructured.parse(wire)
+    assert not node.namespaced
+    assert controller_reference(node, Unstructured.parse(STORED).metadata).kind == "Node"
+    with pytest.raises(ValueError, match="metadata"):
+        Unstructured.parse({**wire, "metadata": "none"})

@@ -26,7 +26,7 @@ def owned(name: str, version: int) -> dict[str, Any]:
     return pod(name, version, ownerReferences=[owner])
 
 
-class TestSharing:
+class TestCacheInformer:
     async def test_cache_shares_one_watch_between_all_users_of_a_kind(self, cache: Cache, wire: ScriptedWire):
         server = PodServer(wire)
         server.on("stream", Listed(10))
@@ -51,7 +51,7 @@ class TestSharing:
         assert cache.informer(Pod) is cache.informer(OtherPod)
 
 
-class TestOthersObjects:
+class TestCacheOwnedBy:
     """Foreign objects of a kind with owned children only."""
 
     def held(self, informer: Informer) -> dict[str, bool]:
@@ -183,7 +183,7 @@ class TestOthersObjects:
         assert self.held(informer) == {"a": True}
 
 
-class TestRunning:
+class TestCacheRun:
     async def test_cache_starts_informers_requested_before_and_during_its_run(
         self, cache: Cache, wire: ScriptedWire
     ):
@@ -226,7 +226,7 @@ class TestRunning:
             assert cache.problems() == ["widgets.example.com: not served (is the CRD installed?)"]
 
 
-class TestReleasing:
+class TestCacheRelease:
     async def test_release_by_the_last_user_ends_the_watch(self, cache: Cache, wire: ScriptedWire):
         PodServer(wire).on("stream", Listed(10))
         informer = cache.informer(Pod)
@@ -242,6 +242,8 @@ class TestReleasing:
             assert cache.lookup(Pod) is None
 
     async def test_release_allows_the_kind_to_be_watched_again(self, cache: Cache, wire: ScriptedWire):
+        cache.release(cache.informer(Pod))
+        assert cache.informers == (), "also before the cache has run"
         server = PodServer(wire)
         server.on("stream", Listed(10), Listed(20, ("a", 15)))
         async with running(cache):
@@ -265,25 +267,19 @@ class TestReleasing:
             gc.collect()
             assert gone() is None
 
-    async def test_release_works_before_the_cache_has_run(self, cache: Cache):
-        cache.release(cache.informer(Pod))
-        assert cache.informers == ()
 
-
-class TestWrites:
-    async def test_own_write_shows_in_every_projection(self, cache: Cache):
+class TestCacheObserveWrite:
+    async def test_own_write_shows_in_every_projection_of_watched_kinds(self, cache: Cache):
+        cache.observe_write(Pod, encoded(pod("a", 5)))
+        cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
         full, metadata = cache.informer(Pod), cache.informer(Pod, metadata_only=True)
         cache.observe_write(Pod, encoded(pod("a", 5)))
         assert (len(full), len(metadata)) == (1, 1)
         cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
         assert (len(full), len(metadata)) == (0, 0)
 
-    async def test_observe_write_ignores_kinds_that_are_not_watched(self, cache: Cache):
-        cache.observe_write(Pod, encoded(pod("a", 5)))
-        cache.observe_delete(Pod, ObjectKey("ns", "a"), "a-1", b'{"kind":"Status"}')
 
-
-class TestNumbers:
+class TestCacheMetrics:
     async def test_cache_metrics_exist_while_the_informer_lives(self, cache: Cache, metrics: Metrics):
         labels = {"kind": "pods", "projection": "full"}
         informer = cache.informer(Pod)
@@ -295,7 +291,7 @@ class TestNumbers:
         assert metrics.registry.get_sample_value("operator_manager_cache_objects", labels) is None
 
 
-class TestSelecting:
+class TestCacheSelection:
     async def test_informer_of_each_selection_has_its_own_watch(self, cache: Cache, wire: ScriptedWire):
         server = PodServer(wire)
         server.on("stream", Listed(10))

@@ -47,8 +47,8 @@ async def informer(make: Make) -> Informer:
     return make()
 
 
-class TestFollowing:
-    async def test_informer_lists_objects_and_tells_subscribers_of_changes(
+class TestInformerRun:
+    async def test_informer_lists_objects_and_notifies_subscribers_of_changes(
         self, informer: Informer, wire: ScriptedWire
     ):
         stream = Listed(10, ("b", 1), ("a", 2))
@@ -105,7 +105,7 @@ class TestFollowing:
         assert (len(informer), informer.size) == (1, len(raw))
 
 
-class TestSubscribers:
+class TestInformerSubscribe:
     async def test_subscriber_gets_present_objects_as_initial_events_unless_it_wants_no_replay(
         self, informer: Informer
     ):
@@ -174,7 +174,7 @@ class TestSubscribers:
         assert repr(modified) == "<MODIFIED ns/a 6>"
 
 
-class TestOurOwnWrites:
+class TestInformerObserveWrite:
     async def test_own_write_is_read_back_at_once(self, informer: Informer):
         informer.observe_write(encoded(pod("a", 5)))
         held = informer.get(ObjectKey("ns", "a"))
@@ -182,7 +182,7 @@ class TestOurOwnWrites:
         assert held.decode(Pod).metadata.resource_version == "5"
         assert [record.version for record in informer.list(namespace="ns")] == [5]
 
-    async def test_own_write_is_told_to_subscribers_once(self, informer: Informer, wire: ScriptedWire):
+    async def test_own_write_is_reported_to_subscribers_once(self, informer: Informer, wire: ScriptedWire):
         stream = Listed(10)
         PodServer(wire).on("stream", stream)
         told = EventLog()
@@ -227,7 +227,7 @@ class TestOurOwnWrites:
             informer.observe_delete(ObjectKey("ns", "a"), None, b"<html>")
 
 
-class TestOurOwnDeletes:
+class TestInformerObserveDelete:
     A = ObjectKey("ns", "a")
 
     @pytest.fixture(autouse=True)

@@ -280,7 +280,7 @@ def test_decoder_drops_managed_fields_of_other_managers_and_nothing_else(
     assert kept == value
 
 
-class TestOthersObjects:
+class TestRecordDecoderOwners:
     """Where only children of some kinds are kept whole."""
 
     @pytest.fixture

@@ -19,7 +19,7 @@ FORBIDDEN = Reply.status(403, "Forbidden", 'pods is forbidden: User "x" cannot w
 NO_STREAMING = Reply.status(422, "Invalid", "sendInitialEvents: Forbidden: forbidden for watch")
 
 
-class TestAProblem:
+class TestReflectorProblem:
     async def test_problem_of_missing_permission_ends_when_it_is_granted(
         self, following: Following, server: PodServer, log_lines: LogLines
     ):
@@ -194,7 +194,7 @@ class TestAProblem:
             assert following.reflector.problem == "pods: cannot connect (scripted)"
 
 
-class TestRequests:
+class TestReflectorRequestRate:
     """Request rates: they stay reasonable whatever a server does."""
 
     async def test_watch_requests_are_one_a_second_when_each_ends_after_an_event(
@@ -273,7 +273,7 @@ class TestRequests:
             assert len(server.sent("watch")) >= before + 2
 
 
-class TestStopping:
+class TestReflectorStop:
     @pytest.mark.parametrize("sort", ["stream", "list", "watch"])
     async def test_reflector_releases_its_connection_when_cancelled_in_any_state(
         self, following: Following, server: PodServer, wire: ScriptedWire, sort: str

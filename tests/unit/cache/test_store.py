@@ -22,7 +22,7 @@ def listed(*records: Record) -> dict[ObjectKey, Record]:
     return {each.key: each for each in records}
 
 
-class TestAWatch:
+class TestStoreWatchEvents:
     def test_store_counts_held_objects(self, store: Store):
         store.put(record("a", 1))
         store.put(record("b", 2, labels={"long": "x" * 50}))
@@ -42,7 +42,7 @@ class TestAWatch:
         assert second.uid is first.uid
 
 
-class TestADeletionOfOurOwn:
+class TestStoreObserveDeletion:
     def test_own_deletions_are_remembered_for_a_bounded_number_of_objects(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ):
@@ -58,12 +58,12 @@ class TestADeletionOfOurOwn:
         assert summaries(store.remove(record("a", 2, uid="first"))) == []
         assert summaries(store.put(record("a", 3, uid="second"))) == []
 
-    def test_own_deletion_is_forgotten_when_the_watch_tells_it(self, store: Store):
+    def test_own_deletion_is_forgotten_when_the_watch_reports_it(self, store: Store):
         store.observe_deletion(A, "a-1")
         store.remove(record("a", 3))
         assert store._floors == {}
 
-    def test_own_deletion_is_doubted_from_a_later_event_until_the_end_is_told(self, store: Store):
+    def test_own_deletion_is_doubted_from_a_later_event_until_the_end_is_reported(self, store: Store):
         store.observe_deletion(A, "a-1", 5)
         assert store.doubted("") == set()
         store.put(record("a", 9))
@@ -83,7 +83,7 @@ class TestADeletionOfOurOwn:
         assert {key.name for key, _ in store.doubted("")} == {"b", "c"}
 
 
-class TestAList:
+class TestStoreList:
     def test_list_yields_additions_changes_and_deletions(self, store: Store):
         for name in ("gone", "same", "changed", "replaced"):
             store.put(record(name, 1, uid=f"{name}-1"))
@@ -140,7 +140,7 @@ class TestAList:
         assert summaries(events) == ["DELETED ns/b@60", "MODIFIED ns/a@10"]
 
 
-class TestALabelSelector:
+class TestStoreLabelSelector:
     @pytest.fixture
     def store(self) -> Store:
         return Store(selector=Selector.parse("app=web"))
@@ -156,7 +156,7 @@ class TestALabelSelector:
         assert summaries(store.put(record("a", 3, labels={"app": "web"}))) == []
 
 
-class TestAFieldSelector:
+class TestStoreFieldSelector:
     def test_filtered_store_takes_own_writes_of_held_objects_only(self):
         store = Store(filtered=True)
         store.put(record("a", 1))

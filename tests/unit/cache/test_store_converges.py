@@ -337,6 +337,6 @@ def test_restore_during_the_first_list_leaves_no_object_hidden():
     following.everything_arrives(answers_first=True)
 
 
-TestEverything = Following.TestCase
-TestALabelSelector = FollowingLabels.TestCase
-TestAFieldSelector = FollowingFields.TestCase
+TestFollowing = Following.TestCase
+TestFollowingLabels = FollowingLabels.TestCase
+TestFollowingFields = FollowingFields.TestCase

@@ -281,7 +281,7 @@ async def test_manager_says_nothing_of_a_server_that_answers_within_seconds(
 
 
 @pytest.mark.virtual_time
-async def test_manager_ends_in_one_line_when_the_server_that_came_up_refuses_it(wire: ScriptedWire):
+async def test_manager_ends_when_the_server_that_came_up_refuses_its_credentials(wire: ScriptedWire):
     wire.on("GET", "/version", *[Unreached()] * 9, Reply.status(401, "Unauthorized"))
     with pytest.raises(ServerUnusable, match="does not accept the credentials"):
         await assemble({})
@@ -377,6 +377,15 @@ async def test_routes_of_an_operator_need_the_same_token_as_metrics(wire: Script
     assert await metrics_answer({}, path="/other", operators=[Called]) == ("http", 404)
     secure = {"metrics_secure": "true"}
     assert await metrics_answer(secure, path="/called", operators=[Called]) == ("https", 401)
+
+
+async def test_assembly_warns_of_a_namespace_that_does_not_exist(wire: ScriptedWire, log_lines: LogLines):
+    wire.on("GET", "/api/v1/namespaces/nope", Reply.status(404, "NotFound", 'namespaces "nope" not found'))
+    wire.on("GET", "/api/v1/namespaces/there", Reply.json({"metadata": {"name": "there"}}))
+    wire.on("GET", "/api/v1/namespaces/hidden", Reply.status(403, "Forbidden", "you may not"))
+    await assemble({"namespaces": "nope,there,hidden"})
+    [warning] = [line["event"] for line in log_lines if line["log_level"] == "warning"]
+    assert warning.startswith("--namespaces: the namespace nope does not exist; the manager goes on")
 
 
 async def test_assembly_warns_when_the_metrics_server_of_added_routes_is_off(

@@ -127,7 +127,7 @@ def test_crds_lists_a_kind_of_two_operators_once(command: Command):
     ],
     ids=["attribute", "setting", "source", "model"],
 )
-def test_class_that_the_library_refuses_is_told_in_one_line_with_its_place(
+def test_class_that_the_library_refuses_is_reported_in_one_line_with_its_place(
     command: Command, declare: Callable[[], Any], told: str
 ):
     def operators() -> list[Any]:

@@ -22,7 +22,7 @@ from manager.election.guard import LeadershipLost
 from manager.kube.errors import ConfigError, Unreachable
 from manager.process.manager import CannotStart
 from manager.server.server import CannotListen
-from manager.settings import Setting, SettingsError, UndeclaredSetting
+from manager.settings import SettingsError, UndeclaredSetting
 from manager.telemetry.watchdog import Watchdog
 from tests.support.settings import parse_flags
 from tests.unit.cli.conftest import Assemble, Command, operator
@@ -262,40 +262,28 @@ def test_parse_flags_reports_a_wrong_flag_in_one_line(argv: list[str], expected:
     assert "\n" not in error.value.format_message()
 
 
-@pytest.mark.parametrize("setting", OWN, ids=lambda setting: setting.name)
-def test_run_help_shows_every_setting_with_its_flag_and_variables(command: Command, setting: Setting[Any]):
+def test_run_help_shows_every_setting_with_its_flag_variables_and_default(command: Command):
     text = command("run", "--help").out
-    assert f"\n  {setting.flag} " in text
-    assert all(name in text for name in setting.variables(PROGRAM))
-    # And what holds without it.
-    said = " ".join(text.split()).partition(f" {setting.flag} ")[2].partition(" environment ")[0]
-    assert "(default " in said
+    for own in OWN:
+        assert f"\n  {own.flag} " in text
+        assert all(name in text for name in own.variables(PROGRAM))
+        said = " ".join(text.split()).partition(f" {own.flag} ")[2].partition(" environment ")[0]
+        assert "(default " in said
 
 
-@pytest.mark.parametrize(
-    "default", ["15s", "30s", "127.0.0.1:8080", "127.0.0.1:8081", "info", "auto", "false", "*"]
-)
-def test_run_help_shows_defaults_as_a_user_would_write_them(command: Command, default: str):
-    assert f"(default {default};" in " ".join(command("run", "--help").out.split())
-
-
-def test_run_help_is_the_same_inside_and_outside_a_pod(command: Command, monkeypatch: pytest.MonkeyPatch):
-    outside = command("run", "--help").out
+def test_run_help_shows_controllers_and_defaults_as_a_user_writes_them(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+):
+    shown = command("run", "--help").out
+    assert "The controllers are: memcached, foo, pet." in shown
+    for default in ("15s", "30s", "127.0.0.1:8080", "127.0.0.1:8081", "info", "auto", "false", "*"):
+        assert f"(default {default};" in " ".join(shown.split())
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    assert command("run", "--help").out == outside
-
-
-def test_run_help_lists_the_controllers(command: Command):
-    assert "The controllers are: memcached, foo, pet." in command("run", "--help").out
-
-
-@pytest.mark.parametrize("columns", ["20", "80", "400"])
-def test_run_help_lines_have_at_most_120_characters(
-    command: Command, monkeypatch: pytest.MonkeyPatch, columns: str
-):
-    monkeypatch.setenv("COLUMNS", columns)
-    assert max(map(len, command("run", "--help").out.splitlines())) <= 120
+    assert command("run", "--help").out == shown, "it is the same in a pod"
+    for columns in ("20", "80", "400"):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert max(map(len, command("run", "--help").out.splitlines())) <= 120
 
 
 def test_plan_flag_comes_before_the_setting_of_that_name(command: Command):
@@ -355,8 +343,9 @@ async def test_stop_signals_work_when_the_wakeup_fd_was_changed(exits: list[int]
     assert exits == [1]
 
 
-async def test_second_signal_exits_at_once_after_the_log_is_flushed(
-    exits: list[int], lines: list[structlog.typing.EventDict]
+@pytest.mark.parametrize("blocked", [False, True])
+async def test_second_signal_exits_at_once_after_the_log_is_flushed_even_when_the_loop_is_blocked(
+    exits: list[int], lines: list[structlog.typing.EventDict], blocked: bool
 ):
     flushed = threading.Event()
     with (
@@ -364,64 +353,36 @@ async def test_second_signal_exits_at_once_after_the_log_is_flushed(
         StopSignals(watchdog) as signals,
     ):
         send(signal.SIGTERM)
-        await asyncio.wait_for(signals.stop.wait(), 10)
-        assert watchdog.due() is not None
-        assert not flushed.is_set()
-        send(signal.SIGINT)
-        assert await asyncio.to_thread(flushed.wait, 10)
-    assert exits == [1]
-    assert [line["log_level"] for line in lines[:2]] == ["info", "error"]
-
-
-async def test_second_signal_exits_the_process_when_the_loop_is_blocked(
-    exits: list[int], lines: list[structlog.typing.EventDict]
-):
-    flushed = threading.Event()
-    with (
-        Watchdog(stop_within=3600, before_exit=lambda _: flushed.set()) as watchdog,
-        StopSignals(watchdog) as signals,
-    ):
-        os.kill(os.getpid(), signal.SIGTERM)
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert flushed.wait(10)
-        assert not signals.stop.is_set()  # the loop has not had a turn
+        if blocked:
+            send(signal.SIGTERM)
+            assert flushed.wait(10)
+            assert not signals.stop.is_set()  # the loop has not had a turn
+        else:
+            await asyncio.wait_for(signals.stop.wait(), 10)
+            assert watchdog.due() is not None
+            assert not flushed.is_set()
+            send(signal.SIGINT)
+            assert await asyncio.to_thread(flushed.wait, 10)
+            assert [line["log_level"] for line in lines[:2]] == ["info", "error"]
     assert exits == [1]
     assert lines[-1]["event"] == "exiting at once on a second signal"
 
 
-async def test_work_that_ends_before_the_stop_gives_its_result():
-    async def work() -> str:
+async def test_unless_stopped_passes_on_the_result_or_error_of_the_work():
+    async def work(*, fails: bool) -> str:
         await asyncio.sleep(0)
+        if fails:
+            raise ValueError("wrong")
         return "done"
 
     with Watchdog() as watchdog, StopSignals(watchdog) as signals:
-        assert await signals.unless_stopped(work()) == "done"
+        assert await signals.unless_stopped(work(fails=False)) == "done"
+        with pytest.raises(ValueError, match="wrong"):
+            await signals.unless_stopped(work(fails=True))
 
 
-async def test_work_that_fails_raises_its_error():
-    async def work() -> None:
-        raise ValueError("wrong")
-
-    with Watchdog() as watchdog, StopSignals(watchdog) as signals, pytest.raises(ValueError, match="wrong"):
-        await signals.unless_stopped(work())
-
-
-async def test_unless_stopped_cancels_the_work_when_stop_is_set():
-    cancelled = asyncio.Event()
-
-    async def work() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            cancelled.set()
-
-    with Watchdog() as watchdog, StopSignals(watchdog) as signals:
-        signals.stop.set()
-        assert await signals.unless_stopped(work()) is None
-    assert cancelled.is_set()
-
-
-async def test_unless_stopped_cancels_the_work_when_it_is_cancelled():
+@pytest.mark.parametrize("stops", [True, False])
+async def test_unless_stopped_cancels_the_work_when_it_stops_or_is_cancelled(stops: bool):
     started, cancelled = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
@@ -434,9 +395,13 @@ async def test_unless_stopped_cancels_the_work_when_it_is_cancelled():
     with Watchdog() as watchdog, StopSignals(watchdog) as signals:
         task = asyncio.create_task(signals.unless_stopped(work()))
         await started.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        if stops:
+            signals.stop.set()
+            assert await task is None
+        else:
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
     assert cancelled.is_set()
 
 

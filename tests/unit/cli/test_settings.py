@@ -319,7 +319,7 @@ def test_load_settings_names_file_and_key_of_wrong_value(
             "concurrency:\n  pet: 1\n  foo: 1\n  pet: 2\n",
             "not valid YAML in line 4, column 3: 'pet' is there twice",
         ),
-        ("\0", "not valid YAML: it holds what no text does"),
+        ("\0", "not valid YAML: it has an impossible character or value"),
         ("log-level: " + "9" * 5000, "not valid YAML in line 1, column 12: it is a number"),
         ("log-level: 0x" + "f" * 5000, "not valid YAML in line 1, column 12: it is a number"),
         ("log-level: 2001-99-99", "not valid YAML in line 1, column 12: there is no such value"),
@@ -351,7 +351,7 @@ def test_load_settings_names_missing_file():
         ({"leader_elect_renew_deadline": "-1s"}, ("--leader-elect-renew-deadline",)),
     ],
 )
-def test_lease_times_that_do_not_fit_together_are_told_by_their_flags(
+def test_lease_times_that_do_not_fit_together_are_reported_by_their_flags(
     flags: dict[str, str], names: tuple[str, ...]
 ):
     text = refusal(flags)

@@ -80,7 +80,7 @@ async def test_webhooks_are_off_with_a_hint_when_the_server_cannot_reach_them(wi
         ({"webhook_url": "https://dev.example.test:9443", "webhook_bind_address": "127.0.0.1:9443"}, False),
     ],
 )
-async def test_webhooks_that_the_api_server_will_not_reach_are_told_with_what_to_do(
+async def test_webhooks_that_the_api_server_will_not_reach_are_reported_with_a_remedy(
     wire: ScriptedWire, flags: dict[str, str], warned: bool, tmp_path: Path
 ):
     served, told = await assemble({"webhook_local_path": str(tmp_path), **flags})
@@ -175,7 +175,7 @@ async def test_readiness_waits_for_the_certificate(wire: ScriptedWire):
     ],
     ids=["missing", "text", "empty", "binary", "DER", "of a client"],
 )
-async def test_authorities_of_clients_that_cannot_be_read_are_told_at_the_start(
+async def test_authorities_of_clients_that_cannot_be_read_are_reported_at_the_start(
     wire: ScriptedWire, tmp_path: Path, content: bytes | None, told: str
 ):
     file = tmp_path / "ca.crt"

@@ -403,7 +403,7 @@ async def test_apply_is_invalid_when_what_would_take_over_our_create_is_refused(
     assert ["dryRun" in each.query for each in sent] == [True, False][: 1 + accepted]
 
 
-class TestAChildWhoseNameSomebodyHas:
+class TestApplierTakenName:
     """Child of an owned-only kind whose name is taken; the cache has foreign objects as metadata."""
 
     OWNER = Widget.decode(

@@ -108,7 +108,7 @@ async def test_metadata_of_a_cluster_scoped_object_gets_no_namespaced_owner(
     assert wire.sent("PATCH") == []
 
 
-class TestPages:
+class TestClientPages:
     async def read(self, client: Client) -> list[list[str]]:
         pages = client.uncached.pages(Pod, namespace="ns", labels={"app": "web"}, limit=2)
         return [[each.metadata.name for each in found] async for found in pages]
@@ -143,7 +143,7 @@ class TestPages:
             await anext(client.uncached.pages(Pod, limit=0))
 
 
-class TestDeletingACollection:
+class TestClientDeleteCollection:
     async def test_delete_collection_sends_its_selectors_and_leaves_the_cache_to_the_watch(
         self, client: Client, cache: Cache, wire: ScriptedWire
     ):

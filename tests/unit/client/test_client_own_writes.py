@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from typing import Any
 
 import pytest
 
@@ -38,16 +39,24 @@ def read() -> Pod:
     return Pod.decode(Reply.json(pod("a", 5)).body)
 
 
-async def test_own_writes_record_a_create_with_no_earlier_version(client: Client, read: Pod):
+@pytest.mark.parametrize(
+    ("write", "change", "version", "before"),
+    [
+        ("create", {}, "5", 0),
+        ("update", {}, "5", 5),
+        ("patch", {"finalizers": ["example.com/x"]}, "5", 5),
+        ("patch", {"labels": {"x": "y"}}, "5", None),
+        ("update", {}, "", None),
+        ("update", {}, "0", None),  # the server treats it as none
+    ],
+)
+async def test_own_writes_record_the_version_that_a_write_demands(
+    client: Client, read: Pod, write: str, change: dict[str, Any], version: str, before: int | None
+):
     written = own_writes_from_here()
-    await client.create(read)
-    assert written == {(read.metadata.uid, 0, 7)}
-
-
-async def test_own_writes_record_the_version_that_an_update_demanded(client: Client, read: Pod):
-    written = own_writes_from_here()
-    await client.update(read)
-    assert written == {(read.metadata.uid, 5, 7)}
+    read.metadata = read.metadata.model_copy(update={**change, "resource_version": version})
+    await getattr(client, write)(read)
+    assert written == (set() if before is None else {(read.metadata.uid, before, 7)})
 
 
 async def test_update_sends_no_managed_fields(client: Client, wire: ScriptedWire):
@@ -58,30 +67,6 @@ async def test_update_sends_no_managed_fields(client: Client, wire: ScriptedWire
     await client.update(held)
     (sent,) = wire.sent("PUT")
     assert "managedFields" not in sent.json()["metadata"]
-
-
-@pytest.mark.parametrize("version", ["", "0"])  # the server treats both alike
-async def test_own_writes_leave_out_an_update_that_demands_no_version(
-    client: Client, read: Pod, version: str
-):
-    written = own_writes_from_here()
-    read.metadata.resource_version = version
-    await client.update(read)
-    assert written == set()
-
-
-async def test_own_writes_record_the_version_that_a_finalizer_patch_demanded(client: Client, read: Pod):
-    written = own_writes_from_here()
-    read.metadata.finalizers.append("example.com/x")
-    await client.patch(read)
-    assert written == {(read.metadata.uid, 5, 7)}
-
-
-async def test_own_writes_leave_out_a_patch_that_demands_no_version(client: Client, read: Pod):
-    written = own_writes_from_here()
-    read.metadata.labels["x"] = "y"
-    await client.patch(read)
-    assert written == set()
 
 
 async def test_own_writes_include_those_of_child_tasks(client: Client, read: Pod):

@@ -150,7 +150,7 @@ def test_holds_ignores_defaults_that_a_create_has_booked():
     assert not holds_exactly(WANTED, live(), owned)
 
 
-def test_ports_that_differ_by_protocol_alone_are_told_apart():
+def test_ports_that_differ_by_protocol_alone_are_distinguished():
     wanted = {"ports": [{"containerPort": 53}, {"containerPort": 53, "protocol": "UDP"}]}
     stored = {"ports": [{"containerPort": 53, "protocol": "TCP"}, {"containerPort": 53, "protocol": "UDP"}]}
     item = {".": {}, "f:containerPort": {}}
@@ -246,7 +246,7 @@ def test_may_repeat_keys_lets_the_usual_object_be_created_by_post():
     assert not may_repeat_keys(WANTED)
 
 
-def test_holds_exactly_tells_true_from_one():
+def test_holds_exactly_distinguishes_true_from_one():
     assert not holds_exactly({"a": True}, {"a": 1}, {"f:a": {}})
     assert holds_exactly({"a": True}, {"a": True}, {"f:a": {}})
 
@@ -357,8 +357,8 @@ def test_takeover_patch_joins_the_fields_of_former_managers_with_ours(operation:
     joined = [entry("memcached", "Apply", "b", "a", "d"), entries[2], *entries[4:]]
     assert patched(entries, "old", "older") == joined
     assert patched(joined, "old", "older") is None, "it is not done again"
-    assert not own_entries(joined, "memcached", ("old", "older")).former
-    assert own_entries(entries, "memcached", ("old", "older")).former
+    assert not own_entries({"metadata": {"managedFields": joined}}, "memcached", ("old", "older")).former
+    assert own_entries({"metadata": {"managedFields": entries}}, "memcached", ("old", "older")).former
 
 
 def test_version_patch_joins_the_entries_of_each_other_version_apart():
@@ -391,7 +391,7 @@ def test_version_patch_leaves_entries_of_one_version_as_they_are():
     assert version_patch(entries, "memcached", ("old",), (), "v1") is None
 
 
-def test_takeover_patch_leaves_released_fields_to_nobody():
+def test_takeover_patch_leaves_released_fields_without_an_owner():
     assert patched([entry("memcached", "Apply", "a", "b")], released=(".spec.a",)) == [
         entry("memcached", "Apply", "b")
     ]

@@ -152,24 +152,16 @@ async def test_exec_that_is_cancelled_ends_the_command(scene: Scene):
         await running
 
 
-async def test_exec_ends_when_the_lease_is_lost(scene: Scene):
+@pytest.mark.parametrize("end", ["fence", "fence_work"])
+async def test_exec_ends_when_the_lease_is_lost(scene: Scene, end: str):
     scene.cluster.sessions.exec = scene.hang
     running = asyncio.create_task(scene.streams.exec(WEB, ["sleep"]))
     await scene.begun.wait()
     assert scene.transport.writes_in_flight == 0  # Events need not wait for it
-    scene.transport.fence("the lease is lost")
+    getattr(scene.transport, end)("the lease is lost")
     with pytest.raises(Fenced, match="the lease is lost"):
         await running
     await asyncio.wait_for(scene.ended.wait(), 10)
-
-
-async def test_exec_ends_with_the_work(scene: Scene):
-    scene.cluster.sessions.exec = scene.hang
-    running = asyncio.create_task(scene.streams.exec(WEB, ["sleep"]))
-    await scene.begun.wait()
-    scene.transport.fence_work("the lease is given back")
-    with pytest.raises(Fenced, match="the lease is given back"):
-        await running
 
 
 async def test_exec_does_not_begin_without_the_right_to_write(scene: Scene):

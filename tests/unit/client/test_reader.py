@@ -104,7 +104,7 @@ async def test_client_reads_and_writes_a_deeply_nested_object(depth: int):
     assert (await world.client.patch(deep)).metadata.resource_version == "3"
 
 
-class TestAnObjectOfAnotherShape:
+class TestReaderUndecodable:
     async def test_list_leaves_out_and_names_an_undecodable_object(self, world: World):
         pods = await world.client.list(Pod)
         assert names(pods) == ["a", "z"]
@@ -153,7 +153,7 @@ class TestAnObjectOfAnotherShape:
         assert [error.key for error in pods.undecodable] == [("ns", "odd")]
 
 
-class TestNamespaces:
+class TestReaderNamespaces:
     @pytest.mark.parametrize("namespace", ["", None])
     async def test_list_reads_all_watched_namespaces_when_none_is_given(self, namespace: str | None):
         for watched in ((), ("n1", "n2")):
@@ -197,7 +197,7 @@ class TestNamespaces:
         assert world.wire.sent("POST") == []
 
 
-class TestASelection:
+class TestReaderSelection:
     @pytest.fixture
     async def world(self) -> World:
         world = World(cached=False)
@@ -282,7 +282,7 @@ async def test_patch_refuses_a_metadata_list_that_the_cache_has_truncated(world:
     assert len(world.wire.sent("PATCH", "/api/v1/namespaces/ns/pods/full")) == 1
 
 
-class TestWhatIsLargeOrMany:
+class TestReaderLargeLists:
     """Large objects and many objects: a read of them must not block other tasks."""
 
     COUNT = 20
@@ -314,7 +314,7 @@ class TestWhatIsLargeOrMany:
             pytest.param(lambda client: client.list(Pod), id="all"),
             pytest.param(lambda client: client.list(Pod, labels={"app": "web"}), id="by label"),
             pytest.param(lambda client: client.list(Pod, labels="app in (web, x)"), id="by selector"),
-            pytest.param(lambda client: client.list(Pod, owner=TestWhatIsLargeOrMany.OWNER), id="by owner"),
+            pytest.param(lambda client: client.list(Pod, owner=TestReaderLargeLists.OWNER), id="by owner"),
             pytest.param(lambda client: client.list(Pod, index=("all", "x")), id="by index"),
             pytest.param(lambda client: client.metadata.list(Pod), id="metadata"),
             pytest.param(lambda client: client.uncached.list(Pod, namespace="ns"), id="from the server"),
@@ -333,7 +333,7 @@ class TestWhatIsLargeOrMany:
             pytest.param(lambda client: client.metadata.keys(Pod, labels={"app": "none"}), id="by label"),
             pytest.param(lambda client: client.metadata.keys(Pod, labels="app=none"), id="by selector"),
             pytest.param(
-                lambda client: client.list(Pod, owner=TestWhatIsLargeOrMany.OWNER, labels={"app": "none"}),
+                lambda client: client.list(Pod, owner=TestReaderLargeLists.OWNER, labels={"app": "none"}),
                 id="by owner",
             ),
         ],
@@ -411,7 +411,7 @@ class TestWhatIsLargeOrMany:
         await listed
 
 
-class TestAKindThatIsOnlyOwned:
+class TestReaderOwnedBy:
     """Owned-only kind: the cache has foreign objects as metadata, so reads of them go to the server."""
 
     @pytest.fixture

@@ -18,7 +18,7 @@ from devcluster.patch.json_patch import json_patch
 from manager.api import ApiModel, Resource
 from manager.cache import Cache
 from manager.client import Client
-from manager.client.write import merge_diff
+from manager.client.write import fold_string_data, merge_diff
 from manager.kube.errors import Conflict, ConnectionLost, Invalid, ProtocolError, ServerError
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -356,3 +356,20 @@ def test_merge_diff_contains_only_changes(
     before: dict[str, Any], after: dict[str, Any], patch: dict[str, Any]
 ):
     assert merge_diff(before, after) == patch
+
+
+@pytest.mark.parametrize(
+    ("wire", "folded"),
+    [
+        ({"stringData": {"a": "1"}}, {"data": {"a": "MQ=="}}),
+        (
+            {"stringData": {"a": "1"}, "data": {"a": "Mg==", "b": "Mw=="}},
+            {"data": {"a": "MQ==", "b": "Mw=="}},
+        ),
+        ({"stringData": {"a": "ä"}, "data": None}, {"data": {"a": "w6Q="}}),
+        ({"stringData": {"a": 1}}, {"stringData": {"a": 1}}),
+        ({"data": {"a": "MQ=="}}, {"data": {"a": "MQ=="}}),
+    ],
+)
+def test_fold_string_data_leaves_to_the_server_what_is_not_text(wire: dict[str, Any], folded: dict[str, Any]):
+    assert fold_string_data(wire) == folded

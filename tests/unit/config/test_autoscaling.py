@@ -44,7 +44,7 @@ def test_autoscaler_limits_managers_to_a_third_of_the_shards():
     assert autoscaler()["spec"]["maxReplicas"] * 3 <= settings.shards
 
 
-def test_the_metric_is_made_of_one_that_the_program_has_for_the_namespace_of_the_autoscaler():
+def test_autoscaler_metric_comes_from_a_metric_of_the_program_in_its_namespace():
     (rule,) = RULES["external"]
     (metric,) = autoscaler()["spec"]["metrics"]
     assert metric["external"]["metric"] == {"name": rule["name"]["as"]}

@@ -1,21 +1,14 @@
-"""The targets that kubebuilder and operator-sdk projects have; one clear line where a program is missing."""
+"""The targets that kubebuilder and operator-sdk projects have, and which tests they run."""
 
 from __future__ import annotations
 
 import json
-import runpy
-import shutil
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 from controllers.main import OPERATORS
-from manager.util.version import VERSION
 from tests.support import ROOT
-from tests.support.makefile import VENV, make
+from tests.support.makefile import make
 from tests.support.scheduling import SECONDS
 
 QUICK_TESTS = ROOT / "scripts/quick-tests"
@@ -30,103 +23,6 @@ FIELD = (
 def test_help_lists_every_target_of_the_field():
     listed = {line.split()[1] for line in make("help").stdout.splitlines() if line.startswith("  make ")}
     assert set(FIELD) <= listed
-
-
-@pytest.mark.parametrize(
-    ("arguments", "made"),
-    [
-        ("", ".venv tools"),
-        ("PYTHON=/opt/bin/python3.13", ".venv-python3.13 tools"),
-        ("VERSIONS=newest", ".venv-newest newest"),
-        ("PYTHON=python3.11 VERSIONS=lowest", ".venv-python3.11-lowest lowest"),
-    ],
-)
-def test_environment_depends_on_the_interpreter_and_the_versions(arguments: str, made: str):
-    environ = {"PYTHON": "python3"}
-    done = make("--dry-run", "--always-make", "test", *arguments.split(), environ=environ, venv=None)
-    folder = made.partition(" ")[0]
-    assert f"scripts/make-venv {made}\n" in done.stdout
-    assert f"\n{folder}/bin/pytest -n " in done.stdout
-
-
-@pytest.fixture
-def bare(tmp_path: Path) -> dict[str, Any]:
-    """Return options for `make`: a PATH with basic programs, and without those that targets need."""
-    for name in ("sh", "awk", "sed", "echo", "touch", "mkdir", "printf", "rm"):
-        found = shutil.which(name)
-        if found is not None:
-            (tmp_path / name).symlink_to(found)
-    return {"program": shutil.which("make"), "environ": {"PATH": str(tmp_path)}}
-
-
-@pytest.mark.parametrize(
-    ("target", "missing"),
-    [
-        *((each, "kubectl") for each in ("install", "uninstall", "deploy", "build-installer")),
-        *(("chart", "kubectl"), ("bundle", "kubectl"), ("bundle-push", "docker"), ("catalog-build", "opm")),
-        *(("docker-build", "docker"), ("docker-push", "docker"), ("docker-buildx", "docker")),
-    ],
-)
-def test_a_missing_program_is_named_in_one_line(target: str, missing: str, bare: dict[str, Any]):
-    # The environment is taken as it is: bringing it up to date is not what is tested.
-    done = make("--silent", f"--assume-old={VENV}/.current", target, **bare)
-    assert done.returncode == 2
-    first, *rest = done.stderr.splitlines()
-    assert first.startswith(f"make {target}: {missing} is not on the PATH; it is needed to ")
-    assert [line for line in rest if not line.startswith("make: ***")] == []
-
-
-def program(folder: Path, name: str, *lines: str) -> None:
-    """Write a shell script in place of a program; it may call basic programs."""
-    (folder / name).write_text("\n".join(["#!/bin/sh", *lines, ""]))
-    (folder / name).chmod(0o755)
-
-
-def recorded(bare: dict[str, Any], folder: Path, tool: str, *arguments: str, fails: str = "-") -> list[str]:
-    """Return make's calls of the tool, which fails if its words begin with `fails`."""
-    calls = folder / "calls"
-    program(folder, tool, f'echo "$*" >>{calls}', f'case "$*" in "{fails}"*) exit 1;; esac')
-    done = make("--silent", *arguments, **bare)
-    assert done.returncode == (2 if fails != "-" else 0), done.stderr
-    return [line for line in calls.read_text().splitlines() if "version" not in line.split()]
-
-
-IMAGES = ("IMG=om:v2", "PETSTORE_IMG=store:v2")
-
-
-@pytest.mark.parametrize(("tool", "layers"), [("podman", ""), ("buildah", "--layers ")])
-def test_docker_buildx_pushes_manifest_lists_when_the_tool_has_no_buildx(
-    tool: str, layers: str, bare: dict[str, Any], tmp_path: Path
-):
-    arguments = ("docker-buildx", f"CONTAINER_TOOL={tool}", *IMAGES, "REVISION=abc")
-    calls = recorded(bare, tmp_path, tool, *arguments)
-    assert [call for call in calls if call.startswith("manifest")] == [
-        "manifest push --all om:v2 docker://om:v2",
-        "manifest push --all store:v2 docker://store:v2",
-    ]
-    for target, image in (("manager", "om:v2"), ("petstore", "store:v2")):
-        assert (
-            f"build {layers}--build-arg VERSION={VERSION} --build-arg REVISION=abc "
-            f"--platform linux/amd64,linux/arm64 --target {target} --manifest {image} ."
-        ) in calls
-
-
-@pytest.mark.parametrize(
-    ("git", "variables", "told"),
-    [
-        (True, (), "REVISION=describe-of-this"),
-        (False, (), "REVISION=unknown"),
-        (False, ("PYTHON_IMAGE=mirror.test/python:3",), "PYTHON_IMAGE=mirror.test/python:3"),
-    ],
-    ids=["the commit", "none without git", "a base image of a mirror"],
-)
-def test_images_are_built_with_their_commit_and_the_base_that_is_wanted(
-    bare: dict[str, Any], tmp_path: Path, git: bool, variables: tuple[str, ...], told: str
-):
-    if git:
-        program(tmp_path, "git", 'echo "$1-of-this"')
-    for call in recorded(bare, tmp_path, "docker", "docker-build", *variables):
-        assert f"--build-arg {told} " in call
 
 
 def test_make_runs_tests_marked_whole_in_test_all_only():
@@ -152,23 +48,3 @@ def test_a_check_runs_quick_unit_tests_and_each_operator_once():
     assert len(smoke) == text.count("pytest.mark.smoke") == len(OPERATORS)
     assert not set(files) & json.loads(SECONDS.read_text()).keys()
     assert "tests/unit/util/test_clock.py" in files
-
-
-@pytest.mark.parametrize(
-    ("changed", "tested"),
-    [
-        ("manager/cache/store.py", "tests/unit/cache"),
-        ("manager_tools/testing.py", "tests/unit/manager_tools/test_testing.py"),
-        ("controllers/petstore/pet.py", "tests/unit/controllers/petstore"),
-        ("tests/unit/util/test_garbage.py", "tests/unit/util/test_garbage.py"),
-        ("config/rbac/role.yaml", "tests/unit/config"),
-        ("README.md", "tests/unit/docs"),
-        ("Makefile", "tests/unit/config"),
-        ("constraints.txt", "tests/unit/config"),
-        ("tests/support/daemon.py", "tests/unit/support"),
-    ],
-)
-def test_beside_finds_the_unit_tests_of_a_changed_file(changed: str, tested: str):
-    beside = runpy.run_path(str(QUICK_TESTS))["beside"](Path(changed))
-    assert Path(tested) in beside
-    assert (ROOT / tested).exists()

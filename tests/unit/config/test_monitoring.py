@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 import shutil
 import subprocess
@@ -17,17 +18,17 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from manager.telemetry.metrics import Metrics
 from petstore.metrics import ServerMetrics
-from release.dashboard import ROWS
 from tests.support import ROOT
-from tests.support.prometheus_operator import RULES, write_rules
+from tests.support.prometheus_operator import rule_groups, write_rules
 
 CASES = Path(__file__).with_name("alerts.yaml")
-ALERTS: list[dict[str, Any]] = [
-    rule for group in yaml.safe_load(RULES.read_text())["spec"]["groups"] for rule in group["rules"]
+ALERTS: list[dict[str, Any]] = [rule for group in rule_groups() for rule in group["rules"]]
+PANELS: list[dict[str, Any]] = json.loads((ROOT / "config/grafana/operator-manager.json").read_text())[
+    "panels"
 ]
 QUERIES = [
     *(rule["expr"] for rule in ALERTS),
-    *(query for _, panels in ROWS for panel in panels for query, _ in panel.queries),
+    *(target["expr"] for panel in PANELS for target in panel.get("targets", ())),
 ]
 # A name before a selector, or before the bracket of a range, is a metric.
 METRIC = re.compile(r"([a-z_:][a-z0-9_:]*)\{")

@@ -15,7 +15,7 @@ from manager.util.address import parse_bind_address
 from manager.util.yaml_text import yaml_documents
 from manager.webhook.configurations import MUTATING, SECRET, VALIDATING
 from manager.webhook.server import LIMITS
-from manager_tools.commands.namespaces import limited_to
+from manager_tools.codegen.namespaces import limited_to
 from petstore.cli.commands import commands
 from release.kustomize import build
 from tests.support import ROOT
@@ -49,11 +49,6 @@ def labels_of(deployment: Manifest) -> dict[str, str]:
     """Return the labels of the Deployment's pods."""
     labels: dict[str, str] = deployment["spec"]["template"]["metadata"]["labels"]
     return labels
-
-
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_every_folder_builds(overlay: str):
-    assert manifests(overlay)
 
 
 def test_the_namespace_asks_for_the_restricted_level():

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 
 import pytest
 
 from petstore.cli.commands import commands
-from tests.support import ROOT
 from tests.support.dockerfile import Dockerfile
-from tests.support.manifests import MANAGER, PETSTORE, container_of, manifests, the
+from tests.support.manifests import MANAGER, PETSTORE, container_of, the
 from tests.support.settings import params_of, parse_flags
 from tests.support.tilt import Tilt, TiltfileFailed
 
@@ -27,10 +25,9 @@ def test_tiltfile_builds_the_images_of_the_manifests_on_a_cluster_of_this_machin
         assert build["target"] == "dev"
 
 
-@pytest.mark.parametrize("context", ["production", "not-kind-"])
-def test_tiltfile_refuses_other_clusters(context: str):
-    with pytest.raises(TiltfileFailed, match=f"current context .{context}. is no cluster of this machine"):
-        Tilt(context=context).evaluate()
+def test_tiltfile_refuses_other_clusters():
+    with pytest.raises(TiltfileFailed, match=r"current context .production. is no cluster of this machine"):
+        Tilt(context="production").evaluate()
 
 
 def test_tiltfile_runs_three_local_programs_without_a_cluster():
@@ -44,26 +41,3 @@ def test_tiltfile_runs_three_local_programs_without_a_cluster():
     words = programs["petstore"]
     given = params_of(commands, "serve", words[words.index("serve") + 1 :])
     assert local["manager"]["serve_env"] == {"PETSTORE_ADDRESS": str(given["bind_address"])}
-
-
-@pytest.mark.parametrize("arguments", [{}, {"devcluster": True}])
-def test_tiltfile_names_targets_folders_and_resources_that_exist(arguments: dict[str, bool]):
-    tilt = Tilt(arguments=arguments).evaluate()
-    makefile = (ROOT / "Makefile").read_text()
-    local, workloads = tilt.called("local_resource"), tilt.called("k8s_resource")
-    names = local.keys() | {each["new_name"] for each in workloads.values()}
-    for resource in (*local.values(), *workloads.values()):
-        assert set(resource.get("resource_deps", ())) <= names
-        assert all((ROOT / name).is_dir() for name in resource.get("deps", ()))
-        for target in re.findall(r"\bmake ([\w-]+)", resource.get("cmd", "")):
-            assert f"\n{target}:" in makefile
-
-
-def test_development_overlay_differs_from_the_default_where_sources_change():
-    for name in (MANAGER, PETSTORE):
-        container = container_of(the("Deployment", name, "development"))
-        assert container["securityContext"]["readOnlyRootFilesystem"] is False
-        container["securityContext"]["readOnlyRootFilesystem"] = True
-        container["args"] = [flag for flag in container["args"] if flag != "--metrics-secure=false"]
-        assert container == container_of(the("Deployment", name))
-    assert manifests("development")

@@ -571,7 +571,7 @@ async def test_a_page_shows_of_other_objects_only_what_its_reader_may_get(serve_
         assert "Deployment" not in rest
 
 
-async def test_tasks_are_told_with_where_they_wait_and_a_profile_with_where_time_goes(
+async def test_tasks_are_reported_with_where_they_wait_and_a_profile_with_where_time_goes(
     serve_pages: ServePages,
 ):
     async with visited(serve_pages, debugs=True) as (_, site):

@@ -10,7 +10,7 @@ import pytest
 
 from apis.tutorial.v1.foo import Foo
 from controllers.main import OPERATORS
-from devcluster.exchange import ApiResponse
+from devcluster.http_call import ApiResponse
 from manager.cli.operators import owned_by
 from manager.console.collect import Collector
 from manager.console.pages import Console

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from manager.controller.queue import KeyBackoff, WorkQueue
 from manager.telemetry.metrics import Metrics
-from tests.unit.controller.doubles import MakeQueue
 
 
 @pytest.fixture(autouse=True)
@@ -15,6 +15,6 @@ def quiet(log_lines: object) -> None:
 
 
 @pytest.fixture
-def make_queue(metrics: Metrics, rng: random.Random) -> MakeQueue:
-    """Return a function that makes a queue, because a queue belongs to a running loop."""
-    return lambda: WorkQueue("test", metrics=metrics, backoff=KeyBackoff(jitter=0, rng=rng))
+async def queue(metrics: Metrics, rng: random.Random) -> WorkQueue[Any]:
+    """Return a queue of the running loop."""
+    return WorkQueue("test", metrics=metrics, backoff=KeyBackoff(jitter=0, rng=rng))

@@ -18,8 +18,6 @@ from manager.controller.reconciler import ControllerOptions, Priority, Request, 
 from manager.telemetry.metrics import Metrics
 from tests.unit.cache.objects import Pod
 
-MakeQueue = Callable[[], WorkQueue[Any]]
-
 
 class Numbers:
     """Where the keys of a queue are."""

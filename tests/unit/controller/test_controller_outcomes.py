@@ -128,17 +128,18 @@ async def test_requeue_after_with_jitter_never_comes_early():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"jitter": 0.1}, {"requeue_after": 1.0, "jitter": -0.1}, {"jitter": math.nan}]
+    ("wrong", "field"),
+    [
+        ({"jitter": 0.1}, "jitter must be a part of requeue_after"),
+        ({"requeue_after": 1.0, "jitter": -0.1}, "jitter must be a part of requeue_after"),
+        ({"jitter": math.nan}, "jitter must be a part of requeue_after"),
+        ({"requeue_after": math.inf}, "requeue_after"),
+        ({"requeue_after": math.nan}, "requeue_after"),
+    ],
 )
-def test_result_refuses_jitter_without_requeue_after(wrong: dict[str, float]):
-    with pytest.raises(ValueError, match="jitter must be a part of requeue_after"):
+def test_result_refuses_invalid_times(wrong: dict[str, float], field: str):
+    with pytest.raises(ValueError, match=field):
         Result(**wrong)
-
-
-@pytest.mark.parametrize("seconds", [math.inf, math.nan])
-def test_result_refuses_a_requeue_after_that_never_comes(seconds: float):
-    with pytest.raises(ValueError, match="requeue_after"):
-        Result(requeue_after=seconds)
 
 
 @pytest.mark.parametrize(
@@ -223,14 +224,15 @@ async def test_sync_reconciler_counts_as_a_panic():
         assert running.sample(PANICS) == 1
 
 
-@pytest.mark.parametrize("wrapped", [False, True])
-async def test_controller_ends_when_a_reconciler_raises_system_exit(wrapped: bool):
-    running = Running(answering(BaseExceptionGroup("stop", [SystemExit(1)]) if wrapped else Odd()))
-    async with running:
+@pytest.mark.parametrize(
+    "error", [SystemExit(1), GeneratorExit(), Odd(), BaseExceptionGroup("stop", [SystemExit(1)])], ids=repr
+)
+async def test_reconcile_fails_when_it_asks_the_program_to_exit(error: BaseException):
+    async with Running(answering(error)) as running:
         running.add("a")
-        await asyncio.wait([running.task])
-    with pytest.raises(BaseExceptionGroup):
-        running.task.result()
+        await asyncio.sleep(1)
+        assert (running.sample(ERRORS), len(running.reconciler.calls)) == (1, 2)
+        assert not running.task.done()
 
 
 async def test_reconcile_fails_when_an_inner_task_was_cancelled():
@@ -253,7 +255,7 @@ async def hang(request: Request) -> Result | None:
     return None
 
 
-async def test_reconcile_is_cancelled_counted_and_retried_after_its_timeout():
+async def test_reconcile_is_cancelled_counted_logged_and_retried_after_its_timeout(log_lines: LogLines):
     async with Running(Reconciler(hang), reconcile_timeout=60) as running:
         running.add("a")
         await asyncio.sleep(150)
@@ -261,38 +263,32 @@ async def test_reconcile_is_cancelled_counted_and_retried_after_its_timeout():
         assert running.sample(TIMEOUTS) == 2
         assert running.sample(ERRORS) == 2
         assert running.sample(PANICS) == 0
+    line = next(line for line in log_lines if line["event"] == "reconcile timed out")
+    assert line["timeout"] == 60
+    assert isinstance(line["exc_info"], TimeoutError)
 
 
-async def test_reconcile_timeout_counts_when_the_cancellation_was_swallowed():
+@pytest.mark.parametrize("raises", [False, True])
+async def test_reconcile_timeout_counts_when_the_cancellation_is_swallowed_or_another_error_raised(
+    raises: bool,
+):
     async def stubborn(request: Request) -> Result | None:
         try:
             await asyncio.sleep(10_000)
         except asyncio.CancelledError:
             await asyncio.sleep(1)
+            if raises:
+                raise OSError("could not clean up") from None
         return None
 
     async with Running(Reconciler(stubborn), reconcile_timeout=60) as running:
         running.add("a")
         await asyncio.sleep(100)
         assert running.sample(TIMEOUTS) == 1
+        assert running.sample(ERRORS) == 1
         assert running.sample(TOTAL, result="error") == 1
         assert running.sample(TOTAL, result="success") == 0
         assert running.reconciler.times == pytest.approx([0, 61], abs=0.1)
-
-
-async def test_reconcile_timeout_counts_when_cleanup_raises_another_error():
-    async def failing_cleanup(request: Request) -> Result | None:
-        try:
-            await asyncio.sleep(10_000)
-        finally:
-            raise OSError("could not clean up")
-        return None
-
-    async with Running(Reconciler(failing_cleanup), reconcile_timeout=60) as running:
-        running.add("a")
-        await asyncio.sleep(61)
-        assert running.sample(TIMEOUTS) == 1
-        assert running.sample(ERRORS) == 1
 
 
 async def test_timeout_error_of_the_reconciler_counts_as_an_ordinary_error():
@@ -355,15 +351,6 @@ async def test_controller_logs_at_debug_when_the_reconciled_object_is_not_found(
     running = await ran(answering(gone, gone), seconds=30)
     assert running.sample(ERRORS) == 2
     assert {line["log_level"] for line in log_lines if "failed" in line["event"]} == {"debug"}
-
-
-async def test_reconcile_timeout_is_logged_with_its_traceback(log_lines: LogLines):
-    async with Running(Reconciler(hang), reconcile_timeout=60) as running:
-        running.add("a")
-        await asyncio.sleep(61)
-    [line] = [line for line in log_lines if line["event"] == "reconcile timed out"]
-    assert line["timeout"] == 60
-    assert isinstance(line["exc_info"], TimeoutError)
 
 
 async def test_failure_log_names_all_errors_of_an_exception_group(log_lines: LogLines):

@@ -11,7 +11,7 @@ from manager.controller.reconciler import Priority
 from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import MOST_TRIGGERS, Trigger
 from manager.util.loop import loop_factory
-from tests.unit.controller.doubles import MakeQueue, Numbers
+from tests.unit.controller.doubles import Numbers
 
 pytestmark = pytest.mark.virtual_time
 
@@ -20,15 +20,13 @@ def now() -> float:
     return round(asyncio.get_running_loop().time(), 3)
 
 
-async def test_done_raises_key_error_for_a_key_that_is_not_in_progress(make_queue: MakeQueue):
-    queue = make_queue()
+async def test_done_raises_key_error_for_a_key_that_is_not_in_progress(queue: WorkQueue[Any]):
     queue.add("a")
     with pytest.raises(KeyError):
         queue.done("a")
 
 
-async def test_rate_limited_adds_wait_longer_each_time_until_forgotten(make_queue: MakeQueue):
-    queue = make_queue()
+async def test_rate_limited_adds_wait_longer_each_time_until_forgotten(queue: WorkQueue[Any]):
     delays = []
     for _ in range(4):
         delays.append(queue.add_rate_limited("a"))
@@ -40,8 +38,7 @@ async def test_rate_limited_adds_wait_longer_each_time_until_forgotten(make_queu
     assert queue.add_rate_limited("a") == 0.005
 
 
-async def test_queue_item_has_its_priority_and_first_triggers(make_queue: MakeQueue):
-    queue = make_queue()
+async def test_queue_item_has_its_priority_and_first_triggers(queue: WorkQueue[Any]):
     triggers = [Trigger("event", float(number)) for number in range(MOST_TRIGGERS + 5)]
     queue.add("a")
     for trigger in triggers:
@@ -51,8 +48,7 @@ async def test_queue_item_has_its_priority_and_first_triggers(make_queue: MakeQu
     assert item.triggers == tuple(triggers[:MOST_TRIGGERS])
 
 
-async def test_queue_numbers_count_every_key_in_one_place(make_queue: MakeQueue):
-    queue = make_queue()
+async def test_queue_numbers_count_every_key_in_one_place(queue: WorkQueue[Any]):
     queue.add("in progress")
     await queue.get()
     queue.add("dirty", priority=Priority.HIGH)
@@ -70,92 +66,79 @@ async def test_queue_numbers_count_every_key_in_one_place(make_queue: MakeQueue)
     assert queue.longest_running() == pytest.approx(2)
 
 
-async def at_work(make_queue: MakeQueue) -> WorkQueue[str]:
+@pytest.fixture
+async def at_work(queue: WorkQueue[Any]) -> WorkQueue[Any]:
     """Return a queue whose only key is in progress."""
-    queue = make_queue()
     queue.add("a")
     await queue.get()
     return queue
 
 
-async def test_disregard_drops_a_key_that_only_these_causes_added(make_queue: MakeQueue):
-    queue = await at_work(make_queue)
-    queue.add("a", cause="x")
-    queue.add("a", cause="y")
-    assert queue.discard_if_only("a", {"x", "y", "z"})
-    queue.done("a")
-    assert len(queue) == 0
+async def test_discard_if_only_drops_a_key_that_only_these_causes_added(at_work: WorkQueue[Any]):
+    at_work.add("a", cause="x")
+    at_work.add("a", cause="y")
+    assert at_work.discard_if_only("a", {"x", "y", "z"})
+    at_work.done("a")
+    assert len(at_work) == 0
 
 
-@pytest.mark.parametrize("also", [{"cause": "y"}, {}, {"priority": Priority.HIGH}])
-async def test_disregard_keeps_a_key_that_another_cause_added_too(
-    make_queue: MakeQueue, also: dict[str, Any]
+X: dict[str, Any] = {"cause": "x"}
+
+
+@pytest.mark.parametrize(
+    "adds",
+    [
+        *([X, also] for also in ({"cause": "y"}, {}, {"priority": Priority.HIGH})),
+        *([also, X] for also in ({"cause": "y"}, {}, {"priority": Priority.HIGH})),
+        [{"after": 5}, X],  # which makes it due at once
+        [{"after": 5, **X}],
+    ],
+    ids=str,
+)
+async def test_discard_if_only_keeps_a_key_that_another_cause_or_a_delay_added(
+    at_work: WorkQueue[Any], adds: list[dict[str, Any]]
 ):
-    for order in (({"cause": "x"}, also), (also, {"cause": "x"})):
-        queue = await at_work(make_queue)
-        for how in order:
-            queue.add("a", **how)
-        assert not queue.discard_if_only("a", {"x"})
-        queue.done("a")
-        assert len(queue) == 1
-
-
-async def test_disregard_returns_false_when_nobody_added_the_key(make_queue: MakeQueue):
-    queue = await at_work(make_queue)
-    assert not queue.discard_if_only("a", {"x"})
-
-
-async def test_disregard_keeps_a_key_that_was_also_added_for_later(make_queue: MakeQueue):
-    queue = await at_work(make_queue)
-    queue.add("a", after=5)
-    queue.add("a", cause="x")  # which makes it due at once
-    assert not queue.discard_if_only("a", {"x"})
-    queue.done("a")
-    assert len(queue) == 1
-
-
-async def test_disregard_keeps_a_key_added_with_a_delay(make_queue: MakeQueue):
-    queue = await at_work(make_queue)
-    queue.add("a", after=5, cause="x")
-    assert not queue.discard_if_only("a", {"x"})
-    queue.done("a")
+    for how in adds:
+        at_work.add("a", **how)
+    assert not at_work.discard_if_only("a", {"x"})
+    at_work.done("a")
     await asyncio.sleep(5.1)
-    assert len(queue) == 1
+    assert len(at_work) == 1
 
 
-async def test_disregard_keeps_a_key_that_is_not_in_progress(make_queue: MakeQueue):
-    queue = make_queue()
+async def test_discard_if_only_returns_false_when_nobody_added_the_key(at_work: WorkQueue[Any]):
+    assert not at_work.discard_if_only("a", {"x"})
+
+
+async def test_discard_if_only_keeps_a_key_that_is_not_in_progress(queue: WorkQueue[Any]):
     queue.add("a", cause="x")
     assert not queue.discard_if_only("a", {"x"})
     assert await queue.get()
     queue.done("a")
 
 
-async def test_disregard_lets_the_key_be_added_again(make_queue: MakeQueue):
-    queue = await at_work(make_queue)
-    queue.add("a", cause="x")
-    assert queue.discard_if_only("a", {"x"})
-    queue.add("a", after=3)
-    queue.done("a")
+async def test_discard_if_only_lets_the_key_be_added_again(at_work: WorkQueue[Any]):
+    at_work.add("a", cause="x")
+    assert at_work.discard_if_only("a", {"x"})
+    at_work.add("a", after=3)
+    at_work.done("a")
     await asyncio.sleep(3.1)
-    assert len(queue) == 1
+    assert len(at_work) == 1
 
 
-async def test_disregard_returns_false_after_shut_down(make_queue: MakeQueue):
-    queue = await at_work(make_queue)
-    queue.add("a", cause="x")
-    queue.shut_down()
-    assert not queue.discard_if_only("a", {"x"})
-    queue.done("a")
-    assert await queue.get() is None
+async def test_discard_if_only_returns_false_after_shut_down(at_work: WorkQueue[Any]):
+    at_work.add("a", cause="x")
+    at_work.shut_down()
+    assert not at_work.discard_if_only("a", {"x"})
+    at_work.done("a")
+    assert await at_work.get() is None
 
 
 def sample(metrics: Metrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(name, {"name": "test", "controller": "test", **labels})
 
 
-async def test_depth_is_shown_by_priority(make_queue: MakeQueue, metrics: Metrics):
-    queue = make_queue()
+async def test_depth_is_shown_by_priority(queue: WorkQueue[Any], metrics: Metrics):
     queue.add("a")
     queue.add("b")
     queue.add("c", priority=Priority.LOW)
@@ -164,8 +147,7 @@ async def test_depth_is_shown_by_priority(make_queue: MakeQueue, metrics: Metric
     assert depths == {"-100": 1, "0": 2, "100": 0}
 
 
-async def test_adds_metric_counts_a_key_once_it_is_ready(make_queue: MakeQueue, metrics: Metrics):
-    queue = make_queue()
+async def test_adds_metric_counts_a_key_once_it_is_ready(queue: WorkQueue[Any], metrics: Metrics):
     queue.add("a")
     queue.add("a")
     queue.add("b", after=1)
@@ -174,16 +156,14 @@ async def test_adds_metric_counts_a_key_once_it_is_ready(make_queue: MakeQueue, 
     assert sample(metrics, "workqueue_adds_total") == 2
 
 
-async def test_retries_metric_counts_rate_limited_adds_only(make_queue: MakeQueue, metrics: Metrics):
-    queue = make_queue()
+async def test_retries_metric_counts_rate_limited_adds_only(queue: WorkQueue[Any], metrics: Metrics):
     queue.add("a", after=1)
     assert sample(metrics, "workqueue_retries_total") == 0
     queue.add_rate_limited("a")
     assert sample(metrics, "workqueue_retries_total") == 1
 
 
-async def test_waiting_and_working_are_timed(make_queue: MakeQueue, metrics: Metrics):
-    queue = make_queue()
+async def test_waiting_and_working_are_timed(queue: WorkQueue[Any], metrics: Metrics):
     queue.add("a", after=1)
     await asyncio.sleep(3)
     await queue.get()
@@ -194,9 +174,8 @@ async def test_waiting_and_working_are_timed(make_queue: MakeQueue, metrics: Met
 
 
 async def test_work_in_progress_is_shown_with_its_age_at_the_time_of_asking(
-    make_queue: MakeQueue, metrics: Metrics
+    queue: WorkQueue[Any], metrics: Metrics
 ):
-    queue = make_queue()
     queue.add("a")
     await queue.get()
     await asyncio.sleep(4)
@@ -212,9 +191,8 @@ async def test_work_in_progress_is_shown_with_its_age_at_the_time_of_asking(
 
 
 async def test_queue_duration_metric_starts_when_a_key_in_progress_is_added(
-    make_queue: MakeQueue, metrics: Metrics
+    queue: WorkQueue[Any], metrics: Metrics
 ):
-    queue = make_queue()
     queue.add("a")
     await queue.get()
     queue.add("a")
@@ -224,8 +202,7 @@ async def test_queue_duration_metric_starts_when_a_key_in_progress_is_added(
     assert sample(metrics, "workqueue_queue_duration_seconds_sum") == pytest.approx(3)
 
 
-async def test_queue_metrics_show_the_oldest_key_and_the_next_retry(make_queue: MakeQueue, metrics: Metrics):
-    queue = make_queue()
+async def test_queue_metrics_show_the_oldest_key_and_the_next_retry(queue: WorkQueue[Any], metrics: Metrics):
 
     def shown() -> list[float]:
         names = "oldest_key", "next_retry"
@@ -444,8 +421,7 @@ def test_ready_items_pop_raises_key_error_when_empty(ready: ReadyItems[str]):
         ready.pop(now=0)
 
 
-async def test_shut_down_makes_every_get_return_none(make_queue: MakeQueue):
-    queue = make_queue()
+async def test_shut_down_makes_every_get_return_none(queue: WorkQueue[Any]):
     getting = [asyncio.create_task(queue.get()) for _ in range(3)]
     await asyncio.sleep(1)
     queue.shut_down()
@@ -453,8 +429,7 @@ async def test_shut_down_makes_every_get_return_none(make_queue: MakeQueue):
     assert await queue.get() is None
 
 
-async def test_shut_down_drops_waiting_keys(make_queue: MakeQueue):
-    queue = make_queue()
+async def test_shut_down_drops_waiting_keys(queue: WorkQueue[Any]):
     queue.add("a")
     queue.add("b", after=1)
     queue.shut_down()
@@ -463,8 +438,7 @@ async def test_shut_down_drops_waiting_keys(make_queue: MakeQueue):
     assert len(queue) == 0
 
 
-async def test_queue_ignores_adds_after_shut_down(make_queue: MakeQueue):
-    queue = make_queue()
+async def test_queue_ignores_adds_after_shut_down(queue: WorkQueue[Any]):
     queue.add("in progress")
     await queue.get()
     queue.shut_down()
@@ -476,9 +450,8 @@ async def test_queue_ignores_adds_after_shut_down(make_queue: MakeQueue):
     assert await queue.get() is None
 
 
-async def test_shut_down_leaves_no_timer_item_or_getter(make_queue: MakeQueue):
+async def test_shut_down_leaves_no_timer_item_or_getter(queue: WorkQueue[Any]):
     loop = asyncio.get_running_loop()
-    queue = make_queue()
     for number in range(100):
         queue.add(f"{number}", after=1 + number)
         queue.add_rate_limited(f"failed {number}")

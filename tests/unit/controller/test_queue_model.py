@@ -264,4 +264,4 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 QueueMachine.TestCase.settings = settings(stateful_step_count=60)
-TestQueueAgainstModel = QueueMachine.TestCase
+TestQueue = QueueMachine.TestCase

@@ -45,7 +45,6 @@ from tests.unit.controller.doubles import (
     Change,
     Cluster,
     Foo,
-    MakeQueue,
     Numbers,
     Watched,
     added,
@@ -245,9 +244,8 @@ async def drain(queue: WorkQueue[Request]) -> list[tuple[str, int, float | None]
 
 
 async def test_kind_source_enqueues_present_objects_at_low_and_events_at_normal_priority(
-    pods: Watched, make_queue: MakeQueue
+    pods: Watched, queue: WorkQueue[Request]
 ):
-    queue = make_queue()
     pods.listed("a", "b")
     pods.synced()
     await asyncio.sleep(3)
@@ -263,9 +261,8 @@ async def test_kind_source_enqueues_present_objects_at_low_and_events_at_normal_
 
 @pytest.mark.parametrize(("count", "size"), [(20, 70_000), (1000, 1_400)])
 async def test_kind_source_yields_to_the_loop_while_it_enqueues_present_objects(
-    pods: Watched, make_queue: MakeQueue, count: int, size: int
+    pods: Watched, queue: WorkQueue[Request], count: int, size: int
 ):
-    queue = make_queue()
     pods.listed(*(f"p{number}" for number in range(count)), annotations={"filler": "x" * size})
     pods.synced()
 
@@ -277,8 +274,9 @@ async def test_kind_source_yields_to_the_loop_while_it_enqueues_present_objects(
     assert await turns_of_others(asked()) >= 20
 
 
-async def test_kind_source_enqueues_a_late_first_list_at_low_priority(pods: Watched, make_queue: MakeQueue):
-    queue = make_queue()
+async def test_kind_source_enqueues_a_late_first_list_at_low_priority(
+    pods: Watched, queue: WorkQueue[Request]
+):
     source = KindSource(pods.informer, enqueue_object)
     async with running(source, queue):
         syncing = asyncio.create_task(source.wait_synced())
@@ -294,9 +292,8 @@ async def test_kind_source_enqueues_a_late_first_list_at_low_priority(pods: Watc
 
 
 async def test_kind_source_raises_the_priority_of_a_present_object_on_change(
-    pods: Watched, make_queue: MakeQueue
+    pods: Watched, queue: WorkQueue[Request]
 ):
-    queue = make_queue()
     pods.listed("a", "b")
     pods.synced()
     async with running(KindSource(pods.informer, enqueue_object), queue):
@@ -304,8 +301,7 @@ async def test_kind_source_raises_the_priority_of_a_present_object_on_change(
         assert [name for name, _, _ in await drain(queue)] == ["b", "a"]
 
 
-async def test_kind_source_enqueues_deletions(pods: Watched, make_queue: MakeQueue):
-    queue = make_queue()
+async def test_kind_source_enqueues_deletions(pods: Watched, queue: WorkQueue[Request]):
     pods.listed("a")
     pods.synced()
     async with running(KindSource(pods.informer, enqueue_object), queue):
@@ -315,9 +311,8 @@ async def test_kind_source_enqueues_deletions(pods: Watched, make_queue: MakeQue
 
 
 async def test_kind_source_enqueues_only_events_that_every_predicate_passes(
-    pods: Watched, make_queue: MakeQueue
+    pods: Watched, queue: WorkQueue[Request]
 ):
-    queue = make_queue()
     pods.listed("a")
     pods.synced()
     source = KindSource(pods.informer, enqueue_object, predicates=[desired_state_changed, label_changed])
@@ -330,8 +325,7 @@ async def test_kind_source_enqueues_only_events_that_every_predicate_passes(
         assert [name for name, _, _ in await drain(queue)] == ["a"]
 
 
-async def test_kind_source_applies_its_predicates_to_initial_events(pods: Watched, make_queue: MakeQueue):
-    queue = make_queue()
+async def test_kind_source_applies_its_predicates_to_initial_events(pods: Watched, queue: WorkQueue[Request]):
     pods.listed("a")
     pods.synced()
     nothing = KindSource(pods.informer, enqueue_object, predicates=[all_of(lambda event: not event.initial)])
@@ -340,9 +334,8 @@ async def test_kind_source_applies_its_predicates_to_initial_events(pods: Watche
 
 
 async def test_kind_source_without_a_handler_enqueues_nothing_and_is_waited_for(
-    pods: Watched, make_queue: MakeQueue
+    pods: Watched, queue: WorkQueue[Request]
 ):
-    queue = make_queue()
     source = KindSource(pods.informer, None)
     async with running(source, queue):
         syncing = asyncio.create_task(source.wait_synced())
@@ -355,8 +348,7 @@ async def test_kind_source_without_a_handler_enqueues_nothing_and_is_waited_for(
         assert pods.informer._handlers == []
 
 
-async def test_kind_source_unsubscribes_when_it_is_cancelled(pods: Watched, make_queue: MakeQueue):
-    queue = make_queue()
+async def test_kind_source_unsubscribes_when_it_is_cancelled(pods: Watched, queue: WorkQueue[Request]):
     async with running(KindSource(pods.informer, enqueue_object), queue):
         assert len(pods.informer._handlers) == 1
     assert pods.informer._handlers == []
@@ -365,9 +357,8 @@ async def test_kind_source_unsubscribes_when_it_is_cancelled(pods: Watched, make
 
 
 async def test_kind_source_enqueues_a_large_cache_in_portions_with_changes_between(
-    pods: Watched, make_queue: MakeQueue
+    pods: Watched, queue: WorkQueue[Request]
 ):
-    queue = make_queue()
     pods.listed(*(f"pod-{number:04}" for number in range(2000)))
     pods.synced()
     task = asyncio.create_task(KindSource(pods.informer, enqueue_object).run(queue))
@@ -404,12 +395,11 @@ class Moody:
 
 
 async def test_kind_source_enqueues_an_event_when_a_predicate_raises(
-    pods: Watched, make_queue: MakeQueue, metrics: Metrics
+    pods: Watched, queue: WorkQueue[Request], metrics: Metrics
 ):
     def broken(event: CacheEvent) -> bool:
         raise RuntimeError("broken")
 
-    queue = make_queue()
     pods.synced()
     assert failures(metrics, "predicate") == 0  # there from the start, for the alert to see the first
     async with running(KindSource(pods.informer, enqueue_object, predicates=[broken]), queue):
@@ -419,9 +409,9 @@ async def test_kind_source_enqueues_an_event_when_a_predicate_raises(
 
 
 async def test_kind_source_retries_a_failed_handler_until_it_succeeds(
-    pods: Watched, make_queue: MakeQueue, metrics: Metrics
+    pods: Watched, queue: WorkQueue[Request], metrics: Metrics
 ):
-    queue, handler = make_queue(), Moody("a", "listed")
+    handler = Moody("a", "listed")
     pods.listed("listed")
     pods.synced()
     async with running(KindSource(pods.informer, handler), queue):
@@ -438,8 +428,8 @@ async def test_kind_source_retries_a_failed_handler_until_it_succeeds(
     assert failures(metrics, "handler") == 8  # at 0, 1, 3 and 7 s
 
 
-async def test_kind_source_merges_changes_while_its_handler_fails(pods: Watched, make_queue: MakeQueue):
-    queue, handler = make_queue(), Moody("a")
+async def test_kind_source_merges_changes_while_its_handler_fails(pods: Watched, queue: WorkQueue[Request]):
+    handler = Moody("a")
     pods.put("a", labels={"step": "1"})
     pods.synced()
     async with running(KindSource(pods.informer, handler, predicates=[label_changed]), queue):
@@ -464,9 +454,9 @@ async def test_kind_source_merges_changes_while_its_handler_fails(pods: Watched,
 
 
 async def test_kind_source_gives_up_a_handler_that_never_succeeds(
-    pods: Watched, make_queue: MakeQueue, metrics: Metrics
+    pods: Watched, queue: WorkQueue[Request], metrics: Metrics
 ):
-    queue, handler = make_queue(), Moody("a")
+    handler = Moody("a")
     pods.synced()
     async with running(KindSource(pods.informer, handler), queue):
         pods.put("a")
@@ -476,8 +466,10 @@ async def test_kind_source_gives_up_a_handler_that_never_succeeds(
         assert len(handler.asked) == 13
 
 
-async def test_kind_source_retries_no_failed_handler_after_it_has_ended(pods: Watched, make_queue: MakeQueue):
-    queue, handler = make_queue(), Moody("a")
+async def test_kind_source_retries_no_failed_handler_after_it_has_ended(
+    pods: Watched, queue: WorkQueue[Request]
+):
+    handler = Moody("a")
     pods.synced()
     async with running(KindSource(pods.informer, handler), queue):
         pods.put("a")
@@ -485,70 +477,59 @@ async def test_kind_source_retries_no_failed_handler_after_it_has_ended(pods: Wa
     assert len(handler.asked) == 1
 
 
-async def test_ticker_enqueues_periodically_at_low_priority(make_queue: MakeQueue, rng: random.Random):
-    queue = make_queue()
+async def test_ticker_enqueues_periodically_at_low_priority(queue: WorkQueue[Request], rng: random.Random):
     source = TickerSource(60, lambda: [Request("ns", "a")], jitter=0, rng=rng)
     await source.wait_synced()
-    task = asyncio.create_task(source.run(queue))
-    times = []
-    for _ in range(3):
-        item = await queue.get()
-        assert item is not None
-        assert item.priority == Priority.LOW
-        queue.done(item.key)
-        times.append(asyncio.get_running_loop().time())
-    task.cancel()
-    await asyncio.wait([task])
+    async with running(source, queue):
+        times = []
+        for _ in range(3):
+            item = await queue.get()
+            assert item is not None
+            assert item.priority == Priority.LOW
+            queue.done(item.key)
+            times.append(asyncio.get_running_loop().time())
     assert times == [60, 120, 180]
 
 
 async def test_ticker_spreads_its_requests_over_a_tenth_of_the_interval(
-    make_queue: MakeQueue, rng: random.Random
+    queue: WorkQueue[Request], rng: random.Random
 ):
-    queue = make_queue()
     many = [Request("ns", f"{number}") for number in range(1000)]
-    task = asyncio.create_task(TickerSource(600, lambda: many, jitter=0, rng=rng).run(queue))
-    for tick in (600, 1200):
-        times = []
-        for request in many:
-            item = await queue.get()
-            assert item is not None
-            assert item.key == request
-            queue.done(item.key)
-            times.append(asyncio.get_running_loop().time())
-        assert times[0] == tick
-        assert 55 <= times[-1] - times[0] < 60
-        assert max(later - earlier for earlier, later in itertools.pairwise(times)) < 0.1
-    task.cancel()
-    await asyncio.wait([task])
+    async with running(TickerSource(600, lambda: many, jitter=0, rng=rng), queue):
+        for tick in (600, 1200):
+            times = []
+            for request in many:
+                item = await queue.get()
+                assert item is not None
+                assert item.key == request
+                queue.done(item.key)
+                times.append(asyncio.get_running_loop().time())
+            assert times[0] == tick
+            assert 55 <= times[-1] - times[0] < 60
+            assert max(later - earlier for earlier, later in itertools.pairwise(times)) < 0.1
 
 
-async def test_ticker_enqueues_many_requests_in_small_portions(make_queue: MakeQueue, rng: random.Random):
-    queue = make_queue()
+async def test_ticker_enqueues_many_requests_in_small_portions(queue: WorkQueue[Request], rng: random.Random):
     many = [Request("ns", f"{number}") for number in range(20_000)]
-    task = asyncio.create_task(TickerSource(10, lambda: iter(many), jitter=0, rng=rng).run(queue))
-    depths = []
-    for _ in range(12):
-        await asyncio.sleep(1)
-        depths.append(sum(Numbers(queue).ready.values()))
-    assert depths[8] == 0
-    assert 0 < depths[9] < 1500
-    assert depths[10] == 20_000
-    task.cancel()
-    await asyncio.wait([task])
+    async with running(TickerSource(10, lambda: iter(many), jitter=0, rng=rng), queue):
+        depths = []
+        for _ in range(12):
+            await asyncio.sleep(1)
+            depths.append(sum(Numbers(queue).ready.values()))
+        assert depths[8] == 0
+        assert 0 < depths[9] < 1500
+        assert depths[10] == 20_000
 
 
-async def test_ticker_varies_its_interval_by_the_jitter(rng: random.Random, make_queue: MakeQueue):
+async def test_ticker_varies_its_interval_by_the_jitter(rng: random.Random, queue: WorkQueue[Request]):
     ticks: list[float] = []
 
     def note() -> list[Request]:
         ticks.append(asyncio.get_running_loop().time())
         return []
 
-    task = asyncio.create_task(TickerSource(100, note, jitter=0.2, rng=rng).run(make_queue()))
-    await asyncio.sleep(5000)
-    task.cancel()
-    await asyncio.wait([task])
+    async with running(TickerSource(100, note, jitter=0.2, rng=rng), queue):
+        await asyncio.sleep(5000)
     intervals = [later - earlier for earlier, later in zip([0.0, *ticks], ticks, strict=False)]
     assert min(intervals) >= 79.9
     assert max(intervals) <= 120.1
@@ -561,31 +542,23 @@ def test_ticker_refuses_an_invalid_interval_or_jitter(interval: float, jitter: f
         TickerSource(interval, list, jitter=jitter, rng=rng)
 
 
-async def test_channel_source_enqueues_a_sent_request(make_queue: MakeQueue):
-    queue = make_queue()
+async def test_channel_source_enqueues_a_sent_request(queue: WorkQueue[Request]):
     source = ChannelSource()
     await source.wait_synced()
-    task = asyncio.create_task(source.run(queue))
-    await turns()
-    source.send(Request("ns", "a"), priority=Priority.HIGH)
-    assert queue.depth(Priority.HIGH) == 1
-    task.cancel()
-    await asyncio.wait([task])
+    async with running(source, queue):
+        source.send(Request("ns", "a"), priority=Priority.HIGH)
+        assert queue.depth(Priority.HIGH) == 1
 
 
-async def test_channel_source_merges_requests_sent_early_at_their_highest_priority(make_queue: MakeQueue):
-    queue = make_queue()
+async def test_channel_source_merges_requests_sent_early_at_their_highest_priority(queue: WorkQueue[Request]):
     source = ChannelSource()
     source.send(Request("ns", "a"), priority=Priority.LOW)
     source.send(Request("ns", "b"))
     source.send(Request("ns", "a"), priority=Priority.HIGH)
     source.send(Request("ns", "b"), priority=Priority.LOW)
-    task = asyncio.create_task(source.run(queue))
-    await turns()
-    assert queue.depth(Priority.HIGH) == 1
-    assert queue.depth(Priority.NORMAL) == 1
-    assert queue.depth(Priority.LOW) == 0
-    task.cancel()
-    await asyncio.wait([task])
+    async with running(source, queue):
+        assert queue.depth(Priority.HIGH) == 1
+        assert queue.depth(Priority.NORMAL) == 1
+        assert queue.depth(Priority.LOW) == 0
     source.send(Request("ns", "c"))
     assert len(queue) == 2

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from devcluster import DevCluster
-from devcluster.exchange import ApiResponse
+from devcluster.http_call import ApiResponse
 from manager.api import Resource
 from manager.kube.errors import ConnectionLost
 from manager.kube.wire import WireRequest

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from devcluster.errors import StatusError
-from devcluster.exchange import ApiRequest, ApiResponse
+from devcluster.http_call import ApiRequest, ApiResponse
 from manager import AnyOperator
 from manager_tools.testing import World, operated
 

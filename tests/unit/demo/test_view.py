@@ -52,6 +52,23 @@ def test_a_tall_terminal_shows_everything():
     assert FOOTER in text
 
 
+@pytest.mark.parametrize(
+    ("width", "ready", "line"),
+    [
+        (100, True, "Friend jack  jack is there"),
+        (129, True, "Friend jack  jack is there"),
+        (140, True, "Friend jack          jack is there"),
+        (100, False, "jack is there  Friend jack"),
+        (40, False, "jack is th…"),
+    ],
+)
+def test_reason_takes_the_room_that_is_free(width: int, ready: bool, line: str):
+    what = board(pods=0)
+    what.samples["Foo", "default", "f"].ready = ready
+    [shown_line] = [each for each in shown(what, width=width).splitlines() if each.startswith("foo/f")]
+    assert shown_line.rstrip().endswith(line)
+
+
 @pytest.mark.parametrize("height", range(8, 50, 3))
 @pytest.mark.parametrize("width", [40, 100, 140])
 def test_render_fits_any_terminal_and_ends_with_the_footer(width: int, height: int):

@@ -11,7 +11,7 @@ import pytest
 
 from devcluster import DevCluster
 from devcluster.background import BackgroundCluster
-from devcluster.exchange import ApiRequest
+from devcluster.http_call import ApiRequest
 from devcluster.local_files import ForeignFile
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -139,7 +139,7 @@ def test_background_cluster_serves_callers_without_an_event_loop():
     assert token == "t"
 
 
-def test_a_cluster_in_a_thread_tells_why_it_did_not_start(tmp_path: Path):
+def test_a_cluster_in_a_thread_reports_why_it_did_not_start(tmp_path: Path):
     (tmp_path / "config").write_text("mine")
     with pytest.raises(ForeignFile), BackgroundCluster(kubeconfig=tmp_path / "config"):
         pass

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from devcluster.errors import not_found
-from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut, WebSocket
+from devcluster.http_call import ApiRequest, ApiResponse, ConnectionCut, WebSocket
 from devcluster.http_server import BODY_LIMIT, HttpServer, _fitting
 
 

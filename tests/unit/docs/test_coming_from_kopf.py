@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from manager.api import ObjectMeta
-from manager_kinds.core_v1 import Pod
-from manager_tools.testing import operated
-from tests.support.markdown import code_of
+from manager_kinds.core_v1 import ConfigMap, Pod
+from manager_tools.testing import VirtualClock, operated
+from tests.support.markdown import code_of, import_from
 
 pytestmark = pytest.mark.virtual_time
 PAGE = Path("docs/coming-from-kopf.md")
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    folder = tmp_path_factory.mktemp("kopf")
-    for name in ("devices", "test_devices"):
-        (folder / f"page_of_kopf_{name}.py").write_text(
-            code_of(PAGE, f"{name}.py").replace("from devices", "from page_of_kopf_devices")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    sources = {
+        f"page_of_kopf_{name}": code_of(PAGE, f"{name}.py").replace(
+            "from devices", "from page_of_kopf_devices"
         )
-    sys.path.insert(0, str(folder))
-    try:
-        import page_of_kopf_devices  # noqa: PLC0415 - the test has just written it
-        import page_of_kopf_test_devices  # noqa: PLC0415 - the same
-
-        yield type("Page", (), {**vars(page_of_kopf_devices), "tests": page_of_kopf_test_devices})
-    finally:
-        sys.path.remove(str(folder))
+        for name in ("devices", "test_devices")
+    }
+    devices, tests = import_from(tmp_path_factory.mktemp("kopf"), sources)
+    return type("Page", (), {**vars(devices), "tests": tests})
 
 
 def device(page: Any, name: str = "a", address: str = "here", volume: int = 1, **metadata: Any) -> Any:
@@ -83,7 +79,7 @@ async def test_measuring_follows_the_level_and_calibrates_it(page: Any):
         await world.until_gone(obj)
 
 
-async def test_exclusive_tells_devices_with_one_address(page: Any):
+async def test_exclusive_reports_devices_with_one_address(page: Any):
     async with operated(page.Exclusive) as world:
         first = await world.create(device(page, "first"))
         await world.until(first, lambda it: ready(it) == ("True", "AddressFree"))
@@ -124,6 +120,39 @@ async def test_counted_counts_pods_as_they_come_and_go(page: Any):
         await world.until(obj, lambda it: it.status.level == 1)
         await world.delete(pod)
         await world.until(obj, lambda it: it.status.level == 0)
+
+
+async def test_configured_follows_the_configmap_that_its_spec_names(page: Any):
+    async with operated(page.Configured) as world:
+        obj = device(page)
+        obj.spec.settings = "common"
+        obj = await world.create(obj)
+        await world.until(obj, lambda it: ready(it) == ("False", "NoSettings"))
+        config = await world.create(ConfigMap(metadata=ObjectMeta(name="common"), data={"level": "3"}))
+        await world.until(obj, lambda it: it.status.level == 3)
+        await world.update(config, lambda it: it.data.update(level="4"))
+        await world.until(obj, lambda it: (it.status.level, *ready(it)) == (4, "True", "Configured"))
+
+
+async def test_connected_asks_each_device_in_one_session(page: Any):
+    levels = iter("567")
+
+    async def level(_: web.BaseRequest) -> web.Response:
+        return web.Response(text=next(levels))
+
+    services = {"http://here.default.svc:80": level}
+    async with operated(page.Connected, clock=VirtualClock(), services=services) as world:
+        obj = await world.create(device(page, address="here.default.svc"))
+        await world.until(obj, lambda it: it.status.level == 5)
+        await world.until(obj, lambda it: it.status.level == 6, timeout=90)
+
+
+def test_page_has_a_program_that_prints_its_definition(tmp_path: Path):
+    (tmp_path / "devices.py").write_text(code_of(PAGE, "devices.py"))
+    printed = subprocess.run(
+        [sys.executable, tmp_path / "devices.py", "crds"], check=True, capture_output=True, text=True
+    ).stdout
+    assert "name: devices.example.com" in printed
 
 
 async def test_checked_trims_refuses_and_warns(page: Any):

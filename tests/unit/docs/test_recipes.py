@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +12,15 @@ from devcluster.api.pod_sessions import Process
 from manager.api import ObjectMeta
 from manager_kinds.core_v1 import Pod, Secret
 from manager_tools.testing import VirtualClock, operated
-from tests.support.markdown import code_of
+from tests.support.markdown import code_of, import_from
 
 PAGE = Path("docs/recipes.md")
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    folder = tmp_path_factory.mktemp("recipes")
-    (folder / "page_of_recipes.py").write_text(code_of(PAGE, "recipes.py"))
-    sys.path.insert(0, str(folder))
-    try:
-        import page_of_recipes  # noqa: PLC0415 - the test has just written it
-
-        yield page_of_recipes
-    finally:
-        sys.path.remove(str(folder))
+def page(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    sources = {"page_of_recipes": code_of(PAGE, "recipes.py")}
+    return import_from(tmp_path_factory.mktemp("recipes"), sources)[0]
 
 
 def app(page: Any, recipe: str, **spec: Any) -> Any:

@@ -24,12 +24,12 @@ def every() -> float:
     return LeaseTiming().retry_period * sum(RENEW_EARLY) / 2
 
 
-def test_page_has_four_rows():
+def test_shards_table_has_four_rows():
     assert len(ROWS) == 4
 
 
 @pytest.mark.parametrize(("replicas", "shards", "rest"), ROWS)
-def test_a_row_follows_from_how_shards_are_divided_and_leases_renewed(replicas: str, shards: str, rest: str):
+def test_shards_table_row_equals_balance_and_lease_renewals(replicas: str, shards: str, rest: str):
     members = {f"replica-{number}" for number in range(int(replicas))}
     owners = list(balance(int(shards), members, {}).values())
     part = 1_000_000 * max(map(owners.count, members)) // int(shards)
@@ -44,7 +44,7 @@ def test_a_row_follows_from_how_shards_are_divided_and_leases_renewed(replicas: 
     ]
 
 
-def test_page_has_the_periods_and_sizes_of_the_code():
+def test_shards_page_has_the_periods_and_sizes_of_the_code():
     low, high = reflector.WATCH_SECONDS
     assert f"after {low} to {high} s" in PAGE
     assert f"one request every {(low + high) / 2 / (3 * 3):.0f} s" in PAGE

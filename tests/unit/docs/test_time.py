@@ -5,36 +5,27 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
+from tests.support.markdown import Page, import_from
 
-_BLOCK = re.compile(r"```python\n# (?P<path>\S+\.py)\n(?P<code>.*?)```", re.DOTALL)
-PAGE = (ROOT / "docs" / "time.md").read_text()
+PAGE = Path("docs/time.md")
 NAMES = {"apis.cronjob": "page_of_time_apis", "controllers.cronjob": "page_of_time_controllers"}
 
 
 @pytest.fixture(scope="module")
 def code(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    folder: Path = tmp_path_factory.mktemp("page")
-    sys.path.insert(0, str(folder))
-    found: dict[str, object] = {}
-    try:
-        for block in _BLOCK.finditer(PAGE):
-            text = block["code"]
+    sources: dict[str, str] = {}
+    for block in Page(PAGE).blocks():
+        if file := re.match(r"# (\S+)\.py\n", block.text):
+            text = block.text
             for name, ours in NAMES.items():
                 text = text.replace(name, ours)
-            name = block["path"].removesuffix(".py").replace("/", ".")
-            path = folder / f"{NAMES.get(name, 'page_of_time_tests')}.py"
-            path.write_text(text)
-            found = dict(vars(__import__(path.stem)))
-    finally:
-        sys.path.remove(str(folder))
-    return found
+            sources[NAMES.get(file[1].replace("/", "."), "page_of_time_tests")] = text
+    return dict(vars(import_from(tmp_path_factory.mktemp("page"), sources)[-1]))
 
 
 @pytest.mark.parametrize(

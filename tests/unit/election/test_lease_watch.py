@@ -52,7 +52,7 @@ def test_a_renewal_starts_the_wait_anew():
     assert seen.claimable_at() == 125.0
 
 
-def test_a_record_without_a_duration_is_waited_for_as_long_as_ours_would_last():
+def test_lease_without_a_duration_expires_after_our_own_duration():
     seen = view()
     seen.saw(lease(), now=100.0)
     assert seen.claimable_at() == 115.0
@@ -65,7 +65,7 @@ def test_observation_ignores_the_renew_time_of_the_record():
         assert seen.claimable_at() == 115.0
 
 
-def test_a_change_of_metadata_is_no_sign_of_life():
+def test_lease_with_changed_metadata_only_counts_as_unchanged():
     seen = view()
     seen.saw(lease(1), now=100.0)
     seen.saw(lease(2), now=110.0)

@@ -300,7 +300,7 @@ async def test_load_config_error_is_one_line_that_begins_with_the_file(
     assert "\n" not in str(caught.value)
 
 
-async def test_a_file_that_is_not_there_is_told_by_how_it_was_named(tmp_path: Path):
+async def test_missing_file_is_reported_by_the_name_it_was_given(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"^--kubeconfig /none/such: no such file$"):
         await load(Path("/none/such"))
     with pytest.raises(ConfigError, match=r"^KUBECONFIG=/none/such:/none/other: no such file$"):

@@ -234,26 +234,24 @@ async def header(entry: Entry | None) -> str | None:
     return (await credentials(entry).current()).header
 
 
-async def test_a_context_without_a_user_sends_no_credentials():
+async def test_context_without_a_user_sends_no_credentials():
     assert await header(None) is None
 
 
-async def test_a_user_with_a_certificate_only_sends_no_credentials(tmp_path: Path):
-    assert await header(user(tmp_path, **{"client-certificate": "crt", "client-key": "key"})) is None
-
-
-async def test_a_token_is_sent_as_a_bearer_token(tmp_path: Path):
-    assert await header(user(tmp_path, token="secret")) == "Bearer secret"
-
-
-async def test_a_user_name_and_password_are_sent_as_basic_authentication(tmp_path: Path):
-    expected = "Basic " + base64.b64encode(b"jane:secret").decode()
-    assert await header(user(tmp_path, username="jane", password="secret")) == expected
-
-
-async def test_a_token_file_lies_beside_the_kubeconfig_and_comes_before_a_token(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"client-certificate": "crt", "client-key": "key"}, None),
+        ({"token": "secret"}, "Bearer secret"),
+        ({"username": "jane", "password": "secret"}, f"Basic {base64.b64encode(b'jane:secret').decode()}"),
+        ({"tokenFile": "token", "token": "fixed"}, "Bearer from-file"),  # it lies beside the kubeconfig
+    ],
+)
+async def test_user_sends_the_header_of_its_credentials(
+    tmp_path: Path, value: dict[str, Any], expected: str | None
+):
     (tmp_path / "token").write_text("from-file\n")
-    assert await header(user(tmp_path, tokenFile="token", token="fixed")) == "Bearer from-file"
+    assert await header(user(tmp_path, **value)) == expected
 
 
 async def test_a_program_lies_beside_the_kubeconfig_and_learns_of_the_cluster(tmp_path: Path):
@@ -567,7 +565,7 @@ def test_read_kubeconfig_raises_only_one_line_errors_for_any_bytes(
         (b"token: hunter2\nusers: " + b"[" * 250, "not valid YAML in line 2, column 207: it is nested too"),
     ],
 )
-def test_a_file_that_is_not_yaml_is_told_by_its_line_and_not_by_its_content(
+def test_a_file_that_is_not_yaml_is_reported_by_its_line_and_not_by_its_content(
     tmp_path: Path, content: bytes, expected: str
 ):
     file = tmp_path / "config"

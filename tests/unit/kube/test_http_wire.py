@@ -282,18 +282,12 @@ async def test_a_server_that_hangs_up_in_the_handshake_is_said_to_have_done_so(a
 
 
 WRITE = WireRequest("PUT", "/api", {}, b"body")
-
-
 SIZE = 50_000_000
-
-
 """Bytes that no buffer on the way takes at once."""
 
 
 async def write_to(wire: HttpWire, request: WireRequest = WRITE) -> int:
-    async with wire.exchange(request) as response:
-        await response.read()
-        return response.status
+    return (await fetch(wire, request))[0]
 
 
 async def receive(connection: socket.socket) -> int:
@@ -324,7 +318,7 @@ class SlowCredentials(FixedCredentials):
 
 @pytest.mark.each_loop
 @pytest.mark.usefixtures("closing")
-class TestAbort:
+class TestHttpWireAbort:
     @pytest.mark.parametrize("tls", [True, False], ids=["tls", "plain"])
     async def test_requests_in_flight_are_lost_and_the_server_sees_a_reset(
         self, authority: trustme.CA, tls: bool
@@ -448,12 +442,10 @@ def permit(times: int) -> Callable[[], None]:
 
 
 async def put(wire: HttpWire, body: bytes | None = b"body", permit: Callable[[], None] | None = None) -> int:
-    async with wire.exchange(WireRequest("PUT", "/api", {}, body, permit=permit)) as response:
-        await response.read()
-        return response.status
+    return await write_to(wire, WireRequest("PUT", "/api", {}, body, permit=permit))
 
 
-class TestPermit:
+class TestHttpWirePermit:
     @pytest.fixture
     async def wire(self, server: LocalServer, authority: trustme.CA) -> AsyncIterator[HttpWire]:
         async with wire_to(server.url, authority, connections=1) as wire:

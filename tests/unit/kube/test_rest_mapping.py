@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from manager.api.meta import GroupVersionKind
+from manager.api.resource import GroupVersionKind
 from manager.kube.errors import Forbidden, NoMatch, ProtocolError
 from manager.kube.rest_mapping import RestMapper
 from tests.support.scripted_wire import Delayed, Reply, ScriptedWire

@@ -13,7 +13,7 @@ import pytest
 import trustme
 from yarl import URL
 
-from devcluster.exchange import ApiRequest, ApiResponse, WebSocket
+from devcluster.http_call import ApiRequest, ApiResponse, WebSocket
 from devcluster.http_server import HttpServer
 from manager.kube.credentials import TokenFile
 from manager.kube.errors import (

@@ -29,7 +29,6 @@ def pod(
 def container(
     state: Mapping[str, Any], *, name: str = "memcached", ready: bool = False, **more: Any
 ) -> dict[str, Any]:
-    """Return the status of a container."""
     known = {"name": name, "image": "memcached:1.6", "imageID": "sha256:1", "ready": ready, "restartCount": 0}
     return {**known, "state": state, "lastState": {}, **more}
 

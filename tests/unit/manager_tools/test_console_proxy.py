@@ -186,7 +186,7 @@ async def test_the_token_goes_to_nobody_whose_certificate_is_not_the_managers(wr
         assert (status, text, asked) == (200, "hello", ["Bearer ann"])
 
 
-async def test_a_manager_that_does_not_answer_is_told(serve_pages: ServePages):
+async def test_a_manager_that_does_not_answer_is_reported(serve_pages: ServePages):
     proxy = Proxy(URL("http://127.0.0.1:1"), always("ann"))
     async with visited(serve_pages, proxy) as (site, mine):
         status, text = await get(site, "/", **mine)

@@ -153,7 +153,9 @@ async def test_a_token_of_an_account_is_for_the_console_alone(wire: ScriptedWire
 @pytest.mark.parametrize(
     "answer", [Reply.status(403, "Forbidden"), Reply.json({"status": {"token": "a\nb"}})]
 )
-async def test_an_account_without_a_token_is_told(wire: ScriptedWire, transport: Transport, answer: Reply):
+async def test_an_account_without_a_token_is_reported(
+    wire: ScriptedWire, transport: Transport, answer: Reply
+):
     wire.on("POST", TOKEN, answer)
     with pytest.raises(ConfigError, match="a token of the service account zoo/ann"):
         await AccountToken(transport, "zoo", "ann", "operator-manager-console").current()

@@ -13,8 +13,9 @@ from pydantic import Field
 
 from manager import Context, Operator, Result
 from manager.api import ObjectMeta, Resource, Status, crd
+from manager.kube.errors import Forbidden
 from manager.util import clock
-from manager_kinds.core_v1 import ConfigMap
+from manager_kinds.core_v1 import ConfigMap, Namespace
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
 from manager_tools.simulation.loop import EPOCH, NotVirtual
 from manager_tools.testing import VirtualClock, operated
@@ -46,6 +47,34 @@ async def test_until_rereads_object_after_writes_and_checks_it_all_the_time():
         assert (await waiting).spec.size == 8
     assert 5 <= len(seen) < 20
     assert 2 <= len(set(map(id, seen))) < 10
+
+
+class CopyOperator(Operator[Greeting]):
+    """Keeps a ConfigMap for each greeting, and counts those of all namespaces that it may read."""
+
+    name = "copy"
+    owns = (ConfigMap,)
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> None:
+        metadata = ObjectMeta(name=greeting.metadata.name, namespace=greeting.metadata.namespace)
+        await ctx.apply(ConfigMap(metadata=metadata))
+
+
+@pytest.mark.virtual_time
+async def test_operated_watches_and_has_rights_in_its_namespaces_alone():
+    async with operated(CopyOperator, namespaces=["team-a", "default"]) as world:
+        spec = GreetingSpec(size=7)
+        for namespace in ("default", "other", ""):
+            if namespace == "other":
+                await world.client.create(Namespace(metadata=ObjectMeta(name=namespace)))
+            await world.create(Greeting(metadata=ObjectMeta(name="a", namespace=namespace), spec=spec))
+        await asyncio.sleep(5)
+        found = await world.client.uncached.list(ConfigMap)
+        assert world.namespace == "team-a"
+        places = {each.metadata.namespace for each in found if each.metadata.name == "a"}
+        assert places == {"team-a", "default"}
+        with pytest.raises(Forbidden):
+            await world.manager.client.uncached.list(ConfigMap, namespace="other")
 
 
 class Job(Resource, group="batch", version="v1", plural="jobs"):

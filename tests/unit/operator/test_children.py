@@ -33,7 +33,7 @@ from tests.unit.operator.greetings import (
 pytestmark = pytest.mark.virtual_time
 
 
-class TestAChildThatIsChangedTooOften:
+class TestUnstableChild:
     """A child that is changed once a minute at last, as object, Event, metric and log say."""
 
     def gauge(self, world: World, reason: str) -> float:
@@ -71,7 +71,7 @@ class TestAChildThatIsChangedTooOften:
             assert self.gauge(world, "WantedDifferently") == 1
             obj = await world.get(Greeting, "hello")
             [condition] = [each for each in obj.status.conditions if each.type == "ChildrenStable"]
-            assert "wants Secret child differently, at .metadata.annotations.n" in condition.message
+            assert "keep changing Secret child at .metadata.annotations.n" in condition.message
             events = await world.events(obj)
             assert events.count("WantedDifferently") == 1, "the others are counted"
             assert "Restored" not in events

@@ -264,8 +264,45 @@ def test_condition_is_refused_by_name_when_the_model_names_other_types():
     with pytest.raises(TypeError, match=r"^Thing takes no condition of type Ready: its model names those"):
         ctx.condition("Ready", True, "Kept")
     assert operator.conditions == ()
-    with pytest.raises(TypeError, match=r"\.conditions: Thing takes none of type Degraded$"):
+    with pytest.raises(TypeError, match=r"\.conditions: Thing takes none of type Degraded: its model names"):
         type("Other", (operator,), {"conditions": ("Synced", "Degraded")})
+
+
+def test_condition_is_refused_with_the_nearest_name_when_the_status_does_not_name_it():
+    operator: Any = doing(kind_with(MoreStatus), make_ready)
+    ctx = Context(without_manager(operator), thing(operator.kind))
+    said = r"^Thing takes no condition of type Degarded: its Status names .*; did you mean Degraded\?$"
+    with pytest.raises(TypeError, match=said):
+        ctx.condition("Degarded", True, "Broken")
+    with pytest.raises(TypeError, match=r"takes none of type Availble: .*; did you mean Available\?$"):
+        type("Other", (operator,), {"conditions": ("Availble",)})
+    ctx.condition("ChildrenStable", True, "AsWanted")
+
+
+async def test_reconcile_fails_when_it_sets_a_condition_that_the_status_does_not_name():
+    async def misspell(_: Doing, obj: Any, ctx: Context) -> None:
+        ctx.condition("Raedy", True, "Done")
+
+    kind = kind_with(OurStatus)
+    async with operated(doing(kind, misspell)) as world:
+        obj = await world.create(thing(kind))
+        obj = await world.until(obj, lambda it: it.status and it.status.conditions)
+        [ready] = obj.status.conditions
+        assert (ready.type, ready.status, ready.reason) == ("Ready", "False", "Undeclared")
+        assert ready.message.endswith("its Status names Ready; did you mean Ready?")
+
+
+def test_condition_of_an_earlier_status_is_removed_when_the_status_names_it_no_more():
+    before, after = kind_with(MoreStatus), kind_with(OurStatus)
+    stored = thing(before)
+    stored.status = MoreStatus(
+        conditions=[
+            Condition(type="Degraded", status="True", reason="Broken", message="the reconcile failed: no")
+        ]
+    )
+    ctx = Context(without_manager(doing(after, make_ready)), after.model_validate(stored.to_wire()))
+    ctx._take_back()
+    assert ctx.conditions == {}
 
 
 async def test_failed_reconcile_is_an_event_when_the_model_names_other_condition_types():
@@ -319,6 +356,10 @@ class MoreStatus(Status, conditions={"Available": "", "Progressing": "", "Degrad
     """Three conditions."""
 
 
+class ToldStatus(Status, conditions={"Told": "", **MoreStatus.meanings}):
+    """Three conditions, and a fourth of its own."""
+
+
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize(
     ("status", "reason", "left"),
@@ -367,8 +408,8 @@ async def test_condition_that_the_operator_sets_stays_when_an_obstacle_has_gone(
         if step == "set once":
             ctx.condition("Available", True, "WorksAgain")
 
-    kind = kind_with(MoreStatus)
-    async with operated(doing(kind, act)) as world:
+    kind = kind_with(ToldStatus)
+    async with operated(doing(kind, act, conditions=tuple(MoreStatus.meanings))) as world:
         obj = await world.create(thing(kind))
         for label in "ab":
             await asyncio.sleep(1)

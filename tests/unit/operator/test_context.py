@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from manager import Blocked, Context, Operator, Owns
 from manager.api import (
     ObjectKey,
     ObjectMeta,
+    OwnerReference,
     Resource,
 )
 from manager.controller import (
@@ -99,6 +101,48 @@ async def test_write_status_keeps_the_status_that_the_operator_has_in_hand():
         found = await world.until(obj, lambda it: it.status.text == "last")
         assert [each.message for each in found.status.conditions] == ["changed later"]
         assert found.metadata.annotations == {"kept": "as it is sent later", "more": "yes"}
+
+
+def changed_label(obj: Greeting) -> None:
+    obj.metadata.labels["x"] = "y"
+
+
+def dropped_owner(obj: Greeting) -> None:
+    obj.metadata.owner_references.append(OwnerReference(api_version="v1", kind="Pod", name="a", uid="u"))
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [(changed_label, "metadata.labels"), (dropped_owner, "metadata.ownerReferences")],
+)
+async def test_reconcile_fails_when_it_changes_metadata_that_nothing_writes(
+    change: Callable[[Greeting], None], field: str
+):
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        change(obj)
+        ctx.condition("Available", True, "Greeted")
+
+    async with operated(doing(act)) as world:
+        obj = await world.create(greeting())
+        obj = await world.until(obj, lambda it: "Degraded" in said(it))
+        assert said(obj)["Degraded"] == ("True", "Undeclared")
+        [message] = [each.message for each in obj.status.conditions if each.type == "Degraded"]
+        assert message == (
+            f"the reconcile failed: Doing has changed {field} of Greeting default/hello, and nothing "
+            "has written it: call `await ctx.patch()` after the change"
+        )
+
+
+async def test_reconcile_may_write_changed_metadata_by_the_client():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
+        changed_label(obj)
+        await ctx.client.patch(obj)
+        ctx.condition("Available", True, "Greeted")
+
+    async with operated(doing(act)) as world:
+        obj = await world.create(greeting())
+        obj = await world.until(obj, lambda it: "Available" in said(it))
+        assert (said(obj), obj.metadata.labels) == ({"Available": ("True", "Greeted")}, {"x": "y"})
 
 
 @pytest.mark.parametrize("write", ["write_status", "patch"])
@@ -243,39 +287,23 @@ def job(name: str) -> Job:
     return Job(metadata=ObjectMeta(name=name, namespace="default"), spec={"template": template})
 
 
-@pytest.mark.parametrize("propagation", ["Background", "Foreground", "Orphan", None])
-async def test_context_delete_takes_the_pods_of_a_job_along_unless_told_otherwise(propagation: Any):
+@pytest.mark.parametrize("way", ["Background", "Foreground", "Orphan", "", "prune"])
+async def test_deleted_and_pruned_jobs_take_their_pods_along_unless_told_otherwise(way: Any):
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         if obj.spec.name == "you":
             await ctx.apply(job("work"))
-        for each in await ctx.children(Job) if obj.spec.name == "nobody" else ():
-            await (ctx.delete(each, propagation=propagation) if propagation else ctx.delete(each))
+        for each in await ctx.children(Job) if obj.spec.name == "nobody" and way != "prune" else ():
+            await (ctx.delete(each, propagation=way) if way else ctx.delete(each))
         obj.status.text = obj.spec.name
 
-    async with operated(doing(act, owns=(Job,)), objects=[greeting()]) as world:
+    async with operated(doing(act, owns=(Owns(Job, prune=way == "prune"),)), objects=[greeting()]) as world:
         obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
         await asyncio.sleep(10)
         assert world.cluster.client.list("pods", "default")
         await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
         await world.until_gone(job("work"))
         await asyncio.sleep(60)
-        assert bool(world.cluster.client.list("pods", "default")) is (propagation == "Orphan")
-
-
-async def test_prune_takes_the_pods_of_a_job_along():
-    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
-        if obj.spec.name == "you":
-            await ctx.apply(job("work"))
-        obj.status.text = obj.spec.name
-
-    async with operated(doing(act, owns=(Owns(Job, prune=True),)), objects=[greeting()]) as world:
-        obj = await world.until(greeting(namespace="default"), lambda it: it.status.text)
-        await asyncio.sleep(10)
-        assert world.cluster.client.list("pods", "default")
-        await world.update(obj, lambda it: setattr(it.spec, "name", "nobody"))
-        await world.until_gone(job("work"))
-        await asyncio.sleep(60)
-        assert not world.cluster.client.list("pods", "default")
+        assert bool(world.cluster.client.list("pods", "default")) is (way == "Orphan")
 
 
 async def test_context_delete_sends_nothing_for_a_child_that_is_being_deleted():

@@ -265,7 +265,7 @@ async def test_apply_replaces_a_foreign_change_of_a_list_that_blocks_it(spoiled:
         assert [each["containerPort"] for each in container["ports"]] == [80]
 
 
-class TestAListThatAnotherClientHasExtended:
+class TestContextApplyExtendedList:
     """The repair of a refused apply: one patch that the server has accepted as a dry run, or nothing."""
 
     def operator(self, act: Act, refused: list[str] | None = None) -> type[GreetingOperator]:

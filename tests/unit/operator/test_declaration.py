@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from apis.example.v1.wordpress import Wordpress
-from manager import Context, ControllerOptions, Operator, Owns, Watch, index_by, webhook
+from manager import Context, ControllerOptions, Operator, Owns, Watch, daemon, every, index_by, webhook
 from manager.api import Resource, Status, Unstructured
 from manager.operator import add_controller
 from manager.webhook import AdmissionRequest, JsonObject, RegistrationError
@@ -52,6 +52,7 @@ async def of_three(self: Any, obj: Any, ctx: Any, more: Any) -> None: ...
 async def by_name(self: Any, obj: Any, *, ctx: Any) -> None: ...
 async def swapped(self: Any, ctx: Context, obj: Gadget) -> None: ...
 async def of_another_kind(self: Any, obj: Deployment, ctx: Context) -> None: ...
+async def of_a_pod(self: Any, obj: Pod) -> None: ...
 async def of_a_key(self: Any, key: Gadget) -> None: ...
 
 
@@ -79,16 +80,22 @@ async def of_a_key(self: Any, key: Gadget) -> None: ...
         ("versions", (Gadget,), "has Gadget.v1.test.example.com, which is not another version of Gadget"),
         ("name", "Bad Name", "takes at most 63 lower-case letters, digits"),
         ("name", "", "takes at most 63 lower-case letters, digits"),
-        ("on", "generation", "takes a predicate, such as `generation_changed`, and is 'generation'"),
+        ("on", "generation", "takes a predicate of an event, such as `generation_changed`, and is"),
+        ("on", of_one, "takes a predicate of an event, such as `generation_changed`, and is a function"),
         ("selection", "app=web", 'takes `Selection.of(label_selector="app=web")`, and is'),
         ("indexes", {"a": "spec.a"}, "takes functions by name, as in"),
         ("errors", {ValueError: "not a reason"}, "takes reasons by type of exception"),
         ("errors", {"ValueError": "Reason"}, "takes reasons by type of exception"),
         ("options", {"max": 1}, "takes `ControllerOptions(...)`, and is a dict"),
         ("admission", {}, "takes `webhook.AdmissionOptions(...)`, and is a dict"),
-        ("outside", "nowhere", "takes a name such as `module:Class`, and is 'nowhere'"),
+        ("outside", "nowhere", "takes a subclass of `Outside`, or its name, such as `module:Class`, and is"),
         ("reconcile", of_one, "is called with (self, obj, ctx), and takes (self, obj)"),
-        ("reconcile", of_three, "is called with (self, obj, ctx), and takes (self, obj, ctx, more)"),
+        (
+            "reconcile",
+            of_three,
+            "is called with (self, obj, ctx), and takes (self, obj, ctx, more), at "
+            f"tests/unit/operator/test_declaration.py:{of_three.__code__.co_firstlineno}",
+        ),
         ("reconcile", by_name, "is called with (self, obj, ctx), and takes (self, obj, ctx)"),
         (
             "reconcile",
@@ -106,18 +113,27 @@ async def of_a_key(self: Any, key: Gadget) -> None: ...
             "is called with (self, key): its key is annotated as Gadget, and gets the ObjectKey",
         ),
         ("on_error", of_one, "is called with (self, obj, error, ctx), and takes (self, obj)"),
+        ("refresh", every(9)(by_name), "@every is for `async def refresh(self, obj, ctx)`, or for"),
+        (
+            "refresh",
+            every(9)(swapped),
+            "is called with (self, obj, ctx): its ctx is annotated as Context, and gets a Gadget",
+        ),
+        ("follow", daemon(of_three), "@daemon is for `async def follow(self, obj)`"),
+        ("follow", daemon(of_a_pod), "is called with (self, obj): its obj is annotated as Pod, and gets a"),
         ("setup", something, "is called without await, and cannot be an `async def`"),
         ("blocked", something, "is called without await, and cannot be an `async def`"),
     ],
 )
 def test_operator_is_refused_when_a_declaration_cannot_be_used(name: str, value: Any, told: str):
-    with pytest.raises(TypeError, match=f"^{re.escape(f'Bad.{name} {told}')}"):
+    with pytest.raises(TypeError, match=f"^Bad.{name}:? {re.escape(told)}"):
         type("Bad", (Operator,), {"kind": Gadget, name: value})
 
 
 def test_operator_is_refused_when_a_source_cannot_be_used():
     for source, told in (
         (Watch(Pod, label="a", on=True), r"^Bad: on of Watch\(Pod\) takes a predicate, and is True$"),  # type: ignore[arg-type]
+        (Watch(Pod, label="a", on=lambda: True), r"^Bad: on of Watch\(Pod\) is called with \(event\)$"),  # type: ignore[arg-type,misc]
         (
             Watch(Pod, enqueue=lambda meta: []),
             r"^Bad: enqueue of Watch\(Pod\) is called with \(meta, objects\)$",
@@ -213,6 +229,15 @@ def test_index_is_refused_when_its_field_does_not_exist(kind: type[Resource], pa
         expected = re.escape(f"{where}['it']: Wordpress {said}")
         with pytest.raises(TypeError, match=f"^{expected}$"):
             type("Some", (Operator,), members)
+
+
+def test_index_is_refused_when_its_function_takes_no_record_and_metadata():
+    for members, where in (
+        ({"indexes": {"it": lambda obj: ()}}, "Some.indexes"),
+        ({"owns": (Owns(Pod, indexes={"it": lambda obj: ()}),)}, "Some: Owns(Pod).indexes"),
+    ):
+        with pytest.raises(TypeError, match=rf"^{re.escape(where)}\['it'\] is called with \(record, meta\)$"):
+            type("Some", (Operator,), {"kind": Gadget, **members})
 
 
 def test_operator_is_refused_when_it_has_no_kind():

@@ -217,7 +217,7 @@ def test_forbidden_names_the_declaration_of_a_status():
     assert "extends_status" in describe(error, {})[1]
 
 
-def test_simulation_tells_of_a_call_without_a_right():
+def test_simulation_reports_a_call_without_a_right():
     with pytest.raises(AssertionError, match=r"has no right.*test_operator_rights.py:\d+ asks for it"):
         assert_holds(doing(read_uncached), seeds=range(1))
 

@@ -60,7 +60,7 @@ async def test_admission_with_exact_match_is_asked_about_one_version_alone():
     assert asked == ["b"]
 
 
-async def test_conversion_that_is_refused_tells_the_user_why():
+async def test_refused_conversion_shows_its_reason_to_the_user():
     class Refusing(JudgedOperator):
         """Has objects that the old version cannot hold."""
 

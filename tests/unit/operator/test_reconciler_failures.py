@@ -53,6 +53,25 @@ class Widget(Resource, group="test.example.com", version="v1", plural="widgets")
     status: WidgetStatus = WidgetStatus()
 
 
+class Ours(Resource, group="test.example.com", version="v1", plural="widgets", kind="Widget"):
+    """The same kind, which others define."""
+
+    spec: WidgetSpec = WidgetSpec()
+    status: WidgetStatus = WidgetStatus()
+
+
+class WideStatus(
+    WidgetStatus, conditions={**WidgetStatus.meanings, "Ready": "it is ready", "Synced": "it is synced"}
+):
+    pass
+
+
+@crd()
+class WideWidget(Resource, group="test.example.com", version="v1", plural="widgets", kind="Widget"):
+    spec: WidgetSpec = WidgetSpec()
+    status: WideStatus = WideStatus()
+
+
 class BareStatus(ApiModel):
     ready: int | None = None
 
@@ -91,7 +110,7 @@ def raising(*errors: BaseException | None) -> Act:
 
     async def act(operator: Doing, obj: Any, ctx: Context) -> None:
         error = left.pop(0) if len(left) > 1 else left[0]
-        if type(obj) is Widget:
+        if type(obj) is not Bare:
             obj.status.ready = obj.spec.size
         if error is not None:
             raise error
@@ -222,7 +241,7 @@ async def test_failed_reconcile_sets_the_condition_that_speaks_of_failure(
     declared: tuple[str, ...], told: dict[str, tuple[str, str]]
 ):
     error = Invalid(422, "Invalid", "no")
-    failing = doing(raising(None, error, error, None), conditions=declared)
+    failing = doing(raising(None, error, error, None), WideWidget, conditions=declared)
     async with operated(failing, objects=[widget()]) as world:
         obj = await world.until(widget(), lambda it: it.status.observed_generation == 1)
         told_of = recorded_events(world)
@@ -338,29 +357,13 @@ async def test_kind_without_conditions_gets_one_event_for_each_reason():
 
 
 async def test_failure_is_an_event_when_the_definition_has_no_status_subresource():
-    theirs = crd(status=False)(
-        type(Resource)(
-            "Theirs",
-            (Resource,),
-            {
-                "__module__": __name__,
-                "__annotations__": {"spec": WidgetSpec, "status": WidgetStatus},
-                "spec": WidgetSpec(),
-                "status": WidgetStatus(),
-            },
-            group="test.example.com",
-            version="v1",
-            plural="widgets",
-            kind="Widget",
-        )
-    )
-
-    class Ours(Resource, group="test.example.com", version="v1", plural="widgets", kind="Widget"):
+    @crd(status=False)
+    class Theirs(Resource, group="test.example.com", version="v1", plural="widgets", kind="Widget"):
         spec: WidgetSpec = WidgetSpec()
         status: WidgetStatus = WidgetStatus()
 
     async with operated(
-        doing(raising(Invalid(422, "Invalid", "no")), Ours), objects=[widget(Ours)], kinds=[theirs]
+        doing(raising(Invalid(422, "Invalid", "no")), Ours), objects=[widget(Ours)], kinds=[Theirs]
     ) as world:
         await asyncio.sleep(60)
         assert [(each[0], each[2]) for each in events(world)] == [("Invalid", 1)]
@@ -494,10 +497,6 @@ UNFIT: dict[str, tuple[dict[str, Any], set[str]]] = {
 
 @pytest.mark.parametrize(("fields", "types"), UNFIT.values(), ids=UNFIT)
 async def test_undecodable_object_says_so(fields: dict[str, Any], types: set[str]):
-    class Ours(Resource, group="test.example.com", version="v1", plural="widgets", kind="Widget"):
-        spec: WidgetSpec = WidgetSpec()
-        status: WidgetStatus = WidgetStatus()
-
     definition = {
         "metadata": {"name": RESOURCE},
         "spec": {
@@ -623,13 +622,13 @@ async def test_cleanup_that_goes_on_takes_its_failure_back():
     ],
     ids=["degraded", "ready", "neither"],
 )
-async def test_cleanup_that_is_not_done_is_told_where_there_is_no_progressing(
+async def test_cleanup_that_is_not_done_is_reported_where_there_is_no_progressing(
     declared: tuple[str, ...], told: dict[str, tuple[str, str]]
 ):
     async def cleanup(self: Doing, obj: Any, ctx: Context) -> Result:
         return Result(requeue_after=600)
 
-    pending = doing(raising(None), cleanup=cleanup, conditions=declared)
+    pending = doing(raising(None), WideWidget, cleanup=cleanup, conditions=declared)
     async with operated(pending, objects=[widget()]) as world:
         obj = await world.until(widget(), lambda it: it.status.observed_generation == 1)
         await world.delete(obj)

@@ -14,7 +14,7 @@ import pytest
 
 from devcluster import DevCluster
 from devcluster.errors import StatusError
-from devcluster.exchange import ApiResponse
+from devcluster.http_call import ApiResponse
 from manager import Context, Operator, daemon, every
 from manager.api import ObjectKey, ObjectMeta
 from manager.client.errors import NotCached

@@ -33,6 +33,7 @@ from manager.controller import Controller, ControllerOptions
 from manager.election.coordinator import Coordinator
 from manager.operator import add_controller
 from manager.process.manager import Runnable
+from manager.settings import SettingValues
 from manager.telemetry.metrics import Metrics
 from manager.telemetry.runs import History
 from manager.webhook import AdmissionRequest
@@ -52,6 +53,7 @@ class Host:
         self.client = Client(cast("Any", None), cast("Any", None), self.cache, field_manager="test")
         self.history = History()
         self.coordinator = Coordinator()
+        self.settings = SettingValues()
         self.controllers: list[Controller] = []
 
     def synced(self, *kinds: type[Resource]) -> list[Watched]:

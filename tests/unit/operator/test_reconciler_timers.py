@@ -46,7 +46,7 @@ class Ticking(Operator[Greeting]):
     async def look_around(self) -> None:
         await self.at_work("", "look")
         if len(self.times["look "]) == 2:
-            raise LookupError("nothing to see")
+            raise SystemExit("nothing to see")
 
     async def at_work(self, name: str, what: str) -> None:
         """Record the start, and run long enough to overlap with other calls."""
@@ -210,7 +210,7 @@ async def test_timer_waits_for_a_change_when_the_object_does_not_fit_its_model()
         assert [run.outcome for run in history] == ["success", "error"]
 
 
-async def test_explain_tells_the_next_timer_unless_the_object_waits_for_a_change():
+async def test_explain_reports_the_next_timer_unless_the_object_waits_for_a_change():
     Refusing.error, Refusing.in_timer, Refusing.runs = TerminalError("wrong"), False, []
     async with operated(Refusing, objects=[greeting("a")]) as world:
         await asyncio.sleep(10)

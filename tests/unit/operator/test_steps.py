@@ -229,6 +229,14 @@ def test_steps_refuse_what_is_no_step() -> None:
         @trip.step()
         async def go(self: object, journey: Journey) -> None: ...
 
+    with pytest.raises(TypeError, match=r"^Swapped\.go is called with .*: its ctx is annotated"):
+
+        class Swapped(Operator[Journey]):
+            trip = Steps(".status.trip", of=("spec.to",), limit=10)
+
+            @trip.step()
+            async def go(self, ctx: Context, journey: Journey) -> None: ...
+
     with pytest.raises(ValueError, match="more than 0 seconds, not -1"):
         trip.step(limit=-1)(JourneyOperator.pack)
     with pytest.raises(TypeError, match="seconds as a number, not '1h'"):

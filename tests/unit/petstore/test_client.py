@@ -175,7 +175,7 @@ async def test_a_store_that_ignores_the_filter_for_keys_is_not_read_to_its_end()
         assert client.knows_keys is False
 
 
-async def test_the_end_of_each_call_is_told():
+async def test_the_end_of_each_call_is_reported():
     told: list[tuple[str, str, str]] = []
     async with (
         local_store() as store,

@@ -38,7 +38,7 @@ def read(url: str) -> str:
         return str(answer.read().decode())
 
 
-async def test_metrics_have_the_names_of_the_field():
+async def test_server_metrics_have_the_usual_names_of_grpc_metrics():
     async with local_store(metrics=True) as store:
         await store.client.add([pet("a"), pet("b")])
         with pytest.raises(InvalidPet):

@@ -342,14 +342,6 @@ async def test_access_asks_the_server_without_audience_when_a_token_is_for_anoth
     assert [sent.json()["spec"] for sent in wire.sent("POST", TOKENS)] == [{"token": token}]
 
 
-async def test_access_asks_the_server_about_a_token_that_expired_within_the_clock_slack(
-    wire: ScriptedWire, access: Access
-):
-    wire.on("POST", TOKENS, refused())
-    await ask(access, web_token({"exp": now().timestamp() - SLACK / 2}))
-    assert len(wire.sent("POST", TOKENS)) == 1
-
-
 @pytest.mark.parametrize(
     "token",
     [
@@ -359,6 +351,7 @@ async def test_access_asks_the_server_about_a_token_that_expired_within_the_cloc
         "!.?.%",
         web_token({"iss": "legacy, for ever"}),
         web_token({"exp": EPOCH + 3600}),
+        web_token({"exp": EPOCH - SLACK / 2}),
         web_token({"exp": "yesterday"}),
         web_token({"exp": 1}, head={"no": "algorithm"}),
         web_token({"exp": 1}).replace(".", "=.", 1),
@@ -447,16 +440,6 @@ async def test_access_keeps_no_token(wire: ScriptedWire, access: Access):
     assert "secret-token" not in repr(access._users._known)
 
 
-async def test_access_leaves_no_task_running_when_callers_are_cancelled(wire: ScriptedWire, access: Access):
-    wire.on("POST", TOKENS, Stall())
-    asking = [asyncio.create_task(ask(access, str(number))) for number in range(20)]
-    await asyncio.sleep(1)
-    for task in asking:
-        task.cancel()
-    await asyncio.wait(asking)
-    assert len(asyncio.all_tasks()) == 1
-
-
 class Oracle:
     """Answers after a second, and counts how often it is asked."""
 
@@ -527,15 +510,6 @@ async def test_answers_share_one_search_between_simultaneous_callers():
     assert oracle.asked == 1
 
 
-async def test_answers_search_for_different_questions_concurrently():
-    oracle, remembered = Oracle(), answers()
-    async with asyncio.TaskGroup() as group:
-        for question in "abc":
-            group.create_task(remembered.get(question, oracle))
-    assert oracle.asked == 3
-    assert asyncio.get_running_loop().time() == pytest.approx(1)
-
-
 async def test_answers_raise_a_failure_for_all_callers_and_forget_it():
     oracle, remembered = Oracle(ValueError("no")), answers()
     asked = [asyncio.create_task(remembered.get("q", oracle)) for _ in range(3)]
@@ -567,22 +541,16 @@ async def test_answers_cancel_the_search_when_the_last_caller_leaves():
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_answers_start_a_new_search_after_the_last_caller_has_left():
+@pytest.mark.parametrize("after", [0.5, 0.0], ids=["begun", "not begun"])
+async def test_answers_start_a_new_search_after_the_last_caller_has_left(after: float):
     oracle, remembered = Oracle(), answers()
     leaving = asyncio.create_task(remembered.get("q", oracle))
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(after)
     leaving.cancel()
-    await asyncio.sleep(0)
+    if after:
+        await asyncio.sleep(0)
     assert await remembered.get("q", oracle) == "yes"
-    assert oracle.asked == 2
-
-
-async def test_answers_start_anew_after_a_search_that_was_cancelled_before_it_began():
-    oracle, remembered = Oracle(), answers()
-    leaving = asyncio.create_task(remembered.get("q", oracle))
-    await asyncio.sleep(0)
-    leaving.cancel()
-    assert await remembered.get("q", oracle) == "yes"
+    assert oracle.asked == (2 if after else 1)
 
 
 async def test_answers_evict_the_least_recently_used_beyond_the_limit():

@@ -23,7 +23,7 @@ from aiohttp.typedefs import Handler
 from structlog.testing import capture_logs
 
 from manager.server import connection
-from manager.server.limits import Limits
+from manager.server.http_server import Limits
 from manager.telemetry import open_files
 from manager.tls.served import SelfSigned, ServedCertificate
 from manager.util.address import BindAddress
@@ -431,7 +431,7 @@ async def test_empty_lines_have_an_end():
         assert (await hostile.rest()).startswith(b"HTTP/1.1 431 ")
 
 
-async def test_a_page_that_fails_for_everybody_is_told_of_some_times_and_then_counted():
+async def test_page_that_fails_for_everybody_is_logged_a_few_times_and_then_counted():
     async def fails(request: web.Request) -> web.StreamResponse:
         raise LookupError("a fault of ours")
 
@@ -547,7 +547,7 @@ async def test_server_drops_a_silent_connection_when_no_descriptor_is_left(monke
                     assert await second.ask() == b"hello"
 
 
-async def test_a_fault_of_ours_costs_one_connection_and_is_told(monkeypatch: pytest.MonkeyPatch):
+async def test_a_fault_of_ours_costs_one_connection_and_is_reported(monkeypatch: pytest.MonkeyPatch):
     loop = asyncio.get_running_loop()
     connect, faults = loop.connect_accepted_socket, [ValueError("odd")]
 
@@ -568,10 +568,11 @@ async def test_a_fault_of_ours_costs_one_connection_and_is_told(monkeypatch: pyt
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
-async def test_server_stop_does_not_wait_for_silent_connections(tls: bool):
-    async with site(tls=tls) as address:
+async def test_server_stop_does_not_wait_for_silent_and_idle_connections(tls: bool):
+    async with AsyncExitStack() as stack, site(tls=tls, limits=replace(PATIENT, drain=LONG)) as address:
         silent = [await asyncio.open_connection("127.0.0.1", address.port) for _ in range(20)]
-        await asyncio.sleep(0)
+        idle = await stack.enter_async_context(client(address, tls=tls))
+        assert await idle.ask() == b"hello"
         began = asyncio.get_running_loop().time()
     assert asyncio.get_running_loop().time() - began < 5
     assert [task for task in asyncio.all_tasks() if task.get_name().startswith("http-")] == []
@@ -587,7 +588,7 @@ async def test_a_request_that_comes_too_slowly_is_told_so():
 
 
 @pytest.mark.each_loop
-async def test_plain_http_on_a_port_for_https_is_told_so():
+async def test_plain_http_on_a_port_for_https_is_reported():
     async with site(tls=True) as address:
         async with client(address) as confused:
             confused.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" + bytes(1_000_000))
@@ -662,18 +663,6 @@ async def test_a_connection_that_nobody_has_accepted_when_the_server_stops_is_an
             waiting.sendall(REQUEST)
             await server.aclose()
             assert waiting.recv(65536).endswith(b"hello")
-
-
-@pytest.mark.each_loop
-async def test_server_stop_does_not_wait_for_idle_connections():
-    async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(AsyncExitStack())
-        address = await server.enter_async_context(site(limits=replace(PATIENT, drain=LONG)))
-        idle = await stack.enter_async_context(client(address))
-        assert await idle.ask() == b"hello"
-        began = asyncio.get_running_loop().time()
-        await server.aclose()
-        assert asyncio.get_running_loop().time() - began < LONG / 2
 
 
 async def refuses(address: BindAddress) -> bool:

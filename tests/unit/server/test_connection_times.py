@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from manager.server.connection import ClientConnection
-from manager.server.limits import Limits
+from manager.server.http_server import Limits
 
 pytestmark = pytest.mark.virtual_time
 
@@ -123,16 +123,6 @@ async def test_connection_starts_no_head_limit_for_bytes_during_an_answer():
     assert not transport.ended
 
 
-async def test_a_pause_between_requests_is_no_slow_request():
-    connection, transport = connected()
-    for _ in range(3):
-        connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
-        connection.begin_answer(lambda: True, 0)
-        connection.end_answer()
-        await asyncio.sleep(LIMITS.head * 3)
-        assert not transport.ended
-
-
 async def test_the_time_for_a_request_begins_anew_with_its_first_byte():
     connection, transport = connected()
     connection.begin_answer(lambda: True, 0)
@@ -142,7 +132,7 @@ async def test_the_time_for_a_request_begins_anew_with_its_first_byte():
     await ends_after(LIMITS.head, transport)
 
 
-async def test_a_connection_that_ended_has_no_time_left_to_run_out():
+async def test_lost_connection_has_no_running_time_limit():
     connection, transport = connected()
     connection.connection_lost(None)
     await asyncio.sleep(LIMITS.exchange * 2)

@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 from manager.kube.transport import Transport
 from manager.process.manager import CannotStart, Manager
 from manager.server import HttpServer
-from manager.server.limits import Limits
+from manager.server.http_server import Limits
 from manager.server.server import CannotServe, serve
 from manager.telemetry.metrics import Metrics
 from manager.util.address import BindAddress
@@ -163,8 +163,12 @@ async def test_routes_on_a_server_of_their_own_are_served_over_https_with_key_an
 
 
 async def test_server_without_an_address_serves_nothing():
-    async with HttpServer(name="callbacks", address=None).serving(routes, None, lambda: False) as served:
-        assert served is None
+    callbacks = Callbacks()
+    callbacks.manager.add_routes(routes, server=HttpServer(name="callbacks", address=None))
+    callbacks.stop.set()
+    with capture_logs() as lines:
+        await callbacks.manager.run(callbacks.stop)
+    assert not await serves(lines)
 
 
 async def test_manager_cannot_start_when_the_port_of_a_server_is_in_use():

@@ -11,7 +11,7 @@ import pytest
 import trustme
 from aiohttp import web
 
-from manager.server.limits import Limits
+from manager.server.http_server import Limits
 from manager.server.server import CannotListen, CannotServe
 from manager.tls import served
 from manager.tls.served import CertificateFiles, ServedCertificate
@@ -150,7 +150,7 @@ async def test_https_server_refuses_tls_1_3_because_it_allows_endless_key_update
 
 
 @pytest.mark.each_loop
-async def test_a_certificate_that_is_not_there_is_told_in_a_sentence(tmp_path: Path):
+async def test_a_certificate_that_is_not_there_is_reported_in_a_sentence(tmp_path: Path):
     certificate = ServedCertificate(CertificateFiles(tmp_path / "tls.crt", tmp_path / "tls.key"))
     with pytest.raises(CannotServe) as error:
         async with serving("metrics", ANY_PORT, {}, certificate=certificate):
@@ -208,7 +208,7 @@ async def test_serve_takes_another_port_where_the_address_may_be_any(host: str, 
     )
 
 
-async def test_a_host_that_does_not_exist_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch):
+async def test_a_host_that_does_not_exist_is_reported_in_a_sentence(monkeypatch: pytest.MonkeyPatch):
     async def unknown(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 

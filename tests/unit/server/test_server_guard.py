@@ -113,7 +113,7 @@ async def test_guarded_page_answers_401_and_sends_no_review_without_a_token(
     assert cluster.wire.requests == []
 
 
-async def test_a_bad_token_is_told_from_a_missing_right(site: Site):
+async def test_bad_token_is_distinguished_from_a_missing_right(site: Site):
     status, text, _ = await get(site, bearer("whose"))
     assert (status, text) == (401, "Unauthorized\n")
 
@@ -143,7 +143,7 @@ async def test_the_method_is_the_verb(site: Site, cluster: Cluster):
 
 
 @pytest.mark.parametrize("fails", [TOKENS, RIGHTS])
-async def test_a_server_that_cannot_be_asked_lets_nobody_in_and_is_told_of_once(
+async def test_server_that_cannot_be_asked_is_reported_once_and_admits_nobody(
     site: Site, cluster: Cluster, fails: str
 ):
     cluster.down(fails)

@@ -72,7 +72,7 @@ async def test_a_target_may_name_its_server(target: str):
     assert (await asked(echo, head(f"GET {target} HTTP/1.1"))).endswith(b"/  1")
 
 
-async def test_a_path_that_is_not_there_and_a_method_it_does_not_have_are_told_apart(serve_pages: ServePages):
+async def test_missing_path_and_unsupported_method_are_distinguished(serve_pages: ServePages):
     pages = await serve_pages({"/": echo}, {"/posts": echo})
     assert (await pages.get("/nowhere")).status == 404
     assert (await pages.get("//")).status == 404

@@ -83,7 +83,7 @@ def listed(version: int, *pods: dict[str, Any]) -> Reply:
     return Reply.json({"metadata": {"resourceVersion": str(version)}, "items": list(pods)})
 
 
-class TestShards:
+class TestShardFilter:
     """Informers of some shards, with a server that sends objects of other shards, too."""
 
     @pytest.fixture
@@ -151,7 +151,7 @@ class TestShards:
             query = server.sent("watch")[0].query
             assert (query["shardSelector"], query["resourceVersion"]) == (some(0, 1, 2).selector, "19")
 
-    async def test_informer_tells_a_change_between_list_and_watch_once(
+    async def test_informer_reports_a_change_between_list_and_watch_once(
         self, restricted: Informer, server: PodServer
     ):
         told, watch = EventLog(), Stream()
@@ -263,7 +263,7 @@ def label_in(number: int) -> str:
     return label_of(uid_in(number))
 
 
-class TestChildren:
+class TestShardFilterChildren:
     """Informers of the children of some shards, by their label, or else by their owner."""
 
     @pytest.fixture

@@ -281,14 +281,6 @@ async def test_a_shard_is_fenced_before_anybody_can_see_that_it_is_given_back(pr
     assert program.shares == [4, 4]
 
 
-async def test_a_shard_is_taken_only_when_its_objects_are_known(program: Program):
-    await program.start("a")
-    (b,) = await program.start("b", prepares=20.0)
-    assert not b.permitted
-    await asyncio.sleep(20)
-    assert program.shares == [4, 4]
-
-
 async def test_a_replica_that_was_frozen_works_no_more_when_it_goes_on(program: Program):
     a, b = await program.start("a", "b")
     await asyncio.sleep(10)

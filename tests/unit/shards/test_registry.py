@@ -289,7 +289,7 @@ async def test_member_that_renews_stays_a_member_after_a_rewound_history(program
         assert a.members == "a b c"
 
 
-async def test_a_missing_right_is_told_in_one_line_and_makes_no_member(program: Program):
+async def test_a_missing_right_is_reported_in_one_line_and_makes_no_member(program: Program):
     (a,) = await program.start("a")
     b = Replica(program.server, "b")
     program.replicas.append(b)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.mutants.places import chosen, mutants_of
 from tests.support import ROOT
 
 CODE = '''
@@ -117,15 +116,6 @@ def run(*options: str) -> dict[str, Any]:
     )
     assert done.returncode == 0, done.stdout
     return {each["mutant"]: each["outcome"] for each in json.loads(Path("out.json").read_text())}
-
-
-def test_seed_chooses_mostly_the_same_mutants_when_code_is_added_elsewhere(planted: Path):
-    before = [each.key for each in chosen(mutants_of([Path("planted")]), 7, 8)]
-    assert before == [each.key for each in chosen(mutants_of([Path("planted")]), 7, 8)]
-    assert before != [each.key for each in chosen(mutants_of([Path("planted")]), 8, 8)]
-    (planted / "planted/code.py").write_text(f"ANOTHER = 5\n\n\ndef more():\n    return ANOTHER\n{CODE}")
-    after = [each.key for each in chosen(mutants_of([Path("planted")]), 7, 8)]
-    assert len(set(before) & set(after)) >= 5
 
 
 @pytest.mark.whole

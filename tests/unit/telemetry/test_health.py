@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from manager.telemetry.health import Checks, Health
+from manager.telemetry.health import Checks
 
 
 def checks(**problems: str | None) -> Checks:
@@ -55,30 +55,9 @@ def test_a_problem_of_several_lines_stays_on_one():
     assert "[-]cache failed: a b\n" in checks(cache="a\n  b").report().text
 
 
-def test_a_name_can_be_taken_once():
-    made = checks(cache=None)
-    with pytest.raises(ValueError, match="cache already"):
-        made.add("cache", lambda: None)
-    with pytest.raises(ValueError, match="ping already"):
-        made.add("ping", lambda: None)
-
-
-@pytest.mark.parametrize("name", ["", "a/b"])
-def test_a_name_has_to_fit_into_a_path(name: str):
-    with pytest.raises(ValueError, match="path"):
-        checks().add(name, lambda: None)
-
-
-def test_asking_for_an_unknown_check_is_an_error():
-    with pytest.raises(KeyError):
-        checks().problem("nope")
-
-
-def test_being_alive_and_being_ready_are_checked_apart():
-    health = Health()
-    health.liveness.add("loop", lambda: None)
-    health.readiness.add("cache", lambda: "not yet")
-    assert health.liveness.report().healthy
-    assert not health.readiness.report().healthy
-    assert health.liveness.names == ("ping", "loop")
-    assert health.readiness.names == ("ping", "cache")
+@pytest.mark.parametrize(
+    ("name", "told"), [("cache", "cache already"), ("ping", "ping already"), ("", "path"), ("a/b", "path")]
+)
+def test_check_name_is_refused_when_it_is_taken_or_fits_no_path(name: str, told: str):
+    with pytest.raises(ValueError, match=told):
+        checks(cache=None).add(name, lambda: None)

@@ -110,13 +110,8 @@ def test_json_format_writes_a_line_when_a_value_does_not_fit_json(output: Output
     assert "value" in line
 
 
-def test_line_breaks_in_a_message_stay_within_one_line(output: Output):
-    [line] = output.logged(lambda: get_logger("x").info("a\nb"))
-    assert line["msg"] == "a\nb"
-
-
 def test_json_format_escapes_unprintable_characters(tmp_path: Path):
-    odd = "ö 🐕 \x1b[2J \x7f \x85 \x9b2J \u2028 \u202e \U000e0001"
+    odd = "ö 🐕 \n \x1b[2J \x7f \x85 \x9b2J \u2028 \u202e \U000e0001"
     with (tmp_path / "log").open("wb") as file, configured(level="info", log_format="json", fd=file.fileno()):
         get_logger("webhook", **{odd: [odd]}).info(odd, user=odd, exc_info=ValueError(odd))
     text = (tmp_path / "log").read_text()
@@ -129,17 +124,6 @@ def test_json_format_escapes_unprintable_characters(tmp_path: Path):
 def test_stdlib_record_becomes_a_line_of_its_own_logger(output: Output):
     [line] = output.logged(lambda: logging.getLogger("some.library").warning("got %d", 3))
     assert line | {"ts": ""} == {"ts": "", "level": "warn", "logger": "some.library", "msg": "got 3"}
-
-
-def test_a_librarys_exception_comes_with_its_stack(output: Output):
-    def call() -> None:
-        try:
-            raise ValueError("wrong")
-        except ValueError:
-            logging.getLogger("lib").exception("failed")
-
-    [line] = output.logged(call)
-    assert (line["level"], line["error"]) == ("error", "wrong")
 
 
 def test_a_librarys_message_that_does_not_fit_its_arguments_is_shown_all_the_same(output: Output):
@@ -459,16 +443,10 @@ def test_line_writer_keeps_at_most_8_mb_waiting():
         ends.read_until_line(b"dropped [45] of ")  # one may be on its way
 
 
-def test_a_line_larger_than_the_pipe_comes_out_whole(ends: Ends):
+@pytest.mark.parametrize("blocking", [True, False])
+def test_a_line_larger_than_the_pipe_comes_out_whole(ends: Ends, blocking: bool):
+    os.set_blocking(ends.writing, blocking)
     large = b"y" * (3 * PIPE_HOLDS)
-    ends.writer.write(large)
-    ends.writer.write(b"end")
-    assert ends.read_until(b"end") == [large, b"end"]
-
-
-def test_a_descriptor_that_does_not_wait_still_gets_everything(ends: Ends):
-    os.set_blocking(ends.writing, False)
-    large = b"z" * (3 * PIPE_HOLDS)
     ends.writer.write(large)
     ends.writer.write(b"end")
     assert ends.read_until(b"end") == [large, b"end"]

@@ -28,7 +28,15 @@ from manager.kube.errors import Unreachable
 from manager.kube.wire import WireRequest
 from manager.telemetry.logs import captured
 from manager.telemetry.runs import called
-from manager.telemetry.tracing import CannotTrace, Tracer, _session, _tracer, is_asked_for, tracing
+from manager.telemetry.tracing import (
+    CannotTrace,
+    ReviewTrace,
+    Tracer,
+    _session,
+    _tracer,
+    is_asked_for,
+    tracing,
+)
 from manager.util.program import Program
 from manager_kinds.core_v1 import ConfigMap
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting, GreetingSpec
@@ -227,8 +235,8 @@ async def test_review_span_joins_the_trace_of_the_caller():
     tracer, trace, parent = Tracer(provider), "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
     for status in (200, 503, 0):
         of = {"Traceparent": f"00-{trace}-{parent}-01", "tracestate": "vendor=a:b,other=c"}
-        tracer.review("/mutate", of).ended(status)
-    tracer.review("/mutate", {"traceparent": "nonsense"}).ended(200)
+        ReviewTrace(tracer, "/mutate", of).ended(status)
+    ReviewTrace(tracer, "/mutate", {"traceparent": "nonsense"}).ended(200)
     *known, unknown = exporter.get_finished_spans()
     assert {span.context.trace_state.to_header() for span in known} == {"vendor=a:b,other=c"}
     for span in known:
@@ -260,7 +268,7 @@ async def test_tracer_review_ignores_malformed_trace_headers_cheaply(
     tracer = Tracer(provider)
     with Effort() as spent:
         for _ in range(20):
-            tracer.review("/mutate", headers).ended(200)
+            ReviewTrace(tracer, "/mutate", headers).ended(200)
     provider.shutdown()
     assert spent.units < 20
     assert caplog.text == ""
@@ -283,37 +291,30 @@ def test_is_asked_for_follows_standard_otel_variables(environ: dict[str, str], a
     assert is_asked_for(environ) is asked
 
 
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
 @pytest.mark.parametrize(
     ("environ", "told"),
     [
-        ({"OTEL_TRACES_EXPORTER": "zipkin"}, "OTEL_TRACES_EXPORTER: otlp, console or none is expected"),
+        ("OTEL_TRACES_EXPORTER=zipkin", "OTEL_TRACES_EXPORTER: otlp, console or none is expected"),
         (
-            {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+            "OTEL_TRACES_EXPORTER=otlp; OTEL_EXPORTER_OTLP_PROTOCOL=grpc",
             "OTEL_EXPORTER_OTLP_PROTOCOL: http/protobuf is expected",
         ),
-        (
-            {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_BSP_MAX_QUEUE_SIZE": "-1"},
-            r"the OTEL_\* variables cannot be used: max_queue_size must be a positive integer",
-        ),
-        (
-            {"OTEL_EXPORTER_OTLP_ENDPOINT": "localhost:4318"},
-            "OTEL_EXPORTER_OTLP_ENDPOINT: a URL of http or https is expected",
-        ),
-        (
-            {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "grpc://collector"},
-            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: a URL of http or https is expected",
-        ),
-        (
-            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://me:s3cret/x@collector"},
-            "OTEL_EXPORTER_OTLP_ENDPOINT: a URL of http or https is expected",
-        ),
-        (
-            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://s3cret:12/x@collector"},
-            "OTEL_EXPORTER_OTLP_ENDPOINT: a URL of http or https is expected",
+        ("OTEL_TRACES_EXPORTER=otlp; OTEL_BSP_MAX_QUEUE_SIZE=-1", "used: max_queue_size must be a positive"),
+        *(
+            (f"{name}={url}", f"^{name}: a URL of http or https is expected")
+            for name, url in (
+                (ENDPOINT, "localhost:4318"),
+                (ENDPOINT, "http://me:s3cret/x@collector"),
+                (ENDPOINT, "http://s3cret:12/x@collector"),
+                ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "grpc://collector"),
+            )
         ),
         *(
             (
-                {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector.example", "HTTP_PROXY": proxy},
+                f"{ENDPOINT}=http://collector.example; HTTP_PROXY={proxy}",
                 "^HTTP_PROXY: not the URL of an http",
             )
             for proxy in (
@@ -323,10 +324,7 @@ def test_is_asked_for_follows_standard_otel_variables(environ: dict[str, str], a
             )
         ),
         *(
-            (
-                {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://collector.example", name: file},
-                f"^{name}: {file}: {said}$",
-            )
+            (f"{ENDPOINT}=https://collector.example; {name}={file}", f"^{name}: {file}: {said}$")
             for name, file, said in (
                 ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/dev/zero", "it is not a regular file"),
                 ("OTEL_EXPORTER_OTLP_CERTIFICATE", __file__, "it holds no certificate in PEM"),
@@ -337,37 +335,34 @@ def test_is_asked_for_follows_standard_otel_variables(environ: dict[str, str], a
         ),
         *(
             (
-                {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318", name: f"a=b, {bad}"},
+                f"{ENDPOINT}=http://localhost:4318; {name}=a=b, {bad}",
                 f"^{name}: name=value is expected, with commas between several, and values in URL encoding$",
             )
             for name in ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS")
             for bad in ("Authorization Bearer s3cret", 'token="s3cret"')
         ),
         (
-            {"OTEL_TRACES_EXPORTER": "console", "OTEL_TRACES_SAMPLER": "sometimes"},
+            "OTEL_TRACES_EXPORTER=console; OTEL_TRACES_SAMPLER=sometimes",
             r"the OTEL_\* variables cannot be used: Couldn't recognize sampler sometimes",
         ),
         (
-            {
-                "OTEL_TRACES_EXPORTER": "console",
-                "OTEL_TRACES_SAMPLER": "traceidratio",
-                "OTEL_TRACES_SAMPLER_ARG": "ten",
-            },
+            "OTEL_TRACES_EXPORTER=console; OTEL_TRACES_SAMPLER=traceidratio; OTEL_TRACES_SAMPLER_ARG=ten",
             "Could not convert TRACES_SAMPLER_ARG to float",
         ),
         (
-            {"OTEL_TRACES_EXPORTER": "console", "OTEL_BSP_SCHEDULE_DELAY": "5s"},
+            "OTEL_TRACES_EXPORTER=console; OTEL_BSP_SCHEDULE_DELAY=5s",
             "Unable to parse value for OTEL_BSP_SCHEDULE_DELAY",
         ),
     ],
 )
 async def test_tracing_raises_cannot_trace_for_unsupported_environment(
-    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], told: str
+    monkeypatch: pytest.MonkeyPatch, environ: str, told: str
 ):
-    for name, value in environ.items():  # the SDK reads them there
+    variables = dict(each.split("=", 1) for each in environ.split("; "))
+    for name, value in variables.items():  # the SDK reads them there
         monkeypatch.setenv(name, value)
     with pytest.raises(CannotTrace, match=told) as caught:
-        async with tracing(Program("test", "0"), environ):
+        async with tracing(Program("test", "0"), variables):
             pass
     assert "s3cret" not in str(caught.value)
 

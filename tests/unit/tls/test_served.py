@@ -72,7 +72,7 @@ async def test_served_certificate_raises_when_the_first_certificate_is_unusable(
             pytest.fail("it was served")
 
 
-async def test_a_certificate_that_cannot_be_used_is_told_with_where_it_is_from(pairs: Pairs):
+async def test_a_certificate_that_cannot_be_used_is_reported_with_where_it_is_from(pairs: Pairs):
     certificate = ServedCertificate(Shelf(KeyPair(pairs[0].certificates, pairs[1].key)))
     with pytest.raises(CertificateUnusable, match=r"^shelf: the key is not that of the certificate$"):
         async with certificate.refreshed():
@@ -156,7 +156,7 @@ async def test_a_certificate_is_renewed_though_the_authorities_of_clients_cannot
     assert warning["error"].endswith("clients.crt cannot be read: No such file or directory")
 
 
-async def test_trouble_that_comes_again_is_told_again(pairs: Pairs):
+async def test_trouble_that_comes_again_is_reported_again(pairs: Pairs):
     shelf = Shelf(pairs[0])
     with capture_logs() as lines:
         async with ServedCertificate(shelf).refreshed():
@@ -190,7 +190,7 @@ async def test_a_certificate_that_is_yet_to_be_made_is_waited_for(pairs: Pairs):
     assert certificate.problem is None
     assert [line["event"] for line in lines] == [
         "waiting for a certificate",
-        "serving this certificate from now on",
+        "serving a new certificate",
     ]
     async with certificate.refreshed():
         assert certificate.context is not None
@@ -282,10 +282,6 @@ def test_a_self_signed_certificate_is_for_a_server_of_these_names():
     constraints = made.extensions.get_extension_for_class(x509.BasicConstraints).value
     assert not constraints.ca
     made.verify_directly_issued_by(made)
-
-
-def test_a_self_signed_certificate_can_be_served():
-    SelfSigned().pair(NOW).context()
 
 
 def test_a_self_signed_certificate_is_kept_and_replaced_in_good_time():

@@ -42,16 +42,15 @@ def test_backoff_delays_are_equal_for_equal_seeds():
 @given(
     base=st.floats(1e-6, 10),
     growth=st.floats(1, 1e6),
-    factor=st.floats(1, 10),
     jitter=st.floats(0, 2),
     failures=st.integers(0, 10**9),
     seed=st.integers(0, 100),
 )
 def test_exponential_delay_lies_between_base_and_cap(
-    base: float, growth: float, factor: float, jitter: float, failures: int, seed: int
+    base: float, growth: float, jitter: float, failures: int, seed: int
 ):
     cap = base * growth
-    delay = ExponentialDelay(base=base, cap=cap, factor=factor, jitter=jitter, rng=random.Random(seed))
+    delay = ExponentialDelay(base=base, cap=cap, jitter=jitter, rng=random.Random(seed))
     slack = 1 + 1e-9
     assert min(base, cap / (1 + jitter)) / slack <= delay(failures) <= cap * slack
 
@@ -62,7 +61,6 @@ def test_exponential_delay_lies_between_base_and_cap(
         {"base": 0.0},
         {"base": 2.0, "cap": 1.0},
         {"cap": float("inf")},
-        {"factor": 0.5},
         {"jitter": -0.1},
         {"base": float("nan")},
     ],

@@ -10,7 +10,7 @@ import pytest
 
 from manager.telemetry.metrics import Metrics
 from manager.util import loop
-from manager.util.loop import SMALL, WorkThreads, count_tasks, loop_factory, observe_lag, own_turn
+from manager.util.loop import SMALL, WorkThreads, loop_factory, observe_lag, own_turn
 
 
 def test_loop_factory_returns_asyncio_loop_when_uvloop_is_missing(monkeypatch: pytest.MonkeyPatch):
@@ -69,16 +69,6 @@ async def test_lag_is_recorded_once_a_second_until_cancelled():
     assert total == pytest.approx(0, abs=1e-6)
 
 
-@pytest.mark.virtual_time
-async def test_tasks_are_counted_until_they_are_done():
-    before = count_tasks()
-    tasks = [asyncio.create_task(asyncio.sleep(seconds)) for seconds in (1, 2, 3)]
-    await asyncio.sleep(2.5)
-    assert count_tasks() == before + 1
-    await asyncio.gather(*tasks)
-    assert count_tasks() == before
-
-
 @pytest.mark.parametrize("factory", [asyncio.new_event_loop, loop_factory()])
 def test_work_in_a_thread_counts_until_the_thread_is_done_whoever_was_cancelled(
     factory: Callable[[], asyncio.AbstractEventLoop],
@@ -129,7 +119,7 @@ async def test_threads_that_are_busy_with_work_keep_nobody_else_waiting():
 
 
 @pytest.mark.virtual_time
-class TestLargeWork:
+class TestOwnTurn:
     async def test_own_turn_lets_waiting_tasks_go_in_order_of_their_requests(self):
         order = list[str]()
 

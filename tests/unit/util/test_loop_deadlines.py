@@ -82,7 +82,7 @@ async def test_a_cancellation_together_with_the_deadline_stays_one(deadlines: De
         await task
 
 
-async def test_an_enclosing_timeout_is_told_apart(deadlines: Deadlines):
+async def test_an_enclosing_timeout_is_distinguished(deadlines: Deadlines):
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(2):
             await work(deadlines, seconds=5, within=3)

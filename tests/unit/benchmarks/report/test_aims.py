@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.report.aims import Aim, aims_of
-from benchmarks.report.tables import imports_table, table_of
+from benchmarks.report.tables import table_of
 from benchmarks.summary import Summary, summarize
 from tests.support.benchmark_results import made_results, made_run
 
@@ -123,15 +123,3 @@ def test_aim_is_decided_when_machine_pace_makes_no_difference(
 def test_aims_are_decided_by_our_figures_alone(part: str, figures: dict[str, list[float]], reached: bool):
     (aim,) = aims_of(made_results(RUN, part, operator_manager=figures))
     assert aim.reached is reached
-
-
-def test_imports_table_sums_up_small_packages():
-    run = made_run("operator-manager", "kopf")
-    ours = {"imports.pydantic": [90.0, 100.0, 91.0], "imports.re": [0.4], "imports.enum": [0.5]}
-    theirs = {"imports.aiohttp": [50.0], "imports.pydantic": [0.0]}
-    table = imports_table(made_results(run, "startup", operator_manager=ours, kopf=theirs))
-    assert table is not None
-    assert (table.header, table.rows) == (
-        ["ms", "operator-manager", "kopf"],
-        [["pydantic", "91", "0"], ["aiohttp", "0", "50"], ["2 others", "0.90", "0"], ["all", "91.9", "50"]],
-    )

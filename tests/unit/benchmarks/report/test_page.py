@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.parts import PARTS
 from benchmarks.report.charts import BARS, charts_of
-from benchmarks.report.page import page, write_page
+from benchmarks.report.page import files_of, page
 from benchmarks.report.quotes import with_quotes
 from benchmarks.report.tables import DASH
 from benchmarks.report.text import shown
@@ -66,14 +66,12 @@ def test_quote_of_worse_figures_lists_them_with_the_ratio_and_no_others():
     ]
 
 
-def test_rendering_writes_the_page_and_its_plots_and_removes_those_of_parts_that_are_gone(tmp_path: Path):
-    write_page(whole(), tmp_path)
-    written = {path.name for path in tmp_path.iterdir()}
-    assert written == {"README.md", "latency.svg", *(f"{part}.svg" for part in BARS)}
-    text = (tmp_path / "README.md").read_text()
-    assert all(f"]({name})" in text for name in written - {"README.md"})
-    write_page(made_results(RUN, "ten", operator_manager={"watches": [1.0]}), tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"README.md"}
+def test_files_of_results_are_the_page_its_plots_and_nothing_for_parts_without_figures(tmp_path: Path):
+    files = {path.name: text for path, text in files_of(whole(), tmp_path).items() if text}
+    assert files.keys() == {"README.md", "latency.svg", *(f"{part}.svg" for part in BARS)}
+    assert all(f"]({name})" in files["README.md"] for name in files.keys() - {"README.md"})
+    ten = made_results(RUN, "ten", operator_manager={"watches": [1.0]})
+    assert [path.name for path, text in files_of(ten, tmp_path).items() if text] == ["README.md"]
 
 
 @pytest.mark.parametrize("part", ["latency", *BARS])

@@ -12,7 +12,7 @@ import pytest
 from apis.cache.v1.memcached import Memcached, MemcachedSpec
 from controllers.cache.memcached import MOST_NODES, MemcachedOperator
 from devcluster.errors import StatusError
-from devcluster.exchange import ApiRequest, ApiResponse
+from devcluster.http_call import ApiRequest, ApiResponse
 from manager.api import ObjectMeta, PartialObjectMetadata
 from manager.util.clock import now
 from manager_kinds.apps_v1 import Deployment

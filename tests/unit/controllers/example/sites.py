@@ -20,7 +20,6 @@ def site(**spec: Any) -> Wordpress:
 
 
 def deployment(name: str, *, ready: bool) -> Deployment:
-    """Return a Deployment of one replica."""
     counts = {
         "observedGeneration": 1,
         "replicas": 1,

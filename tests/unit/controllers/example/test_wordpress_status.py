@@ -141,7 +141,7 @@ def test_site_names_the_problem_of_wordpress_beside_a_database_that_is_up():
 
 
 @pytest.mark.virtual_time
-async def test_problem_of_a_sites_pod_is_told_once_whatever_its_last_lines_are():
+async def test_problem_of_a_sites_pod_is_reported_once_whatever_its_last_lines_are():
     labels = {"app": "blog", "tier": "mysql", "app.kubernetes.io/part-of": "wordpress"}
     spec = {"schedulerName": "none", "containers": [{"name": "mysql", "image": "image"}]}
     async with watched(WordpressOperator) as sites:

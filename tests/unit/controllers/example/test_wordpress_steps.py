@@ -199,7 +199,7 @@ async def test_foreign_child_without_an_owner_is_left_unchanged(world: World, ki
     assert (after["metadata"].get("ownerReferences"), after["spec"]) == (None, before["spec"])
 
 
-async def test_names_that_are_taken_are_told_beside_a_secret_that_is_missing(world: World):
+async def test_names_that_are_taken_are_reported_beside_a_secret_that_is_missing(world: World):
     ports = {"ports": [{"port": 9}]}
     await world.api.create("namespaces", "", {"metadata": {"name": world.namespace}})
     for name in ("site-mysql", "site"):
@@ -308,7 +308,7 @@ async def test_password_is_renewed_when_the_secret_was_deleted(world: World):
     assert len(world.passwords) == 2
 
 
-async def test_a_volume_that_may_not_grow_is_told_of_once_and_asked_for_again_in_a_while(
+async def test_volume_that_may_not_grow_is_reported_once_and_retried_later(
     world: World,
 ):
     await world.create(storageSize="1Gi")
@@ -329,7 +329,7 @@ async def test_a_volume_that_may_not_grow_is_told_of_once_and_asked_for_again_in
     assert world.conditions()["Degraded"] == ("False", "AsExpected")
 
 
-async def test_a_claim_that_is_deleted_is_told_of_and_made_anew(world: World):
+async def test_deleted_claim_is_reported_and_made_anew(world: World):
     await world.create()
     await world.settle()
     held = {"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}
@@ -358,7 +358,7 @@ async def site_whose_database_has_the_name_of_the_frontend(world: World) -> None
 
 
 @pytest.mark.parametrize("leaves", ["gone", "going"])
-async def test_a_name_whose_owner_goes_is_about_to_be_free_and_no_news(world: World, leaves: str):
+async def test_name_held_by_a_site_in_deletion_is_waited_for_without_degraded(world: World, leaves: str):
     await site_whose_database_has_the_name_of_the_frontend(world)
     # The garbage collector removes one child after the other, in any order.
     if leaves == "going":
@@ -383,7 +383,7 @@ async def test_a_name_whose_owner_goes_is_about_to_be_free_and_no_news(world: Wo
         (4, "Service site-mysql"),
     ],
 )
-async def test_a_child_that_is_refused_is_a_state_to_tell_of(world: World, write: int, child: str):
+async def test_refused_child_is_reported_as_a_condition(world: World, write: int, child: str):
     await world.create()
     process = world.process(Fate({write: StatusError(403, "Forbidden", "exceeded quota: small")}))
     assert await process.reconcile(world.key) == Result(requeue_after=300)
@@ -395,7 +395,7 @@ async def test_a_child_that_is_refused_is_a_state_to_tell_of(world: World, write
     assert len(world.children()) == 7
 
 
-async def test_a_namespace_that_is_being_deleted_is_no_refusal_to_tell_of(world: World):
+async def test_namespace_in_deletion_is_not_reported_as_a_refusal(world: World):
     await world.create()
     await world.api.delete("namespaces", "", world.namespace)
     assert await world.process().reconcile(world.key) is None
@@ -405,7 +405,7 @@ async def test_a_namespace_that_is_being_deleted_is_no_refusal_to_tell_of(world:
 
 
 @pytest.mark.parametrize(("status", "reason"), [(403, "Forbidden"), (422, "Invalid")])
-async def test_a_secret_that_is_refused_is_a_state_to_tell_of(world: World, status: int, reason: str):
+async def test_refused_secret_is_reported_as_a_condition(world: World, status: int, reason: str):
     await world.create(sqlrootpassword="to-be-quoted")
     quoted = base64.b64encode(b"to-be-quoted").decode()
     refusal = StatusError(status, reason, f"{quoted} is not liked")
@@ -432,7 +432,7 @@ async def test_a_server_that_fails_and_quotes_the_password_is_not_passed_on(worl
 
 
 @pytest.mark.parametrize(("status", "reason"), [(500, "InternalError"), (403, "Forbidden"), (422, "Invalid")])
-async def test_a_server_that_quotes_the_password_when_its_secret_is_put_right_is_not_passed_on(
+async def test_password_quoted_in_the_refusal_of_a_repaired_secret_is_not_passed_on(
     world: World, status: int, reason: str
 ) -> None:
     await world.create(sqlrootpassword="to-be-quoted")

@@ -154,7 +154,6 @@ class World:
         await self.api.patch(SITES, self.namespace, "site", {"spec": spec})
 
     def process(self, fate: Fate | None = None) -> Process:
-        """Start a manager."""
         return Process(self.cluster, fate or Fate(), self.events)
 
     async def settle(self) -> None:
@@ -197,7 +196,6 @@ class World:
             self.passwords.add(base64.b64decode(secret["data"]["password"]).decode())
 
     def site(self, name: str = "site") -> Wordpress:
-        """Return the site as stored."""
         return Wordpress.model_validate(self.api.peek(SITES, self.namespace, name))
 
     def conditions(self, name: str = "site") -> dict[str, tuple[str, str]]:

@@ -438,25 +438,19 @@ async def test_a_store_that_is_down_is_not_asked(stage: Stage):
     assert stage.fate.passed == ["patch status"]
 
 
-async def test_a_record_is_found_again_that_was_renamed_before_its_id_was_known(keyless: Stage):
-    """Each time the process dies before the status has the id, and the Pet is renamed."""
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_record_that_was_renamed_before_its_id_was_known_is_found_again(keyless: Stage, deleted: bool):
+    """Each time the process dies before the status has the id, and the Pet is renamed or deleted."""
     key = keyless.create()
     await keyless.meet(key, {"patch status": "died before"})
     keyless.server.change(key, name="Thorbert")
     await keyless.meet(key, {"update": "died after"})
-    keyless.server.change(key, name="Thorvald")
+    if deleted:
+        keyless.server.delete(key)
+    else:
+        keyless.server.change(key, name="Thorvald")
     await keyless.process.settle(key)
-    assert await keyless.names() == ["Thorvald"]
-
-
-async def test_a_record_is_not_left_behind_that_was_renamed_before_its_id_was_known(keyless: Stage):
-    key = keyless.create()
-    await keyless.meet(key, {"patch status": "died before"})
-    keyless.server.change(key, name="Thorbert")
-    await keyless.meet(key, {"update": "died after"})
-    keyless.server.delete(key)
-    await keyless.process.settle(key)
-    assert await keyless.names() == []
+    assert await keyless.names() == ([] if deleted else ["Thorvald"])
 
 
 async def test_deleted_pet_goes_although_the_store_refuses_its_name(stage: Stage):

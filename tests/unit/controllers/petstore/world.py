@@ -23,7 +23,7 @@ from apis.petstore.v1beta1.pet import Pet
 from controllers.petstore.pet import PetOperator
 from devcluster import DevCluster
 from devcluster.errors import StatusError
-from devcluster.exchange import ApiResponse
+from devcluster.http_call import ApiResponse
 from devcluster.patch.merge_patch import merge_patch
 from devcluster.storage import Change, Key
 from manager.api import ObjectKey
@@ -112,7 +112,6 @@ class ApiServer:
 
     @property
     def pets(self) -> dict[ObjectKey, dict[str, Any]]:
-        """Return the stored Pets."""
         found = self.storage.select(GROUP, PLURAL)
         return {ObjectKey(each.key.namespace, each.key.name): each.decode() for each in found}
 

@@ -114,7 +114,7 @@ async def test_a_pod_that_is_being_deleted_is_no_friend(foos: Seen):
     assert happy(foos) == [True]
 
 
-async def test_a_write_that_fails_is_tried_again_and_told_once(foos: Seen):
+async def test_failed_write_is_retried_and_reported_once(foos: Seen):
     await create(foos, foo_01="jack")
     foos.refusals = 3
     # The last one has asked first whether one of the others has come through.

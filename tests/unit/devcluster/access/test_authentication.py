@@ -13,7 +13,7 @@ from devcluster.access.reviews import AccessReviews
 from devcluster.access.tokens import AUDIENCE, ServiceAccountTokens
 from devcluster.clock import Clock
 from devcluster.errors import StatusError
-from devcluster.exchange import ApiRequest, User
+from devcluster.http_call import ApiRequest, User
 from devcluster.storage import Key, Store
 
 Object = dict[str, Any]
@@ -76,7 +76,7 @@ def test_a_certificate_names_user_and_groups(world: World):
     assert world.authenticator.authenticate(request) == User("ann", ("one", "two", "system:authenticated"))
 
 
-def test_a_certificate_is_told_by_its_fingerprint(world: World):
+def test_certificate_is_identified_by_its_fingerprint(world: World):
     subject = {"CN": ["ann"], "O": [], "X509SHA256": ["12ab"]}
     request = ApiRequest(method="GET", path="/", client_certificate=subject)
     extra = {"authentication.kubernetes.io/credential-id": ("X509SHA256=12ab",)}

@@ -6,7 +6,7 @@ import pytest
 
 from devcluster.access.attributes import Attributes, Decision, refusal
 from devcluster.access.rbac import RbacAuthorizer
-from devcluster.exchange import User
+from devcluster.http_call import User
 from devcluster.storage import Key, Store
 
 GROUP = "rbac.authorization.k8s.io"
@@ -117,7 +117,7 @@ def test_an_account_of_a_role_binding_is_of_its_namespace_unless_said(
     assert authorizer.authorize(ACCOUNT, wanted()).allowed
 
 
-def test_a_missing_role_is_told(store: Store, authorizer: RbacAuthorizer):
+def test_a_missing_role_is_reported(store: Store, authorizer: RbacAuthorizer):
     bind(store, {"kind": "User", "name": "bob"})
     decision = authorizer.authorize(BOB, wanted())
     assert decision == Decision(allowed=False, reason=f'RBAC: clusterrole.{GROUP} "r" not found')

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from devcluster.admission import ClusterAdmission, WebhookFailed
-from devcluster.api.ports import AdmissionInfo
+from devcluster.api.interfaces import AdmissionInfo
 from devcluster.errors import StatusError
-from devcluster.exchange import User
+from devcluster.http_call import User
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
 from devcluster.schema.node import Schema
@@ -234,7 +234,7 @@ def fail(_request: Object) -> Object:
         ),
     ],
 )
-async def test_a_webhook_that_fails_is_told(world: World, answer: Answer, problem: str):
+async def test_a_webhook_that_fails_is_reported(world: World, answer: Answer, problem: str):
     world.hook("bad", answer, mutating=True)
     with pytest.raises(StatusError) as caught:
         await world.admit(info())

@@ -7,7 +7,7 @@ import pytest
 from devcluster.access.rbac import RbacAuthorizer
 from devcluster.admission.owner_references import OwnerReferences
 from devcluster.errors import StatusError
-from devcluster.exchange import User
+from devcluster.http_call import User
 from devcluster.kinds.registry import Registry
 from devcluster.storage import Key, Store
 from tests.unit.devcluster.admission.test_admission import CONFIG_MAPS, NAMESPACES, PODS, info

@@ -13,7 +13,7 @@ import pytest
 from devcluster.api.server import ApiServer
 from devcluster.builtin import resources
 from devcluster.clock import Clock
-from devcluster.exchange import ApiRequest, ApiResponse
+from devcluster.http_call import ApiRequest, ApiResponse
 from devcluster.kinds.registry import Registry
 from devcluster.storage.store import Store
 

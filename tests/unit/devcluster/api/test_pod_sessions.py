@@ -114,6 +114,19 @@ async def test_exec_without_a_script_finds_no_program(person: Person):
     assert 'exec: "run": executable file not found in $PATH' in status["message"]
 
 
+@pytest.mark.parametrize(("code", "told"), [(None, None), ("7", "7"), ("x", "1")])
+async def test_exec_without_a_script_prints_the_annotation(
+    person: Person, code: str | None, told: str | None
+):
+    annotations = {"devcluster.local/exec": "PONG", "devcluster.local/exec-code": code}
+    await person.cluster.client.patch("pods", "default", "web", {"metadata": {"annotations": annotations}})
+    async with person.opened(EXEC) as socket:
+        found = await everything(socket)
+    assert found[1] == b"PONG"
+    causes = orjson.loads(found[3]).get("details", {}).get("causes")
+    assert causes == ([{"reason": "ExitCode", "message": told}] if told else None)
+
+
 async def test_exec_is_cancelled_when_the_client_goes(person: Person):
     ended = asyncio.Event()
 
@@ -147,7 +160,7 @@ async def test_attach_leads_to_the_containers_own_process(person: Person):
     assert seen[0].command == ()
 
 
-async def test_port_forward_tells_the_port_and_carries_bytes_both_ways(person: Person):
+async def test_port_forward_reports_the_port_and_carries_bytes_both_ways(person: Person):
     async def shout(pod: dict[str, Any], port: int, session: Session) -> None:
         name = pod["metadata"]["name"]
         await session.write(b"%s %d %s" % (name.encode(), port, (await session.read()).upper()))

@@ -10,7 +10,7 @@ import pytest
 from devcluster.api.discovery import AGGREGATED, Discovery
 from devcluster.api.discovery_answers import answer_discovery
 from devcluster.errors import StatusError
-from devcluster.exchange import ApiRequest, ApiResponse
+from devcluster.http_call import ApiRequest, ApiResponse
 from devcluster.kinds.registry import Registry
 from tests.recordings import versions
 

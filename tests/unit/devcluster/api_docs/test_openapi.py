@@ -9,7 +9,7 @@ import pytest
 from devcluster.api.openapi import OpenApi
 from devcluster.api.openapi_answers import answer_openapi
 from devcluster.api.openapi_protobuf import encode_document
-from devcluster.exchange import ApiRequest, ApiResponse
+from devcluster.http_call import ApiRequest, ApiResponse
 from devcluster.kinds.registry import Registry
 from devcluster.schema.node import Schema
 from tests.unit.devcluster.api_docs.conftest import custom
@@ -203,7 +203,7 @@ def test_encode_document_writes_schemas_and_extensions_as_protobuf():
     assert encode_document(document) == expected
 
 
-def test_protobuf_tells_parameters_by_their_place():
+def test_protobuf_identifies_parameters_by_their_place():
     parameters = [{"in": "body", "required": True}, {"in": "query"}, {"in": "path", "maxLength": 5}]
     body = field(1, field(1, field(3, b"body"), b"\x20\x01"))
     query = field(1, field(2, field(3, field(2, b"query"))))

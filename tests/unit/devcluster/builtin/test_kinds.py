@@ -19,7 +19,7 @@ from devcluster.builtin.autoscaling_v1 import convert_autoscalers
 from devcluster.builtin.services import ServiceStrategy
 from devcluster.clock import Clock
 from devcluster.errors import FieldError, StatusError
-from devcluster.exchange import User
+from devcluster.http_call import User
 from devcluster.kinds.ages import age, human_duration
 from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Context

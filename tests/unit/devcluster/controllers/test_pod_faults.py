@@ -207,7 +207,7 @@ async def test_image_pull_backs_off(cluster: Cluster):
     assert (container_of(cluster)["ready"], container_of(cluster)["restartCount"]) == (True, 0)
 
 
-async def test_image_with_an_invalid_name_is_told(cluster: Cluster):
+async def test_image_with_an_invalid_name_is_reported(cluster: Cluster):
     await cluster.settled("pods", one("web::1"))
     why = 'couldn\'t parse image name "web::1": invalid reference format'
     message = f'Failed to apply default image tag "web::1": {why}'

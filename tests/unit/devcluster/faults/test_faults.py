@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from devcluster.exchange import ApiRequest, ApiResponse, ConnectionCut, User
 from devcluster.faults import FaultControl, Match, with_fault_endpoint, with_faults
+from devcluster.http_call import ApiRequest, ApiResponse, ConnectionCut, User
 from devcluster.storage import Expired, Key, Store
 
 ADMIN = User("admin", ("system:masters",))

@@ -55,7 +55,7 @@ def test_a_rule_that_goes_round_for_ever_is_stopped():
     assert "operation cancelled: actual cost limit exceeded" in str(error)
 
 
-def test_the_variables_that_are_used_are_told():
+def test_the_variables_that_are_used_are_reported():
     program = compile_expression(
         "self.all(oldSelf, oldSelf > 0) && has(request.user)", {"self": DYN, "request": DYN}
     )

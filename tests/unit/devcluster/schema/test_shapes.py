@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.numerals import show_float
+from devcluster.go_numbers import show_float
 from devcluster.schema.correlation import same
 from devcluster.schema.defaulting import default
 from devcluster.schema.field_path import FieldPathError, resolve_field_path
@@ -43,7 +43,7 @@ SCHEMA = parse(
 )
 
 
-def test_unknown_fields_go_and_are_told():
+def test_unknown_fields_are_removed_and_reported():
     obj: dict[str, Any] = {
         "apiVersion": "g/v1",
         "kind": "K",

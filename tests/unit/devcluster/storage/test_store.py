@@ -142,7 +142,7 @@ async def test_a_watch_begins_in_the_past_and_goes_on():
     assert await watch.next(timeout=0) == []
 
 
-async def test_a_removal_tells_the_last_state_and_the_version_of_the_removal():
+async def test_a_removal_reports_the_last_state_and_the_version_of_the_removal():
     store = Store()
     store.create(key("a"), thing("a", n=1))
     watch = store.watch("", "things")

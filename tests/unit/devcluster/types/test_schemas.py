@@ -27,7 +27,7 @@ def test_defaults_that_list_keys_rely_on_are_there():
     assert ports.items.properties["protocol"].default == "TCP"
 
 
-def test_map_and_patch_strategies_are_told():
+def test_map_and_patch_strategies_are_reported():
     service = schema_of("io.k8s.api.core.v1.ServiceSpec")
     assert service.properties["selector"].map_type == "atomic"
     volumes = schema_of("io.k8s.api.core.v1.PodSpec").properties["volumes"]

@@ -417,7 +417,7 @@ def test_definition_is_kept_when_it_has_the_status_subresource_and_no_status(tmp
         ({"type": "string", "default": "a", "maxItems": 3}, "maxItems 3 is lost"),
     ],
 )
-def test_loss_is_told_when_a_model_has_no_word_for_it(value: Any, lost: str):
+def test_loss_is_reported_when_a_model_has_no_word_for_it(value: Any, lost: str):
     assert model_of(value).unsaid == [NO_STATUS, f"Kind.spec.value: {lost}"]
 
 
@@ -440,7 +440,7 @@ def test_loss_is_told_when_a_model_has_no_word_for_it(value: Any, lost: str):
         ),
     ],
 )
-def test_bound_is_left_out_and_told_when_the_server_would_refuse_every_value(
+def test_bound_is_left_out_and_reported_when_the_server_would_refuse_every_value(
     value: Any, lost: str, tmp_path: Path
 ):
     source = model_of(value)
@@ -524,7 +524,7 @@ def test_names_annotations_labels_and_selectable_fields_are_kept(tmp_path: Path)
         ),
     ],
 )
-def test_metadata_of_another_shape_is_told_in_one_line(change: Manifest, said: str):
+def test_metadata_of_another_shape_is_reported_in_one_line(change: Manifest, said: str):
     theirs = definition(OURS[0])
     if "metadata" in change:
         theirs["metadata"] |= change["metadata"]
@@ -534,7 +534,7 @@ def test_metadata_of_another_shape_is_told_in_one_line(change: Manifest, said: s
         definitions_in(json.dumps(theirs))
 
 
-def test_scale_is_left_out_and_told_when_its_paths_lead_nowhere(tmp_path: Path):
+def test_scale_is_left_out_and_reported_when_its_paths_lead_nowhere(tmp_path: Path):
     paths = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
     source = model_of({"type": "string"}, subresources={"scale": paths})
     custom_resource_definitions([imported(source.text, "Kind", tmp_path)])
@@ -549,7 +549,7 @@ def test_scale_is_left_out_and_told_when_its_paths_lead_nowhere(tmp_path: Path):
         ({"name": {"type": "string"}}, ["Kind.status.conditions: its items are no conditions, "]),
     ],
 )
-def test_conditions_are_told_of_when_they_cannot_be_set(items: Any, told: list[str]):
+def test_conditions_are_reported_when_they_cannot_be_set(items: Any, told: list[str]):
     status = {
         "type": "object",
         "properties": {

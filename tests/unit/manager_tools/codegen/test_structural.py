@@ -14,6 +14,16 @@ from manager_tools.codegen.structural import structural_schema
 from tests.support.widget import Limits, Mode, Port, Widget
 from tests.unit.manager_tools.codegen.made_models import field_schema, kind_with, spec_schema
 
+
+class Nothing(ApiModel):
+    pass
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
 INT_OR_STRING = {
     "anyOf": [{"type": "integer"}, {"type": "string"}],
     "x-kubernetes-int-or-string": True,
@@ -50,6 +60,17 @@ ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
         (Literal["one", "two"], {"type": "string", "enum": ["one", "two"]}),
         (Literal[1, 2], {"type": "integer", "enum": [1, 2]}),
         (Mode, {"description": "How hard a widget tries.", "type": "string", "enum": ["fast", "slow"]}),
+        (Level, {"type": "integer", "enum": [1, 2]}),
+        (Nothing, {"type": "object", "properties": {}}),
+        (Annotated[Int32, Field(ge=0)], {"type": "integer", "format": "int32", "minimum": 0}),
+        (
+            Annotated[str, Field(min_length=1, max_length=9, pattern="^a")],
+            {"type": "string", "pattern": "^a", "minLength": 1, "maxLength": 9},
+        ),
+        (
+            Annotated[list[int], Field(min_length=1, max_length=9)],
+            {"type": "array", "minItems": 1, "maxItems": 9, "items": {"type": "integer"}},
+        ),
     ],
 )
 def test_field_schema_matches_type(annotation: Any, schema: dict[str, Any]):
@@ -74,25 +95,6 @@ def test_bounds_of_numbers_are_bounds_and_marks(limits: Any, schema: dict[str, A
     assert field_schema(Annotated[int, limits]) == {"type": "integer", **schema}
 
 
-def test_field_schema_keeps_bound_tighter_than_its_format():
-    assert field_schema(Annotated[Int32, Field(ge=0)]) == {"type": "integer", "format": "int32", "minimum": 0}
-
-
-def test_limits_of_strings_and_lists_are_kept():
-    assert field_schema(Annotated[str, Field(min_length=1, max_length=9, pattern="^a")]) == {
-        "type": "string",
-        "pattern": "^a",
-        "minLength": 1,
-        "maxLength": 9,
-    }
-    assert field_schema(Annotated[list[int], Field(min_length=1, max_length=9)]) == {
-        "type": "array",
-        "minItems": 1,
-        "maxItems": 9,
-        "items": {"type": "integer"},
-    }
-
-
 @pytest.mark.parametrize(
     "annotation",
     [str | None, Annotated[str | None, Field()], Annotated[str, Field()] | None],
@@ -101,13 +103,10 @@ def test_spec_schema_makes_field_with_none_optional(annotation: Any):
     assert spec_schema(annotation, None) == {"type": "object", "properties": {"value": {"type": "string"}}}
 
 
-def test_field_schema_omits_none_from_enum():
+def test_field_schema_of_an_optional_type_is_that_of_the_type():
     one_or_none = Literal["a", None]  # noqa: PYI061 - the form that is tested
     assert field_schema(one_or_none, None) == {"type": "string", "enum": ["a"]}
     assert field_schema(Mode | None, None)["enum"] == ["fast", "slow"]
-
-
-def test_field_schema_keeps_optional_int_or_string():
     assert field_schema(IntOrString | None, None) == INT_OR_STRING
 
 
@@ -153,13 +152,6 @@ def test_models_inside_models_are_spelled_out():
 def test_field_schema_of_model_does_not_allow_unknown_fields():
     assert "additionalProperties" not in field_schema(Port)
     assert "x-kubernetes-preserve-unknown-fields" not in field_schema(Port)
-
-
-def test_field_schema_of_model_without_fields_is_an_empty_object():
-    class Nothing(ApiModel):
-        pass
-
-    assert field_schema(Nothing) == {"type": "object", "properties": {}}
 
 
 def test_structural_schema_prefers_field_docstring_to_type_docstring():
@@ -220,14 +212,6 @@ def test_structural_schema_leaves_metadata_to_the_server():
     assert list(schema["properties"]) == ["apiVersion", "kind", "metadata", "spec", "status"]
     assert schema["properties"]["metadata"] == {"type": "object"}
     assert schema["required"] == ["spec"]
-
-
-def test_field_schema_of_int_enum_has_type_integer():
-    class Level(enum.IntEnum):
-        LOW = 1
-        HIGH = 2
-
-    assert field_schema(Level) == {"type": "integer", "enum": [1, 2]}
 
 
 SCHEMA = structural_schema(Widget)

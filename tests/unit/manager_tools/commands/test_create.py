@@ -20,7 +20,7 @@ from manager.api import ObjectMeta
 from manager.cli import main
 from manager.util.program import Program
 from manager.util.yaml_text import yaml_documents, yaml_stream
-from manager_tools.commands import namespaces
+from manager_tools.codegen import namespaces
 from manager_tools.scaffold import Names
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
 from manager_tools.scaffold.project.demo import is_ready
@@ -57,7 +57,7 @@ def project(new_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def files(folder: Path) -> dict[str, str]:
     return {
-        str(path.relative_to(folder)): path.read_text()
+        str(path.relative_to(folder)): path.read_bytes().decode(errors="replace")
         for path in folder.rglob("*")
         if path.is_file() and not {"__pycache__", ".git"}.intersection(path.parts)
     }
@@ -213,6 +213,8 @@ def test_scaffold_overwrites_no_existing_file_or_operator(command: Command, proj
         (("init", "new", "--domain"), "init: Option '--domain' requires an argument."),
         (("init", "new", "--domain=Acme"), "init: invalid value 'Acme' for --domain: "),
         (("init", "My Shop", "--domain=a.b"), "init: 'My Shop' cannot name a program"),
+        (("init", "new", "--renew"), "init: new/requirements.txt: No such file or directory"),
+        (("init", ".", "--renew", "--name=a"), "init: --renew goes without --domain and --name"),
         (("init", "pyproject.toml/new", "--domain=a.b"), "init: pyproject.toml/new"),
         (("create", "thing"), "create: No such command 'thing'."),
         (("create", "api", "--version=v1", "--kind=A"), "create api: Missing option '--group'."),
@@ -556,4 +558,4 @@ def test_manifests_of_a_project_are_limited_to_namespaces(
         == "NAMESPACES=Team A: names of namespaces, separated by commas, are expected\n"
     )
     makefile = Path("manager_tools/scaffold/project/Makefile").read_text()
-    assert "python -m manager_tools.commands.namespaces $(NAMESPACES)" in makefile
+    assert "python -m manager_tools.codegen.namespaces $(NAMESPACES)" in makefile

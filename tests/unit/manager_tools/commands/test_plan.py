@@ -188,7 +188,7 @@ async def test_plan_counts_further_objects_after_output_limit(
     ]
 
 
-async def test_objects_are_planned_some_at_a_time_and_each_is_told_of_its_own_changes_in_their_order(
+async def test_objects_are_planned_some_at_a_time_and_reported_in_their_order(
     capsys: pytest.CaptureFixture[str],
 ):
     names = ("hello", *(f"hello-{number}" for number in range(20)))

@@ -62,7 +62,7 @@ def test_results_are_output_and_all_else_is_not(clock: Clock, capsys: pytest.Cap
     ]
 
 
-def test_refused_objects_are_told_and_the_hundred_first_is_counted(
+def test_refused_objects_are_reported_and_the_hundred_first_is_counted(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ):
     report = report_of(clock)
@@ -148,7 +148,7 @@ def test_report_ignores_broken_pipe_on_stderr(clock: Clock, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("seen", "told"), [(0, "interrupted;"), (1200, "interrupted after 3,200 objects;")])
-def test_report_of_interrupted_run_tells_to_run_it_again(
+def test_report_of_interrupted_run_asks_to_run_it_again(
     clock: Clock, capsys: pytest.CaptureFixture[str], seen: int, told: str
 ):
     report = report_of(clock)

@@ -33,6 +33,7 @@ class GreetingStatus(ApiModel):
     """Status of a greeting."""
 
     text: str = ""
+    beats: int = 0
     conditions: Annotated[list[Condition], list_map("type")] = Field(default_factory=list)
 
 
@@ -93,6 +94,18 @@ class SluggishOperator(RestlessOperator):
     kind = Greeting
     name = "greeting"
     pause = 1_000
+
+
+class CountingOperator(GreetingOperator):
+    """Counts for ever how often it was there."""
+
+    kind = Greeting
+    name = "greeting"
+
+    async def reconcile(self, greeting: Greeting, ctx: Context) -> Result | None:
+        greeting.status.beats += 1
+        ctx.condition("Ready", True, "Greeted")
+        return Result(requeue_after=30)
 
 
 LEDGER = ObjectKey("default", "ledger")
@@ -208,13 +221,36 @@ def test_assert_holds_accepts_user_defined_operators():
     assert_holds(LedgerOperator, seeds=range(1, 4), minutes=1)
 
 
+def test_run_accepts_a_heartbeat_that_the_author_names():
+    operators = (CountingOperator,)
+    plan = Plan(1, 1, tuple(each for each in plan_of(0, operators).steps if each.act == "create")[:1], ())
+    [violation] = run(plan, operators, compare=False).violations
+    assert re.search(
+        r"never becomes calm: status\.beats of greetings\.test\.example\.com \S+ is", violation.what
+    )
+    assert not run(plan, operators, heartbeats=["beats"]).violations
+
+
+def test_assert_holds_refuses_an_outside_that_is_none():
+    for outside, said in (
+        ("nowhere:Nothing", r"^Lost\.outside: No module named 'nowhere'$"),
+        (Greeting, r"^Lost\.outside: .* is no subclass of `Outside`$"),
+    ):
+        operator = type("Lost", (GreetingOperator,), {"kind": Greeting, "outside": outside})
+        with pytest.raises(TypeError, match=said):
+            assert_holds(operator, seeds=[1])
+
+
 @pytest.mark.parametrize(
     ("operator", "what"),
     [
         (ForgetfulOperator, "not as a fresh install has it"),
         (CarelessLedgerOperator, "configmaps default/ledger"),
         (MistakenOperator, "reconcile failed with LookupError: a mistake"),
-        (RestlessOperator, "never becomes calm"),
+        (
+            RestlessOperator,
+            r"never becomes calm: .*status\.conditions\[0\]\.message of greetings\.\S+ \S+ is written all",
+        ),
         pytest.param(
             *(HastyOperator, "is in a hot loop: more than 20000 turns of its loop in a minute"),
             marks=pytest.mark.whole,
@@ -227,7 +263,7 @@ def test_run_finds_faulty_operator_and_tells_the_timeline(operator: type[Operato
     story = story_of(
         next((each for each in outcomes if each.violations), None) or pytest.fail("nothing was found")
     )
-    assert what in story
+    assert re.search(what, story)
     assert "what happened (virtual seconds):" in story
     assert re.search(r"person +[a-z ]+: greetings.test.example.com", story)
 

@@ -420,7 +420,3 @@ def found(planted: Mutant) -> tuple[int, list[str]]:
         if outcome.violations:
             return runs, [each.what for each in outcome.violations]
     return runs, []
-
-
-def test_mutants_list_has_at_least_twenty_entries():
-    assert len(MUTANTS) >= 20

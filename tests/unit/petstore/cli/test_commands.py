@@ -70,7 +70,7 @@ def test_serve_listens_on_the_loopback_by_default():
 
 
 @pytest.mark.parametrize("arguments", [PET, ["search"], ["search", "-o", "json"], ["delete", "x"]])
-def test_a_store_that_is_not_there_is_told_in_one_line(arguments: list[str]):
+def test_a_store_that_is_not_there_is_reported_in_one_line(arguments: list[str]):
     with PortBlock(1) as ports:
         address = f"127.0.0.1:{ports[0]}"
         done = petstore(*arguments, "--timeout", "5s", environ={"PETSTORE_ADDRESS": address})
@@ -84,7 +84,9 @@ def test_a_store_that_is_not_there_is_told_in_one_line(arguments: list[str]):
     ("content", "reason"),
     [(b"something else entirely\n" * 50, "is not a pet store's file, or is damaged"), (None, "is a folder")],
 )
-def test_a_file_that_cannot_be_used_is_told_in_one_line(tmp_path: Path, content: bytes | None, reason: str):
+def test_a_file_that_cannot_be_used_is_reported_in_one_line(
+    tmp_path: Path, content: bytes | None, reason: str
+):
     path = tmp_path / "pets\n.db"
     if content is None:
         path.mkdir()

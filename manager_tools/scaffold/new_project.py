@@ -1,0 +1,123 @@
+"""`init`: the files of a new project, with a wheel of the library and its hash."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import re
+import zipfile
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Final
+
+from manager_tools.scaffold.writing import Names, ScaffoldError, Written, template, template_files, write
+
+__all__ = ["init", "packed_library", "renew_library"]
+
+_REQUIREMENTS: Final = Path("requirements.txt")
+_DISTRIBUTION = "operator-manager"
+_ROOT = Path(__file__).resolve().parents[2]
+_LINE = re.compile(rf"^{_DISTRIBUTION} @ .*$", re.MULTILINE)
+_OF_INSTALLERS = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
+_OLDEST_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+_OTHER_NAMES = {
+    "dockerignore": ".dockerignore",
+    "github": ".github",
+    "gitignore": ".gitignore",
+    "pyproject.in.toml": "pyproject.toml",
+}
+"""Of files and folders that would mean something to tools where the template lies."""
+
+
+def init(root: Path, names: Names) -> Written:
+    """Write a project with one kind to the folder `root`, which need not be there.
+
+    Raises `ScaffoldError` when one of its files is there already, and as `packed_library` does.
+    """
+    wheel, content = packed_library()
+    files: dict[Path, str | bytes] = {
+        Path(*(_OTHER_NAMES.get(part, part) for part in path.parts)): names.in_place(template(path))
+        for path in template_files()
+    }
+    files[_REQUIREMENTS] = _with_library(template(_REQUIREMENTS), wheel, content)
+    return write(root, {**files, wheel: content}, {})
+
+
+def packed_library() -> tuple[Path, bytes]:
+    """Return the path in a project and the content of a wheel of the library that runs here.
+
+    The library may be installed or a checkout's. The same files make the same bytes. Raises `ScaffoldError`
+    when Python does not know the library's metadata.
+    """
+    try:
+        installed = distribution(_DISTRIBUTION)
+    except PackageNotFoundError:
+        raise ScaffoldError(
+            f"{_DISTRIBUTION} is not installed here: `make venv` in its checkout does it"
+        ) from None
+    name = f"{_DISTRIBUTION.replace('-', '_')}-{installed.version}"
+    files = _package_files(installed) | _metadata_files(installed)
+    record = f"{name}.dist-info/RECORD"
+    files[record] = "".join([*(_entry(*each) for each in files.items()), f"{record},,\n"]).encode()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as wheel:
+        for path, content in files.items():
+            info = zipfile.ZipInfo(path, _OLDEST_DATE)
+            info.external_attr = 0o100644 << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            wheel.writestr(info, content)
+    return Path("wheels", f"{name}-py3-none-any.whl"), packed.getvalue()
+
+
+def _with_library(requirements: str, wheel: Path, content: bytes) -> str:
+    """Return the requirements with the line for this wheel. Raises `ScaffoldError` without such a line."""
+    line = f"{_DISTRIBUTION} @ file:{wheel.as_posix()}#sha256={hashlib.sha256(content).hexdigest()}"
+    changed, found = _LINE.subn(line, requirements)
+    if found != 1:
+        raise ScaffoldError(f"{_REQUIREMENTS} has {found} lines with `{_DISTRIBUTION} @ `; one is expected")
+    return changed
+
+
+def renew_library(root: Path) -> Path:
+    """Put this library's wheel into the project at `root`, in place of an older one; return its path there.
+
+    Raises `ScaffoldError` as the functions above do, and when a file cannot be read or written.
+    """
+    wheel, content = packed_library()
+    try:
+        requirements = _with_library((root / _REQUIREMENTS).read_text(encoding="utf-8"), wheel, content)
+        (root / wheel).parent.mkdir(exist_ok=True)
+        for old in (root / wheel).parent.glob(f"{wheel.name.partition('-')[0]}-*.whl"):
+            old.unlink()
+        (root / wheel).write_bytes(content)
+        (root / _REQUIREMENTS).write_text(requirements, encoding="utf-8")
+    except OSError as error:
+        raise ScaffoldError(f"{error.filename}: {error.strerror}") from None
+    return wheel
+
+
+def _package_files(installed: Distribution) -> dict[str, bytes]:
+    tops = (installed.read_text("top_level.txt") or "").split()
+    paths = (path for top in sorted(tops) for path in sorted((_ROOT / top).rglob("*")))
+    return {
+        path.relative_to(_ROOT).as_posix(): path.read_bytes()
+        for path in paths
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def _metadata_files(installed: Distribution) -> dict[str, bytes]:
+    return {
+        path.as_posix(): path.read_binary()
+        for path in sorted(installed.files or ())
+        if path.parts[0].endswith(".dist-info") and path.name not in _OF_INSTALLERS and "uv_" not in path.name
+    }
+
+
+def _entry(path: str, content: bytes) -> str:
+    """Return the file's line in RECORD, as the format of wheels has it."""
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+    return f"{path},sha256={digest},{len(content)}\n"

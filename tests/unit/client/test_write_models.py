@@ -1,0 +1,103 @@
+"""Models of kubernetes-asyncio as objects of the library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import Field
+
+from manager.api import Resource, Unstructured
+from manager.client.write import resource_of
+from manager_kinds.apps_v1 import Deployment
+from manager_kinds.core_v1 import ConfigMap, Secret
+
+pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning")
+
+
+@pytest.fixture(scope="module")
+def models() -> Any:
+    # Here, and not by every worker that collects this: it takes half a second to import.
+    return pytest.importorskip("kubernetes_asyncio").client
+
+
+class OwnDeployment(Resource, group="apps", version="v1", kind="Deployment", plural="deployments"):
+    """An author's own model of Deployments."""
+
+    spec: dict[str, Any] = Field(default_factory=dict)
+
+
+def unchecked(models: Any) -> Any:
+    """Return the settings with which a model needs none of its fields."""
+    settings = models.Configuration()
+    settings.client_side_validation = False
+    return settings
+
+
+def deployment(models: Any, **fields: Any) -> Any:
+    ports = [models.V1ContainerPort(container_port=80, host_ip="1.2.3.4")]
+    container = models.V1Container(name="main", image="any", ports=ports)
+    template = models.V1PodTemplateSpec(spec=models.V1PodSpec(containers=[container]))
+    selector = models.V1LabelSelector(match_labels={"app": "web"})
+    spec = models.V1DeploymentSpec(replicas=0, selector=selector, template=template)
+    return models.V1Deployment(metadata=models.V1ObjectMeta(name="web", namespace="n"), spec=spec, **fields)
+
+
+def test_model_is_serialised_as_the_package_does_it(models: Any):
+    found = resource_of(deployment(models))
+    assert isinstance(found, Deployment)
+    assert found.key == ("n", "web")
+    container = {"name": "main", "image": "any", "ports": [{"containerPort": 80, "hostIP": "1.2.3.4"}]}
+    assert found.spec == {
+        "replicas": 0,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"spec": {"containers": [container]}},
+    }
+
+
+def test_model_becomes_the_kind_that_is_declared(models: Any):
+    assert type(resource_of(deployment(models), [ConfigMap, OwnDeployment])) is OwnDeployment
+
+
+def test_model_that_names_a_kind_the_library_lacks_is_unstructured(models: Any):
+    metadata = models.V1ObjectMeta(name="db", namespace="n")
+    found = resource_of(
+        models.V1StatefulSet(api_version="apps.example.com/v1", kind="Set", metadata=metadata)
+    )
+    assert type(found) is Unstructured.of("apps.example.com/v1", "Set")
+    assert found.to_wire() == {
+        "apiVersion": "apps.example.com/v1",
+        "kind": "Set",
+        "metadata": {"name": "db", "namespace": "n"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("V1StatefulSet", "apps_v1"),
+        ("V1HorizontalPodAutoscaler", "autoscaling_v1"),
+        ("V2HorizontalPodAutoscaler", "autoscaling_v2"),
+    ],
+)
+def test_model_without_a_kind_becomes_the_builtin_kind_of_its_name(models: Any, name: str, module: str):
+    model = getattr(models, name)(local_vars_configuration=unchecked(models))
+    found = type(resource_of(model))
+    assert (found.__module__, found.__name__) == (f"manager_kinds.{module}", name[2:])
+
+
+def test_model_of_an_unknown_kind_has_to_name_it(models: Any):
+    with pytest.raises(ValueError, match=r"V1Scale has to name its kind: V1Scale\(api_version="):
+        resource_of(models.V1Scale())
+
+
+def test_object_of_the_library_stays_the_same_object():
+    secret = Secret()
+    assert resource_of(secret) is secret
+
+
+def test_anything_else_is_refused():
+    with pytest.raises(
+        TypeError, match=r"dict is neither an object of manager\.api nor a kubernetes-asyncio model"
+    ):
+        resource_of({"kind": "Secret"})  # type: ignore[arg-type]

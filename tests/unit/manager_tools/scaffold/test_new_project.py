@@ -1,0 +1,86 @@
+"""`init`: the wheel of the library in a new project, and what pip says of it."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from manager_tools.scaffold import Names, ScaffoldError, renew_library
+from manager_tools.scaffold.new_project import packed_library
+from manager_tools.scaffold.writing import template
+from tests.support import ROOT
+
+WHEEL, CONTENT = packed_library()
+LINE = f"operator-manager @ file:{WHEEL}#sha256={hashlib.sha256(CONTENT).hexdigest()}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Make a project with the wheel of an older version."""
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "wheels/operator_manager-0.0.1-py3-none-any.whl").write_text("old")
+    (tmp_path / "wheels/other-1-py3-none-any.whl").write_text("other")
+    requirements = "# mine\noperator-manager @ file:old#sha256=0\nhttpx==0.28.1\n"
+    (tmp_path / "requirements.txt").write_text(requirements)
+    return tmp_path
+
+
+def test_renew_library_replaces_the_wheel_and_its_line(folder: Path):
+    assert renew_library(folder) == WHEEL
+    names = sorted(path.name for path in (folder / "wheels").iterdir())
+    assert names == [WHEEL.name, "other-1-py3-none-any.whl"]
+    assert (folder / "requirements.txt").read_text() == f"# mine\n{LINE}\nhttpx==0.28.1\n"
+    renew_library(folder)
+    assert (folder / WHEEL).read_bytes() == CONTENT, "the same library makes the same wheel"
+
+
+@pytest.mark.parametrize("line", ["operator-manager==0.1.0", f"{LINE}\n{LINE}"])
+def test_renew_library_refuses_requirements_without_one_line_for_it(folder: Path, line: str):
+    (folder / "requirements.txt").write_text(f"{line}\n")
+    with pytest.raises(ScaffoldError, match=r"requirements\.txt has \d lines with `operator-manager @ `"):
+        renew_library(folder)
+    assert not (folder / WHEEL).exists()
+
+
+def install(folder: Path) -> subprocess.CompletedProcess[str]:
+    pip = (sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--target=there")
+    return subprocess.run(
+        [*pip, "--requirement=requirements.txt"], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+def test_pip_installs_the_packed_library_and_refuses_another_content(folder: Path):
+    renew_library(folder)
+    (folder / "requirements.txt").write_text(f"{LINE}\n")
+    done = install(folder)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "there/manager/py.typed").exists()
+    assert not list((folder / "there").glob("controllers"))
+    with zipfile.ZipFile(folder / WHEEL, "a") as wheel:
+        wheel.writestr("manager/evil.py", "")
+    done = install(folder)
+    assert done.returncode != 0
+    assert "Expected sha256" in done.stderr
+
+
+def test_template_has_this_repositorys_deployment_and_actions():
+    names = Names(program="operator-manager", domain="example.com")
+    manager = Path("config/manager/manager.yaml")
+    assert names.in_place(template(manager)) == (ROOT / manager).read_text()
+    ours = {use for path in (ROOT / ".github/workflows").iterdir() for use in uses(path.read_text())}
+    theirs = {
+        use for name in ("ci", "release") for use in uses(template(Path(f"github/workflows/{name}.yaml")))
+    }
+    assert theirs <= ours
+
+
+def uses(workflow: str) -> set[str]:
+    """Return the actions of a workflow, with their hashes."""
+    jobs = yaml.safe_load(workflow)["jobs"].values()
+    return {step["uses"] for job in jobs for step in job["steps"] if "uses" in step}
