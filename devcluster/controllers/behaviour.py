@@ -87,9 +87,9 @@ def run_time_of(pod: Object) -> float:
     return _seconds(pod, "run-time", 0.0)
 
 
-def stop_time_of(pod: Object, default: float) -> float:
+def stop_time_of(pod: Object) -> float:
     """Return the seconds that the containers take to stop when the pod is deleted."""
-    return _seconds(pod, "stop-time", default)
+    return _seconds(pod, "stop-time", 0.0)
 
 
 def _annotation(obj: Object, name: str) -> str:

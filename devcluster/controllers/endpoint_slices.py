@@ -99,7 +99,7 @@ class EndpointSliceController(ServiceFollower):
 
 
 class EndpointSliceMirroringController(Controller):
-    """The controller that copies Endpoints which somebody else writes into slices."""
+    """The controller that copies the Endpoints of Services without a selector into slices."""
 
     name = "endpointslicemirroring-controller"
     batch_period = 0.005

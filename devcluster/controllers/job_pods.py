@@ -34,7 +34,7 @@ FAILURES = "batch.kubernetes.io/job-index-failure-count"
 
 
 class FailureAction(NamedTuple):
-    """What a Job's pod failure policy says of a failed pod."""
+    """The verdict of a Job's pod failure policy on a failed pod."""
 
     action: str
     message: str = ""

@@ -9,7 +9,13 @@ from collections.abc import Mapping
 
 from devcluster.controllers import pod_status
 from devcluster.controllers.addresses import PodAddresses
-from devcluster.controllers.behaviour import is_lost, ready_delay_of, starved_of, stop_time_of, unmounted_of
+from devcluster.controllers.behaviour import (
+    is_lost,
+    ready_delay_of,
+    starved_of,
+    stop_time_of,
+    unmounted_of,
+)
 from devcluster.controllers.client import Object
 from devcluster.controllers.container_runtime import ContainerRuntime
 from devcluster.controllers.container_step import Attempts, ContainerStep
@@ -57,7 +63,6 @@ class Kubelet(Controller):
         super().__init__(environment)
         self.runtime = ContainerRuntime(self.view, images)
         self._ready_delay = ready_delay
-        self._stop_delay = 0.0
         self._runs: dict[Name, _Run] = {}
         self._addresses = PodAddresses()
         self._lost: set[str] = set()
@@ -106,12 +111,11 @@ class Kubelet(Controller):
             run = self._runs[key] = _Run(metadata["uid"], now)
         if run.stops_since is None:
             run.stops_since = now
-            for each in (
-                pod["spec"]["containers"] if (pod.get("status") or {}).get("phase") == "Running" else ()
-            ):
+            runs = (pod.get("status") or {}).get("phase") == "Running"
+            for each in pod["spec"]["containers"] if runs else ():
                 text = f"Stopping container {each['name']}"
                 self.events.normal(pod, "Killing", text, component="kubelet", container=each["name"])
-        remaining = run.stops_since + min(stop_time_of(pod, self._stop_delay), grace) - now
+        remaining = run.stops_since + min(stop_time_of(pod), grace) - now
         if remaining > 0:
             self.queue.add_after(key, remaining)
         else:
@@ -150,9 +154,7 @@ class Kubelet(Controller):
         self.queue.add_after(_name(pod), attempts.due - now)
         waiting = {"waiting": {"reason": "ContainerCreating"}}
         containers = [pod_status.container_status(each, {}, waiting) for each in pod["spec"]["containers"]]
-        return pod_status.of_containers(
-            pod, containers, status.get("initContainerStatuses") or (), self.clock.timestamp()
-        )
+        return pod_status.of_containers(pod, containers, [], self.clock.timestamp())
 
     def _next(self, pod: Object, run: _Run, now: float) -> Object:
         """Return the status that the pod has by now."""

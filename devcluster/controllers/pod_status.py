@@ -51,7 +51,7 @@ def terminated(exit_code: int, started: str, finished: str, *, reason: str = "",
 
 def has_completed(container: Object) -> bool:
     """Return whether a container's status says that it has ended well."""
-    ended = (container.get("state") or {}).get("terminated")
+    ended: Object | None = (container.get("state") or {}).get("terminated")
     return ended is not None and ended["exitCode"] == 0
 
 

@@ -30,7 +30,7 @@ ENDED = (b'"phase":"Failed"', b'"phase":"Succeeded"')
 
 
 class _Placed(NamedTuple):
-    """What a pod takes of its node."""
+    """The node, the requests and the priority of a pod."""
 
     node: str
     requests: dict[str, Fraction]
