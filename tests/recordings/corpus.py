@@ -49,7 +49,11 @@ def construct_cases() -> dict[str, Json]:
 def record_constructs(server: Server) -> Json:
     """Examine the synthetic corpus; return each answer's difference from the manifest or the step before."""
     cases = construct_cases()
-    return {name: _shortened(cases[name], each) for name, each in examine(server, cases).items()}
+    found = examine(server, cases)
+    for each in cases.values():
+        if is_definition(each):
+            server.ask("DELETE", f"{CRDS}/{each['metadata']['name']}")
+    return {name: _shortened(cases[name], each) for name, each in found.items()}
 
 
 def _shortened(manifest: Json, found: Json) -> Json:
@@ -83,10 +87,9 @@ def examine(server: Server, manifests: Mapping[str, Json]) -> Json:
     for name, each in manifests.items():
         if not is_definition(each):
             found[name] = _examine_object(server, resources, each)
-    for plural, name in made.items():
+    for name in made.values():
         if "stored" in found[name]:
             found[name]["explained"] = _explained(server, manifests[name])
-            server.ask("DELETE", f"{CRDS}/{plural}")
     return {name: found[name] for name in manifests if name in found}
 
 
