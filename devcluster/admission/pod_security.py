@@ -219,7 +219,7 @@ def _setters(pod_is_bad: Any, containers: Sequence[str]) -> str:
 
 def _apparmor(pod: _Pod) -> Problem | None:
     def is_bad(context: Object) -> bool:
-        return (context.get("appArmorProfile") or {}).get("type", "RuntimeDefault") == "Unconfined"
+        return bool((context.get("appArmorProfile") or {}).get("type") == "Unconfined")
 
     setters, values = [], []
     if is_bad(pod.context):

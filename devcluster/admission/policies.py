@@ -124,7 +124,9 @@ class AdmissionPolicies:
         """
         if info.obj is None:
             return False
-        changed, seen, again = False, [], []
+        changed = False
+        seen: list[_Binding] = []
+        again: list[_Binding] = []
         for binding in self._bindings(mutating=True):
             if await self._mutate_by(binding, info):
                 changed = True

@@ -92,9 +92,9 @@ def counts(quota: Object, group: str, plural: str, obj: Object) -> bool:
 def _in_scope(scope: Object, pod: Object) -> bool:
     spec, name = pod.get("spec") or {}, scope["scopeName"]
     if name in {"BestEffort", "NotBestEffort"}:
-        return (quality_of_service(spec) == "BestEffort") == (name == "BestEffort")
+        return bool((quality_of_service(spec) == "BestEffort") == (name == "BestEffort"))
     if name in {"Terminating", "NotTerminating"}:
-        return (spec.get("activeDeadlineSeconds") is not None) == (name == "Terminating")
+        return bool((spec.get("activeDeadlineSeconds") is not None) == (name == "Terminating"))
     if name == "CrossNamespacePodAffinity":
         return _crosses_namespaces(spec)
     if name != "PriorityClass":

@@ -48,7 +48,7 @@ class _Moment(NamedTuple):
     """A recommendation, or a change of the scale, at a time."""
 
     at: datetime.datetime
-    count: int
+    replicas: int
 
 
 class AutoscalerController(Controller):
@@ -315,4 +315,4 @@ class AutoscalerController(Controller):
 
 def _since(history: Iterable[_Moment], now: datetime.datetime, seconds: int) -> list[int]:
     start = now - datetime.timedelta(seconds=seconds)
-    return [each.count for each in history if each.at > start]
+    return [each.replicas for each in history if each.at > start]

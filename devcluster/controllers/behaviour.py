@@ -25,6 +25,7 @@ __all__ = [
     "ready_delay_of",
     "run_time_of",
     "starved_of",
+    "stop_time_of",
     "unmounted_of",
 ]
 
@@ -84,6 +85,11 @@ def ready_delay_of(pod: Object, default: float) -> float:
 def run_time_of(pod: Object) -> float:
     """Return the seconds that the containers of a Job run."""
     return _seconds(pod, "run-time", 0.0)
+
+
+def stop_time_of(pod: Object) -> float:
+    """Return the seconds that the containers take to stop when the pod is deleted."""
+    return _seconds(pod, "stop-time", 0.0)
 
 
 def _annotation(obj: Object, name: str) -> str:

@@ -104,6 +104,15 @@ class ContainerRuntime:
             return Exited(0, after=run_time_of(pod))
         return outcome
 
+    def init_outcome(self, pod: Object, container: Object) -> Outcome:
+        """Return what happens to an init container: it completes unless its image's words say otherwise.
+
+        Annotations are about the other containers.
+        """
+        plain = {**pod, "metadata": {**pod["metadata"], "annotations": {}}}
+        outcome = self.outcome(plain, container)
+        return Running() if isinstance(outcome, Exited) and not outcome.code else outcome
+
     def _run(self, pod: Object, container: Object, reference: ImageReference) -> Outcome:
         image = self._images.get(reference.program)
         if image is None:

@@ -46,6 +46,8 @@ class ContainerStep:
     container: Object
     former: Object
     """The container's status so far; empty for none."""
+    policy: str
+    """When the container is restarted: `Always`, `OnFailure` or `Never`."""
     attempts: Attempts
     now: float
     """The event loop's time; `timestamp` is the same time as text for the status."""
@@ -147,8 +149,7 @@ class ContainerStep:
         ended, restarts = self._state.get("terminated"), self.former.get("restartCount", 0)
         if "running" in self._state or not (ended or self.former.get("lastState")):
             return None
-        policy = self.pod["spec"].get("restartPolicy", "Always")
-        if ended and (policy == "Never" or (policy == "OnFailure" and not ended["exitCode"])):
+        if ended and (self.policy == "Never" or (self.policy == "OnFailure" and not ended["exitCode"])):
             return self.former
         if self.now < self.attempts.due:
             self.look_again(self.attempts.due - self.now)

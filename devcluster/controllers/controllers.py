@@ -19,7 +19,10 @@ from devcluster.controllers.cron_job import CronJobController
 from devcluster.controllers.daemon_set import DaemonSetController
 from devcluster.controllers.deployment import DeploymentController
 from devcluster.controllers.disruption import DisruptionController
-from devcluster.controllers.endpoint_slices import EndpointSliceController
+from devcluster.controllers.endpoint_slices import (
+    EndpointSliceController,
+    EndpointSliceMirroringController,
+)
 from devcluster.controllers.endpoints import EndpointsController
 from devcluster.controllers.events import EventRecorder
 from devcluster.controllers.garbage import GarbageCollector
@@ -34,6 +37,7 @@ from devcluster.controllers.replica_set import ReplicaSetController
 from devcluster.controllers.scheduler import Scheduler
 from devcluster.controllers.service_accounts import ServiceAccountController
 from devcluster.controllers.stateful_set import StatefulSetController
+from devcluster.controllers.taint_eviction import TaintEvictionController
 from devcluster.controllers.view import View
 from devcluster.controllers.volumes import VolumeController
 from devcluster.storage import Change, Store
@@ -86,11 +90,13 @@ class Controllers:
             ServiceAccountController(environment, ca_pem=ca_pem),
             EndpointsController(environment),
             EndpointSliceController(environment),
+            EndpointSliceMirroringController(environment),
             VolumeController(environment),
             DisruptionController(environment),
             AutoscalerController(environment),
             QuotaController(environment, QuotaLedger(store)),
             PolicyStatusController(environment),
+            TaintEvictionController(environment),
         ]
         self._routes: defaultdict[tuple[str, str], list[Handler]] = defaultdict(list)
         for controller in self._controllers:

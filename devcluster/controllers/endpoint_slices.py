@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import Any
 
 from devcluster.controllers.client import Object
-from devcluster.controllers.controller import Name
+from devcluster.controllers.controller import Controller, Name, Routes
 from devcluster.controllers.metadata import owner_reference
 from devcluster.controllers.service_targets import (
     SERVICES,
@@ -18,12 +18,21 @@ from devcluster.controllers.service_targets import (
     targets_of,
     trigger_time,
 )
+from devcluster.storage import Change
 
-__all__ = ["EndpointSliceController"]
+__all__ = ["EndpointSliceController", "EndpointSliceMirroringController"]
 
 SLICES = ("discovery.k8s.io", "endpointslices")
 RESOURCE = "endpointslices.discovery.k8s.io"
 SIZE = 100
+MANAGED_BY, MANAGER = "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io"
+SERVICE = "kubernetes.io/service-name"
+ENDPOINTS = ("", "endpoints")
+MIRRORING = "endpointslicemirroring-controller.k8s.io"
+SKIP = "endpointslice.kubernetes.io/skip-mirror"
+LEADER = "control-plane.alpha.kubernetes.io/leader"
+NOT_MIRRORED = {TRIGGER, "kubectl.kubernetes.io/last-applied-configuration"}
+"""Annotations of Endpoints that their slices do not get."""
 HEADLESS = "service.kubernetes.io/headless"
 
 
@@ -31,6 +40,10 @@ class EndpointSliceController(ServiceFollower):
     """The EndpointSlice controller, which keeps the slices of each Service with a selector."""
 
     name = "endpointslice-controller"
+
+    def routes(self) -> Routes:
+        """Return the handlers of changes of Services and pods, and of deletions of slices."""
+        return {**super().routes(), SLICES: self._on_slice}
 
     async def sync(self, key: Name) -> None:
         """Reconcile one Service; garbage collection removes the slices of a deleted one."""
@@ -47,8 +60,8 @@ class EndpointSliceController(ServiceFollower):
         targets.sort(key=lambda each: order.get(each.pod["metadata"]["uid"], len(order)))
         labels = {
             **(service["metadata"].get("labels") or {}),
-            "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
-            "kubernetes.io/service-name": key[1],
+            MANAGED_BY: MANAGER,
+            SERVICE: key[1],
         }
         if service["spec"].get("clusterIP") == "None":
             labels[HEADLESS] = ""
@@ -79,6 +92,86 @@ class EndpointSliceController(ServiceFollower):
         }
         _set_trigger(new["metadata"], trigger)
         await self.client.create(RESOURCE, metadata["namespace"], new)
+
+    def _on_slice(self, change: Change) -> None:
+        if change.new is None and change.old is not None and change.old.labels.get(MANAGED_BY) == MANAGER:
+            self.queue.add((change.key.namespace, change.old.labels.get(SERVICE, "")))
+
+
+class EndpointSliceMirroringController(Controller):
+    """The controller that copies the Endpoints of Services without a selector into slices."""
+
+    name = "endpointslicemirroring-controller"
+    batch_period = 0.005
+
+    def routes(self) -> Routes:
+        """Return the handlers of changes of Endpoints and Services, and of deletions of mirrored slices."""
+        return {ENDPOINTS: self.enqueue, SERVICES: self.enqueue, SLICES: self._on_slice}
+
+    async def sync(self, key: Name) -> None:
+        """Reconcile the slices of one Endpoints object."""
+        service, endpoints = self.view.get(SERVICES, *key), self.view.get(ENDPOINTS, *key)
+        mine = {MANAGED_BY: MIRRORING, SERVICE: key[1]}
+        stored = [each for each in self.view.select(SLICES, key[0]) if mine.items() <= each.labels.items()]
+        present = [each.decode() for each in stored]
+        wanted = [] if endpoints is None or not _is_mirrored(service, endpoints) else _mirrored(endpoints)
+        for content, slice_ in itertools.zip_longest(wanted, present):
+            if content is None:
+                name, uid = slice_["metadata"]["name"], slice_["metadata"]["uid"]
+                await self.client.delete(RESOURCE, key[0], name, uid=uid)
+                continue
+            assert endpoints is not None
+            about = endpoints["metadata"]
+            labels = {**(about.get("labels") or {}), **mine}
+            annotations = {
+                name: value
+                for name, value in (about.get("annotations") or {}).items()
+                if name not in NOT_MIRRORED
+            }
+            if slice_ is None:
+                metadata = {"generateName": f"{key[1]}-", "namespace": key[0], "labels": labels}
+                metadata["ownerReferences"] = [owner_reference(endpoints)]
+                new: Object = {"metadata": metadata, **content}
+                if annotations:
+                    metadata["annotations"] = annotations
+                await self.client.create(RESOURCE, key[0], new)
+            elif _differs(slice_, content, labels):
+                changed = {**slice_, **content, "metadata": {**slice_["metadata"], "labels": labels}}
+                await self.client.update(RESOURCE, key[0], changed)
+
+    def _on_slice(self, change: Change) -> None:
+        if change.new is None and change.old is not None and change.old.labels.get(MANAGED_BY) == MIRRORING:
+            self.queue.add((change.key.namespace, change.old.labels.get(SERVICE, "")))
+
+
+def _is_mirrored(service: Object | None, endpoints: Object) -> bool:
+    metadata = endpoints["metadata"]
+    return (
+        service is not None
+        and not service["spec"].get("selector")
+        and (metadata.get("labels") or {}).get(SKIP) != "true"
+        and LEADER not in (metadata.get("annotations") or {})
+    )
+
+
+def _mirrored(endpoints: Object) -> list[Object]:
+    """Return the content of a slice for each subset and family of addresses."""
+    contents: list[Object] = []
+    for subset in endpoints.get("subsets") or ():
+        families: defaultdict[str, list[Object]] = defaultdict(list)
+        for field, ready in (("addresses", True), ("notReadyAddresses", False)):
+            for address in subset.get(field) or ():
+                kept = {
+                    name: address[name] for name in ("hostname", "nodeName", "targetRef") if name in address
+                }
+                endpoint = {"addresses": [address["ip"]], "conditions": {"ready": ready}, **kept}
+                families["IPv6" if ":" in address["ip"] else "IPv4"].append(endpoint)
+        ports = [{"name": "", **each} for each in subset.get("ports") or ()]
+        contents += [
+            {"addressType": family, "endpoints": listed, "ports": ports}
+            for family, listed in families.items()
+        ]
+    return contents
 
 
 def _contents(service: Object, targets: list[Target]) -> list[Object]:

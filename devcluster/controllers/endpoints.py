@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from devcluster.controllers.client import Object
-from devcluster.controllers.controller import Name
+from devcluster.controllers.controller import Name, Routes
 from devcluster.controllers.service_targets import (
     SERVICES,
     TRIGGER,
@@ -17,6 +17,7 @@ from devcluster.controllers.service_targets import (
     trigger_time,
 )
 from devcluster.errors import StatusError
+from devcluster.storage import Change
 
 __all__ = ["EndpointsController"]
 
@@ -30,6 +31,10 @@ class EndpointsController(ServiceFollower):
     """The Endpoints controller, which keeps an object for each Service with a selector."""
 
     name = "endpoint-controller"
+
+    def routes(self) -> Routes:
+        """Return the handlers of changes of Services and pods, and of deletions of Endpoints."""
+        return {**super().routes(), ENDPOINTS: self._on_endpoints}
 
     async def sync(self, key: Name) -> None:
         """Reconcile one Service."""
@@ -71,6 +76,10 @@ class EndpointsController(ServiceFollower):
             await self.client.create("endpoints", key[0], wanted)
         else:
             await self.client.update("endpoints", key[0], wanted)
+
+    def _on_endpoints(self, change: Change) -> None:
+        if change.new is None:
+            self.enqueue(change)
 
 
 def _subsets(service: Object, targets: list[Target]) -> list[Object]:

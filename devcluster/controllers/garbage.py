@@ -55,6 +55,8 @@ class GarbageCollector(Controller):
         propagation = "Background"
         if waiting and self.view.has_dependents(self._uid(key)):
             propagation = "Foreground"
+            if any(map(self._is_waiting, self.view.dependents(self._uid(key)))):
+                await self._unblock_owners(key)
         elif ORPHAN in metadata.finalizers:
             propagation = "Orphan"
         elif FOREGROUND in metadata.finalizers:
@@ -101,6 +103,14 @@ class GarbageCollector(Controller):
             references = obj["metadata"].get("ownerReferences") or ()
             kept = [each for each in references if each["uid"] not in uids]
             await self._patch(key, obj, {"ownerReferences": kept or None})
+
+    async def _unblock_owners(self, key: Key) -> None:
+        """Let the owners go before this object, since a dependent waits for its own dependents: a circle."""
+        obj = self.view.get_key(key)
+        if obj is not None:
+            references = obj["metadata"].get("ownerReferences") or ()
+            free = [{**each, "blockOwnerDeletion": False} for each in references]
+            await self._patch(key, obj, {"ownerReferences": free})
 
     async def _patch(self, key: Key, obj: Object, changed: Object) -> None:
         metadata = {**changed, "resourceVersion": obj["metadata"]["resourceVersion"]}

@@ -11,11 +11,14 @@ from devcluster.controllers.job_pods import (
     JOB_NAME,
     TRACKING,
     Tally,
+    failed_indexes,
+    failure_action,
     index_of,
     indexes_from,
     indexes_text,
     is_indexed,
     job_pod,
+    matched_success_rule,
     missing_indexes,
 )
 from devcluster.controllers.metadata import key_of
@@ -34,7 +37,7 @@ OUTCOMES = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 
 
 class JobController(PodController):
-    """The Job controller. Missing: success and pod failure policies, and back-off limits per index."""
+    """The Job controller."""
 
     name = "job-controller"
     batch_period = 0.002
@@ -69,13 +72,26 @@ class JobController(PodController):
             status.pop("startTime", None)
         completed = _completed(job, tally)
         succeeded = len(completed) if is_indexed(job) else status.get("succeeded", 0) + len(tally.succeeded)
-        failed = status.get("failed", 0) + len(tally.failed)
-        if _target(status) is None and (outcome := self._outcome(key, job, tally, succeeded, failed)):
-            status["conditions"] = [*status["conditions"], outcome]
+        actions = [failure_action(job, pod) for pod in tally.failed]
+        failed = status.get("failed", 0) + sum(each.action != "Ignore" for each in actions)
+        if _target(status) is None:
+            if job["spec"].get("backoffLimitPerIndex") is not None:
+                lost = failed_indexes(job, self.view.owned(PODS, job["metadata"]["uid"])) - completed
+                status["failedIndexes"] = indexes_text(lost)
+            failure = next((each for each in actions if each.action == "FailJob"), None)
+            if failure is not None:
+                outcome: Object | None = self._condition("FailureTarget", "PodFailurePolicy", failure.message)
+            else:
+                outcome = self._outcome(key, job, tally, status, succeeded, failed, completed)
+            if outcome:
+                status["conditions"] = [*status["conditions"], outcome]
+        elif (_target(status) or {})["type"] == "SuccessCriteriaMet":
+            failed = status.get("failed", 0)  # the rest is stopped, and has not failed
         if _target(status) is not None or job["spec"].get("suspend"):
             await self._stop(job, tally)
         else:
-            await self._manage(key, job, tally, completed, succeeded)
+            taken = completed | indexes_from(status.get("failedIndexes", ""))
+            await self._manage(key, job, tally, taken, len(taken) if is_indexed(job) else succeeded)
         status["active"] = len(tally.active)
         status["ready"] = tally.ready
         status["terminating"] = len(tally.terminating)
@@ -100,9 +116,27 @@ class JobController(PodController):
         )
         return [new if each is condition else each for each in known] if condition else [*known, new]
 
-    def _outcome(self, key: Name, job: Object, tally: Tally, succeeded: int, failed: int) -> Object | None:
+    def _outcome(
+        self,
+        key: Name,
+        job: Object,
+        tally: Tally,
+        status: Object,
+        succeeded: int,
+        failed: int,
+        completed: set[int],
+    ) -> Object | None:
         """Return the condition that announces the Job's outcome, or None while it is open."""
         spec = job["spec"]
+        rule = matched_success_rule(job, completed)
+        if rule is not None:
+            return self._condition("SuccessCriteriaMet", "SuccessPolicy", f"Matched rules at index {rule}")
+        lost, most = indexes_from(status.get("failedIndexes", "")), spec.get("maxFailedIndexes")
+        if most is not None and len(lost) > most:
+            text = "Job has exceeded the specified maximal number of failed indexes"
+            return self._condition("FailureTarget", "MaxFailedIndexesExceeded", text)
+        if lost and len(lost) + len(completed) >= spec.get("completions", 1):
+            return self._condition("FailureTarget", "FailedIndexes", "Job has failed indexes")
         limit = spec.get("backoffLimit", 6)
         restarts = sum(
             each.get("restartCount", 0)
@@ -171,14 +205,16 @@ class JobController(PodController):
             for _ in range(-surplus):
                 index = next(free, None) if free is not None else None
                 if free is None or index is not None:
-                    tally.active.append(await self.create_pod(job, job_pod(job, index)))
+                    pod = job_pod(job, index, self.view.owned(PODS, job["metadata"]["uid"]))
+                    tally.active.append(await self.create_pod(job, pod))
 
     def _backoff(self, job: Object, tally: Tally) -> float:
         """Return the seconds until the next attempt."""
         owned = self.view.owned(PODS, job["metadata"]["uid"])
         ended = [_ended_at(pod) for pod in owned if (pod.get("status") or {}).get("phase") == "Failed"]
         times = sorted(filter(None, ended))
-        failed: int = (job.get("status") or {}).get("failed", 0) + len(tally.failed)
+        failed: int = (job.get("status") or {}).get("failed", 0)
+        failed += sum(failure_action(job, pod).action != "Ignore" for pod in tally.failed)
         if not times or not failed:
             return 0.0
         passed = (self.clock.now() - parse_time(times[-1])).total_seconds()

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from devcluster.controllers.client import Object
-from devcluster.controllers.pods import is_ready, pod_from
+from devcluster.controllers.pods import condition_of, is_ready, pod_from
 
 __all__ = [
     "JOB_NAME",
     "TRACKING",
     "Tally",
+    "failed_indexes",
+    "failure_action",
     "index_of",
     "indexes_from",
     "indexes_text",
     "is_indexed",
     "job_pod",
+    "matched_success_rule",
     "missing_indexes",
 ]
 
@@ -25,6 +29,69 @@ TRACKING = "batch.kubernetes.io/job-tracking"
 JOB_NAME = "batch.kubernetes.io/job-name"
 """The label that names the Job."""
 INDEX = "batch.kubernetes.io/job-completion-index"
+FAILURES = "batch.kubernetes.io/job-index-failure-count"
+"""The annotation with how often pods of the index have failed before this one."""
+
+
+class FailureAction(NamedTuple):
+    """The verdict of a Job's pod failure policy on a failed pod."""
+
+    action: str
+    message: str = ""
+
+
+def failure_action(job: Object, pod: Object) -> FailureAction:
+    """Return the action of the first rule that matches a failed pod; `Count` without one."""
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    where = f"{metadata['namespace']}/{metadata['name']}"
+    for index, rule in enumerate((job["spec"].get("podFailurePolicy") or {}).get("rules") or ()):
+        text, action = f"matching {rule['action']} rule at index {index}", rule["action"]
+        if codes := rule.get("onExitCodes"):
+            for name, code in _exit_codes(status, codes.get("containerName")):
+                if code and (code in codes["values"]) == (codes["operator"] == "In"):
+                    about = f"Container {name} for pod {where} failed with exit code {code}"
+                    return FailureAction(action, f"{about} {text}")
+        for wanted in rule.get("onPodConditions") or ():
+            found = condition_of(pod, wanted["type"])
+            if found is not None and found["status"] == wanted.get("status", "True"):
+                return FailureAction(action, f"Pod {where} has condition {wanted['type']} {text}")
+    return FailureAction("Count")
+
+
+def _exit_codes(status: Object, container: str | None) -> Iterator[tuple[str, int]]:
+    listed = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    for each in listed:
+        ended = (each.get("state") or {}).get("terminated")
+        if ended and container in {None, each["name"]}:
+            yield each["name"], ended["exitCode"]
+
+
+def failed_indexes(job: Object, pods: Iterable[Object]) -> set[int]:
+    """Return the indexes that are given up, by the Job's status and its pods."""
+    limit = job["spec"]["backoffLimitPerIndex"]
+    found = indexes_from((job.get("status") or {}).get("failedIndexes", ""))
+    for pod in pods:
+        if (pod.get("status") or {}).get("phase") != "Failed":
+            continue
+        action = failure_action(job, pod).action
+        if action == "FailIndex" or (action != "Ignore" and _failures(pod) >= limit):
+            found.add(index_of(pod))
+    return found
+
+
+def _failures(pod: Object) -> int:
+    return int((pod["metadata"].get("annotations") or {}).get(FAILURES, "0"))
+
+
+def matched_success_rule(job: Object, completed: set[int]) -> int | None:
+    """Return the index of the rule by which the completed indexes are enough, or None."""
+    for index, rule in enumerate((job["spec"].get("successPolicy") or {}).get("rules") or ()):
+        wanted = rule.get("succeededIndexes")
+        listed = completed if wanted is None else completed & indexes_from(wanted)
+        least = rule.get("succeededCount")
+        if len(listed) >= (least if least is not None else len(indexes_from(wanted or ""))):
+            return index
+    return None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,8 +160,8 @@ def indexes_text(indexes: Iterable[int]) -> str:
     return ",".join(_run(first, last) for first, last in runs)
 
 
-def job_pod(job: Object, index: int | None) -> Object:
-    """Build a pod of a Job, with its completion index if it has one."""
+def job_pod(job: Object, index: int | None, pods: Sequence[Object] = ()) -> Object:
+    """Build a pod of a Job, with its completion index if it has one; `pods` are those before it."""
     name = job["metadata"]["name"]
     prefix = f"{name}-" if index is None else f"{name}-{index}-"
     pod = pod_from(job["spec"]["template"], job, prefix=prefix)
@@ -103,6 +170,13 @@ def job_pod(job: Object, index: int | None) -> Object:
     if index is not None:
         metadata["labels"] = {**metadata.get("labels", {}), INDEX: str(index)}
         metadata["annotations"] = {**metadata.get("annotations", {}), INDEX: str(index)}
+        if job["spec"].get("backoffLimitPerIndex") is not None:
+            before = [
+                _failures(each) + (failure_action(job, each).action != "Ignore")
+                for each in pods
+                if index_of(each) == index and (each.get("status") or {}).get("phase") == "Failed"
+            ]
+            metadata["annotations"][FAILURES] = str(max(before, default=0))
         pod["spec"]["hostname"] = f"{name}-{index}"
         variable = {
             "name": "JOB_COMPLETION_INDEX",

@@ -9,12 +9,18 @@ from collections.abc import Mapping
 
 from devcluster.controllers import pod_status
 from devcluster.controllers.addresses import PodAddresses
-from devcluster.controllers.behaviour import is_lost, ready_delay_of, starved_of, unmounted_of
+from devcluster.controllers.behaviour import (
+    is_lost,
+    ready_delay_of,
+    starved_of,
+    stop_time_of,
+    unmounted_of,
+)
 from devcluster.controllers.client import Object
 from devcluster.controllers.container_runtime import ContainerRuntime
 from devcluster.controllers.container_step import Attempts, ContainerStep
 from devcluster.controllers.controller import Controller, Environment, Name, Routes
-from devcluster.controllers.images import Image
+from devcluster.controllers.images import Image, Running
 from devcluster.controllers.nodes import NODES, node_address
 from devcluster.errors import StatusError
 from devcluster.storage import Change, Key
@@ -43,6 +49,7 @@ class _Run:
     uid: str
     since: float
     containers: dict[str, Attempts] = dataclasses.field(default_factory=dict)
+    stops_since: float | None = None
 
 
 class Kubelet(Controller):
@@ -71,8 +78,7 @@ class Kubelet(Controller):
             return
         metadata, status = pod["metadata"], pod.get("status") or {}
         if metadata.get("deletionTimestamp"):
-            if metadata.get("deletionGracePeriodSeconds") != 0:
-                await self.client.delete("pods", *key, uid=metadata["uid"], grace=0)
+            await self._stop(key, pod)
             return
         if status.get("phase") in pod_status.ENDED:
             return
@@ -93,6 +99,27 @@ class Kubelet(Controller):
             except StatusError:
                 run.containers.clear()  # the former status has none of the attempts
                 raise
+
+    async def _stop(self, key: Name, pod: Object) -> None:
+        """Remove a pod once its containers have stopped, at the latest after its grace period."""
+        metadata, now = pod["metadata"], asyncio.get_running_loop().time()
+        grace = metadata.get("deletionGracePeriodSeconds")
+        if not grace:
+            return
+        run = self._runs.get(key)
+        if run is None or run.uid != metadata["uid"]:
+            run = self._runs[key] = _Run(metadata["uid"], now)
+        if run.stops_since is None:
+            run.stops_since = now
+            runs = (pod.get("status") or {}).get("phase") == "Running"
+            for each in pod["spec"]["containers"] if runs else ():
+                text = f"Stopping container {each['name']}"
+                self.events.normal(pod, "Killing", text, component="kubelet", container=each["name"])
+        remaining = run.stops_since + min(stop_time_of(pod), grace) - now
+        if remaining > 0:
+            self.queue.add_after(key, remaining)
+        else:
+            await self.client.delete("pods", *key, uid=metadata["uid"], grace=0)
 
     def _ended_by_node(self, pod: Object, run: _Run, now: float) -> Object | None:
         """Return the status of a pod that is evicted or out of time, None for any other."""
@@ -127,7 +154,7 @@ class Kubelet(Controller):
         self.queue.add_after(_name(pod), attempts.due - now)
         waiting = {"waiting": {"reason": "ContainerCreating"}}
         containers = [pod_status.container_status(each, {}, waiting) for each in pod["spec"]["containers"]]
-        return pod_status.of_containers(pod, containers, self.clock.timestamp())
+        return pod_status.of_containers(pod, containers, [], self.clock.timestamp())
 
     def _next(self, pod: Object, run: _Run, now: float) -> Object:
         """Return the status that the pod has by now."""
@@ -135,23 +162,55 @@ class Kubelet(Controller):
         if "podIP" not in status:
             self._locate(pod, status)
             pod = {**pod, "status": status}
+        init, initialized = self._initialize(pod, run, now)
+        if not initialized:
+            return pod_status.initializing(pod, init, self.clock.timestamp())
+        policy = pod["spec"].get("restartPolicy", "Always")
         known = {each["name"]: each for each in status.get("containerStatuses") or ()}
-        text = self.clock.timestamp()
         containers = []
         for each in pod["spec"]["containers"]:
-            name = each["name"]
-            step = ContainerStep(
-                pod,
-                each,
-                known.get(name, {}),
-                run.containers.setdefault(name, Attempts()),
-                now,
-                text,
-                self.events,
-                functools.partial(self.queue.add_after, _name(pod)),
-            )
+            step = self._step(pod, each, known.get(each["name"], {}), run, now, policy)
             containers.append(step.take(self.runtime.outcome(pod, each)))
-        return pod_status.of_containers(pod, containers, text)
+        return pod_status.of_containers(pod, containers, init, self.clock.timestamp())
+
+    def _initialize(self, pod: Object, run: _Run, now: float) -> tuple[list[Object], bool]:
+        """Return the statuses of the init containers, and whether the others may start."""
+        known = {each["name"]: each for each in (pod["status"].get("initContainerStatuses") or ())}
+        policy = "Never" if pod["spec"].get("restartPolicy") == "Never" else "OnFailure"
+        statuses: list[Object] = []
+        goes_on = True
+        for each in pod["spec"].get("initContainers") or ():
+            former, stays = known.get(each["name"], {}), each.get("restartPolicy") == "Always"
+            if not goes_on:
+                statuses.append(former or pod_status.container_status(each, {}, pod_status.INITIALIZING))
+                continue
+            outcome = self.runtime.init_outcome(pod, each)
+            if not stays and (isinstance(outcome, Running) or pod_status.has_completed(former)):
+                if not pod_status.has_completed(former):
+                    text = self.clock.timestamp()
+                    ended = pod_status.terminated(0, text, text)
+                    former = pod_status.container_status(each, former, ended, ready=True)
+                statuses.append(former)
+                continue
+            step = self._step(pod, each, former, run, now, "Always" if stays else policy)
+            statuses.append(step.take(outcome))
+            goes_on = stays and "running" in statuses[-1]["state"]
+        return statuses, goes_on
+
+    def _step(
+        self, pod: Object, container: Object, former: Object, run: _Run, now: float, policy: str
+    ) -> ContainerStep:
+        return ContainerStep(
+            pod,
+            container,
+            former,
+            policy,
+            run.containers.setdefault(container["name"], Attempts()),
+            now,
+            self.clock.timestamp(),
+            self.events,
+            functools.partial(self.queue.add_after, _name(pod)),
+        )
 
     def _locate(self, pod: Object, status: Object) -> None:
         """Fill in the addresses."""

@@ -73,7 +73,7 @@ def propose_for_pods(
     if not usage:
         raise NoMetric(_absent(name, metric))
     utilization = target.get("averageUtilization")
-    average = sum(usage.values()) / len(usage)
+    average = sum(usage.values(), Fraction(0)) / len(usage)
     if utilization is None:
         wanted = dict.fromkeys(
             [pod["metadata"]["name"] for pod in pods], value_of(target.get("averageValue", 0))

@@ -105,8 +105,11 @@ def shortage(wanted: Mapping[str, Fraction], used: Mapping[str, Fraction], node:
     return Shortage(tuple(reasons), is_final) if reasons else None
 
 
-def unschedulable_message(shortages: Sequence[Shortage]) -> str:
-    """Return the scheduler's message; there is one shortage for each node."""
+def unschedulable_message(shortages: Sequence[Shortage], *, preempts: bool = False) -> str:
+    """Return the scheduler's message; there is one shortage for each node.
+
+    `preempts` says that other pods make room for this one.
+    """
     if not shortages:
         return "no nodes available to schedule pods"
     nodes = f"0/{len(shortages)} nodes are available"
@@ -117,6 +120,8 @@ def unschedulable_message(shortages: Sequence[Shortage]) -> str:
         for each in shortages
     )
     reasons = Counter(reason for each in shortages for reason in each.reasons)
+    if preempts:
+        return f"{nodes}: {_counted(reasons)}."
     return (
         f"{nodes}: {_counted(reasons)}. no new claims to deallocate, "
         f"preemption: {nodes}: {_counted(preemption)}."

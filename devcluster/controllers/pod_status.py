@@ -7,9 +7,19 @@ from collections.abc import Sequence
 from devcluster.controllers import conditions
 from devcluster.controllers.client import Object
 
-__all__ = ["container_status", "failed", "of_containers", "terminated"]
+__all__ = [
+    "INITIALIZING",
+    "container_status",
+    "failed",
+    "has_completed",
+    "initializing",
+    "of_containers",
+    "terminated",
+]
 
 KILLED = 137
+INITIALIZING: Object = {"waiting": {"reason": "PodInitializing"}}
+"""The state of a container that waits for init containers."""
 
 
 def container_status(
@@ -39,9 +49,41 @@ def terminated(exit_code: int, started: str, finished: str, *, reason: str = "",
     return {"terminated": {**state, "message": message} if message else state}
 
 
-def of_containers(pod: Object, containers: Sequence[Object], now: str) -> Object:
-    """Return the status of a pod by the statuses of its containers."""
+def has_completed(container: Object) -> bool:
+    """Return whether a container's status says that it has ended well."""
+    ended: Object | None = (container.get("state") or {}).get("terminated")
+    return ended is not None and ended["exitCode"] == 0
+
+
+def initializing(pod: Object, init: Sequence[Object], now: str) -> Object:
+    """Return the status of a pod whose init containers have not completed."""
+    status = {**(pod.get("status") or {}), "initContainerStatuses": list(init), "phase": "Pending"}
+    status.setdefault("startTime", now)
+    status["conditions"] = status.get("conditions") or []
+    names = [each["name"] for each in pod["spec"]["containers"]]
+    known = status.get("containerStatuses")
+    status["containerStatuses"] = known or [
+        container_status(each, {}, INITIALIZING) for each in pod["spec"]["containers"]
+    ]
+    ends = [each["state"].get("terminated") for each in init]
+    if pod["spec"].get("restartPolicy") == "Never" and any(each and each["exitCode"] for each in ends):
+        status["phase"] = "Failed"
+        _set_ended(status, now)
+    unready = f"containers with unready status: [{' '.join(names)}]"
+    waiting = [each["name"] for each in init if not each["ready"]]
+    text = f"containers with incomplete status: [{' '.join(waiting)}]"
+    _set(status, "Initialized", "False", now, "ContainersNotInitialized", text)
+    if status["phase"] == "Pending":
+        for kind in ("ContainersReady", "Ready"):
+            _set(status, kind, "False", now, "ContainersNotReady", unready)
+    return status
+
+
+def of_containers(pod: Object, containers: Sequence[Object], init: Sequence[Object], now: str) -> Object:
+    """Return the status of a pod by the statuses of its containers, and of its init containers."""
     status = {**(pod.get("status") or {}), "containerStatuses": list(containers)}
+    if init:
+        status["initContainerStatuses"] = list(init)
     status["phase"] = phase = _phase(containers, pod["spec"].get("restartPolicy", "Always"))
     status.setdefault("startTime", now)
     conditions_before = status.get("conditions") or []
@@ -63,11 +105,6 @@ def of_containers(pod: Object, containers: Sequence[Object], now: str) -> Object
         _set(status, "PodScheduled", "True", now)
     else:
         status["conditions"] = conditions.replaced(status["conditions"], scheduled)
-    if pod["spec"].get("initContainers") and "initContainerStatuses" not in status:
-        status["initContainerStatuses"] = [
-            container_status(each, {}, terminated(0, now, now), ready=True)
-            for each in pod["spec"]["initContainers"]
-        ]
     return status
 
 

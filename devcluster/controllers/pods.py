@@ -7,12 +7,14 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from devcluster.controllers.client import Object
+from devcluster.controllers import conditions
+from devcluster.controllers.client import Client, Object
 from devcluster.controllers.metadata import owner_reference
 
 __all__ = [
     "condition_of",
     "deletion_order",
+    "disrupt",
     "is_active",
     "is_available",
     "is_ready",
@@ -30,8 +32,7 @@ def parse_time(text: str) -> datetime.datetime:
 
 def condition_of(obj: Object, kind: str) -> Object | None:
     """Return a condition of the status, or None."""
-    conditions: Sequence[Object] = obj.get("status", {}).get("conditions") or ()
-    return next((condition for condition in conditions if condition["type"] == kind), None)
+    return conditions.find(obj.get("status", {}).get("conditions") or (), kind)
 
 
 def is_terminating(pod: Object) -> bool:
@@ -65,6 +66,23 @@ def is_available(pod: Object, min_ready: int, now: datetime.datetime) -> bool:
     """Return whether the pod has been ready for `min_ready` seconds."""
     seconds = seconds_until_available(pod, min_ready, now)
     return seconds is not None and seconds <= 0
+
+
+async def disrupt(client: Client, pod: Object, reason: str, message: str, now: str) -> None:
+    """Delete a pod for a reason that is not its own, which a condition tells."""
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    condition = {
+        "type": "DisruptionTarget",
+        "observedGeneration": metadata.get("generation", 1),
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": now,
+        "reason": reason,
+        "message": message,
+    }
+    changed = {**status, "conditions": conditions.replaced(status.get("conditions") or (), condition)}
+    await client.update("pods", metadata["namespace"], {**pod, "status": changed}, subresource="status")
+    await client.delete("pods", metadata["namespace"], metadata["name"], uid=metadata["uid"])
 
 
 def deletion_order(pods: Sequence[Object], related: Sequence[Object]) -> list[Object]:

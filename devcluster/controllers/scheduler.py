@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from typing import NamedTuple
 
 from devcluster.controllers import conditions
 from devcluster.controllers.client import Object
@@ -17,6 +18,7 @@ from devcluster.controllers.placement import (
     shortage,
     unschedulable_message,
 )
+from devcluster.controllers.pods import disrupt
 from devcluster.storage import Change, Key, Stored
 
 __all__ = ["Scheduler"]
@@ -27,6 +29,14 @@ MARK = b'"nodeName":'
 ENDED = (b'"phase":"Failed"', b'"phase":"Succeeded"')
 
 
+class _Placed(NamedTuple):
+    """The node, the requests and the priority of a pod."""
+
+    node: str
+    requests: dict[str, Fraction]
+    priority: int
+
+
 class Scheduler(Controller):
     """The scheduler, which binds pods, or reports why it cannot."""
 
@@ -34,7 +44,7 @@ class Scheduler(Controller):
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
-        self._placed: dict[Key, tuple[str, dict[str, Fraction]]] = {}
+        self._placed: dict[Key, _Placed] = {}
         self._used: defaultdict[str, defaultdict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
         """The sum of the pods' requests, by node and resource."""
         self._stuck: set[Name] = set()
@@ -55,7 +65,7 @@ class Scheduler(Controller):
             await self._fail(pod, f"0/{len(nodes)} nodes are available: {problem}. not found")
             return
         wanted = requests_of(pod["spec"])
-        fit, shortages = [], []
+        fit, shortages, full = [], [], []
         for node in nodes:
             name = node["metadata"]["name"]
             reason = refusal(pod, node)
@@ -64,8 +74,9 @@ class Scheduler(Controller):
                 fit.append(name)
             else:
                 shortages.append(found)
+                full += [] if found.is_final else [node]
         if not fit:
-            await self._fail(pod, unschedulable_message(shortages))
+            await self._make_room(pod, wanted, full, shortages)
             return
         await self._bind(pod, min(fit, key=lambda name: (self._used[name]["pods"], name)))
 
@@ -81,7 +92,70 @@ class Scheduler(Controller):
         message = f"Successfully assigned {namespace}/{name} to {node}"
         self.events.scheduling(pod, "Normal", "Scheduled", message, action="Binding")
 
-    async def _fail(self, pod: Object, message: str) -> None:
+    async def _make_room(
+        self, pod: Object, wanted: Mapping[str, Fraction], full: list[Object], shortages: list[Shortage]
+    ) -> None:
+        """Preempt pods of a lower priority if that helps, and report that the pod fits nowhere."""
+        nominated = (pod.get("status") or {}).get("nominatedNodeName", "")
+        choices = [] if self._leaves_room(pod, nominated) else list(self._preemptions(pod, wanted, full))
+        if not choices:
+            await self._fail(pod, unschedulable_message(shortages), nominated)
+            return
+        # The least important victims, then the fewest.
+        node, victims = min(
+            choices,
+            key=lambda each: (max(self._placed[key].priority for key in each[1]), len(each[1]), each[0]),
+        )
+        for key in victims:
+            victim = self.view.get_key(key)
+            if victim is None or victim["metadata"].get("deletionTimestamp"):
+                continue
+            message = "default-scheduler: preempting to accommodate a higher priority pod"
+            await disrupt(self.client, victim, "PreemptionByScheduler", message, self.clock.timestamp())
+            text = f"Preempted by pod {pod['metadata']['uid']} on node {node}"
+            self.events.scheduling(victim, "Normal", "Preempted", text, action="Preempting")
+        await self._fail(pod, unschedulable_message(shortages, preempts=True), node)
+
+    def _leaves_room(self, pod: Object, node: str) -> bool:
+        """Return whether the pod's victims are still on their way, or it must not have any."""
+        if pod["spec"].get("preemptionPolicy") == "Never":
+            return True
+        return any(
+            (metadata := self.view.metadata(key)) is not None and bool(metadata.deletion_timestamp)
+            for key, placed in self._placed.items()
+            if placed.node == node and placed.priority < pod["spec"].get("priority", 0)
+        )
+
+    def _preemptions(
+        self, pod: Object, wanted: Mapping[str, Fraction], full: list[Object]
+    ) -> Iterator[tuple[str, list[Key]]]:
+        """Yield each node where pods of a lower priority could make room, with those that have to go."""
+        priority = pod["spec"].get("priority", 0)
+        for node in full:
+            name = node["metadata"]["name"]
+            lower = {
+                key: each
+                for key, each in self._placed.items()
+                if each.node == name and each.priority < priority
+            }
+            used = dict(self._used[name])
+            for each in lower.values():
+                for resource, amount in each.requests.items():
+                    used[resource] -= amount
+            if not lower or shortage(wanted, used, node) is not None:
+                continue
+            victims: list[Key] = []
+            for key, each in sorted(lower.items(), key=lambda item: -item[1].priority):
+                kept = {**used}
+                for resource, amount in each.requests.items():
+                    kept[resource] = kept.get(resource, Fraction(0)) + amount
+                if shortage(wanted, kept, node) is None:
+                    used = kept
+                else:
+                    victims.append(key)
+            yield name, victims
+
+    async def _fail(self, pod: Object, message: str, nominated: str = "") -> None:
         metadata = pod["metadata"]
         self._stuck.add((metadata["namespace"], metadata["name"]))
         status = pod.get("status") or {}
@@ -96,15 +170,17 @@ class Scheduler(Controller):
         }
         known = status.get("conditions") or []
         former = conditions.find(known, "PodScheduled")
-        if former is not None and former.get("message") == message:
+        if (
+            former is not None
+            and former.get("message") == message
+            and status.get("nominatedNodeName", "") == nominated
+        ):
             return
-        # The former condition is removed first, so that a new message replaces it even with the same reason.
-        changed = conditions.set_condition(conditions.without(known, "PodScheduled"), condition)
+        changed = {**status, "conditions": conditions.replaced(known, condition)}
+        if nominated:
+            changed["nominatedNodeName"] = nominated
         await self.client.update(
-            "pods",
-            metadata["namespace"],
-            {**pod, "status": {**status, "conditions": changed}},
-            subresource="status",
+            "pods", metadata["namespace"], {**pod, "status": changed}, subresource="status"
         )
         self.events.scheduling(pod, "Warning", "FailedScheduling", message, action="Scheduling")
 
@@ -136,15 +212,15 @@ class Scheduler(Controller):
         if pod is None or any(mark in pod.data for mark in ENDED):
             if known is not None:
                 del self._placed[key]
-                self._reserve(*known, sign=-1)
+                self._reserve(known, sign=-1)
                 self._retry_stuck()
         elif known is None and (node := (spec := pod.decode()["spec"]).get("nodeName")):
-            self._placed[key] = node, requests_of(spec)
-            self._reserve(*self._placed[key])
+            self._placed[key] = _Placed(node, requests_of(spec), spec.get("priority", 0))
+            self._reserve(self._placed[key])
 
-    def _reserve(self, node: str, requests: Mapping[str, Fraction], *, sign: int = 1) -> None:
-        for name, amount in requests.items():
-            self._used[node][name] += sign * amount
+    def _reserve(self, placed: _Placed, *, sign: int = 1) -> None:
+        for name, amount in placed.requests.items():
+            self._used[placed.node][name] += sign * amount
 
     def _retry_stuck(self, _: Change | None = None) -> None:
         for key in self._stuck:

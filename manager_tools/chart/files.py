@@ -10,6 +10,7 @@ import copy
 import json
 import re
 import shutil
+import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,6 @@ from manager.util.program import Program
 from manager.util.yaml_text import yaml_documents, yaml_stream
 from manager_tools.chart.image import DIGEST, NAME, TAG, Image
 from manager_tools.chart.kustomize import BuildFailed, build
-from manager_tools.chart.markers import CERTIFICATES, PLACE, POD_FIELDS, RELEASE, markers
 
 __all__ = [
     "OLDEST_KUBERNETES",
@@ -59,6 +59,16 @@ _POLICIES = frozenset({"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBi
 _RIGHTS = frozenset({"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"})
 _SEVERAL = "and .Values.manager.podDisruptionBudget.enable (gt (int .Values.manager.replicas) 1)"
 _HELPER_ROLES = ("-admin-role", "-editor-role", "-viewer-role", "-storage-migration-role")
+_CERTIFICATES = "and .Values.webhook.enable .Values.certManager.enable"
+_RELEASE, _PLACE = "@release@", "@namespace@"
+# Values by the pod field that they set if not empty; {} is the program.
+_POD_FIELDS = {
+    "imagePullSecrets": "imagePullSecrets",
+    "nodeSelector": "{}.nodeSelector",
+    "tolerations": "{}.tolerations",
+    "affinity": "{}.affinity",
+    "priorityClassName": "{}.priorityClassName",
+}
 
 _TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 
@@ -152,7 +162,7 @@ def chart_files(
         raise BuildFailed(f"{error.filename}: {error.strerror}") from None
     chart = _Chart(program, manifests)
     if chart.has_webhooks:
-        extras["certmanager"] = (CERTIFICATES, build_extra(program, config / "certmanager"))
+        extras["certmanager"] = (_CERTIFICATES, build_extra(program, config / "certmanager"))
     values = chart.values(budget[0])
     head = {
         "apiVersion": "v2",
@@ -214,6 +224,22 @@ class _Companion:
     nodeSelector: str  # noqa: N815 - as the value
 
 
+def _markers(companions: Sequence[_Companion]) -> dict[str, str]:
+    """Return the Helm expressions by the placeholders that stand for them."""
+    text = Path(__file__).with_name("markers.toml").read_text(encoding="utf-8")
+    programs = [{"PROGRAM": "manager"}]
+    programs += [{"PROGRAM": each.key, "NAME": each.name, "PORT": each.port} for each in companions]
+    return {
+        _filled(each["text"], names): _filled(each["expression"], names)
+        for each in tomllib.loads(text)["markers"]
+        for names in programs
+    }
+
+
+def _filled(text: str, names: Mapping[str, str]) -> str:
+    return re.sub(r"PROGRAM|NAME|PORT", lambda found: names.get(found[0], found[0]), text)
+
+
 class _Chart:
     """The templates of one program's manifests."""
 
@@ -225,7 +251,7 @@ class _Chart:
         if self._manager is None:
             raise BuildFailed(f"config/default has no Deployment {self._prefix}{_MANAGER}")
         self._companions = list(self._found_companions())
-        self._markers = markers(self._companions)
+        self._markers = _markers(self._companions)
 
     @property
     def has_webhooks(self) -> bool:
@@ -270,8 +296,8 @@ class _Chart:
         name = manifest["metadata"]["name"].removeprefix(self._prefix)
         # Text that looks like a Helm template belongs to another language, in an alert or a description.
         text = yaml_stream([self._marked(manifest)]).removeprefix("---\n").replace("{{", '{{ "{{" }}')
-        for marker in self._markers:
-            text = text.replace(marker.text, marker.expression)
+        for marker, expression in self._markers.items():
+            text = text.replace(marker, expression)
         if condition is not None:
             text = f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
         return f"templates/{folder}/{manifest['kind'].lower()}-{name}.yaml", _HEADER + text
@@ -359,7 +385,7 @@ class _Chart:
         elif kind == "ValidatingAdmissionPolicy":
             for condition in marked["spec"]["matchConditions"]:
                 whose = condition["expression"]
-                for place, marker in ((self._namespace, PLACE.text), (self._prefix, f"{RELEASE.text}-")):
+                for place, marker in ((self._namespace, _PLACE), (self._prefix, f"{_RELEASE}-")):
                     whose = whose.replace(f"'{place}", f"'{marker}")
                 condition["expression"] = whose
         elif self._is(marked, "NetworkPolicy", _WEBHOOK_POLICY):
@@ -401,7 +427,7 @@ class _Chart:
         container, pod = _container(deployment), deployment["spec"]["template"]["spec"]
         flags = {"--webhook-bind-address": "@webhookAddress@", "--webhook-name-prefix": None}
         args = [flags.get(each.partition("=")[0]) or each for each in container["args"]]
-        args = [each.replace(self._prefix, f"{RELEASE.text}-") for each in args]
+        args = [each.replace(self._prefix, f"{_RELEASE}-") for each in args]
         container["args"] = [*args, "@certificateArgs@"]
         container["readinessProbe"]["httpGet"]["path"] = "@readiness@"
         others = [each for each in container["ports"] if each["name"] != "webhook-server"]
@@ -416,11 +442,11 @@ class _Chart:
         if isinstance(value, list):
             return [self._renamed(each) for each in value]
         if value == self._namespace:
-            return PLACE.text
+            return _PLACE
         if isinstance(value, str) and value.startswith(self._prefix):
             # The second part of a DNS name is the namespace.
-            rest = value.removeprefix(self._prefix).replace(f".{self._namespace}.", f".{PLACE.text}.")
-            return f"{RELEASE.text}-{rest}"
+            rest = value.removeprefix(self._prefix).replace(f".{self._namespace}.", f".{_PLACE}.")
+            return f"{_RELEASE}-{rest}"
         return value
 
     def _is(self, manifest: Manifest, kind: str, name: str) -> bool:
@@ -432,7 +458,7 @@ def _mark_configuration(configuration: Manifest) -> None:
     for webhook in configuration["webhooks"]:
         for each in webhook.get("namespaceSelector", {}).get("matchExpressions", ()):
             if each["key"] == "app.kubernetes.io/name":  # the chart creates no namespace
-                each.update(key="kubernetes.io/metadata.name", values=[PLACE.text])
+                each.update(key="kubernetes.io/metadata.name", values=[_PLACE])
 
 
 def _mark_pod(deployment: Manifest, program: str) -> None:
@@ -445,7 +471,7 @@ def _mark_pod(deployment: Manifest, program: str) -> None:
         # The marker is last, because its expansion in the YAML file follows the other entries.
         metadata[field] = {**metadata.get(field, {}), f"@{program}.{value}@": ""}
     pod = deployment["spec"]["template"]["spec"]
-    for field, value in POD_FIELDS.items():
+    for field, value in _POD_FIELDS.items():
         pod[field] = f"@{value.format(program)}@"
 
 

@@ -158,7 +158,7 @@ async def test_daemon_that_fails_is_logged_and_started_again_with_back_off():
             Following.failures[:] = [
                 LookupError("not yet"),
                 asyncio.CancelledError(),
-                LookupError("still not"),
+                SystemExit("still not"),
             ]
             await world.create(greeting("a"))
             await asyncio.sleep(0.5)

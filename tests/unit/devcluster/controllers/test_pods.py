@@ -119,8 +119,8 @@ async def test_deleted_pod_goes_through_termination(cluster: Cluster):
     await cluster.settled("pods", pod())
     cluster.seen.clear()
     await cluster.delete("pods", "p")
-    states = [obj and obj["metadata"].get("deletionGracePeriodSeconds") for _, _, obj in cluster.seen]
-    assert states == [30, None]
+    pods = [obj for plural, _, obj in cluster.seen if plural == "pods"]
+    assert [obj and obj["metadata"].get("deletionGracePeriodSeconds") for obj in pods] == [30, None]
 
 
 async def test_pods_of_before_a_restart_keep_their_addresses(cluster: Cluster):
