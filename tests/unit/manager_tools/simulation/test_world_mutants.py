@@ -185,8 +185,8 @@ def nobody_looks_into_how_many_shards_the_work_is_divided(patch: pytest.MonkeyPa
 
 @mutant("memcached", NOT_FRESH + ".*shard", shards=4, took=1)
 def children_get_no_label(patch: pytest.MonkeyPatch) -> None:
-    original = applier._wanted
-    patch.setattr(applier, "_wanted", lambda obj, owner, _: original(obj, owner, None))
+    original = applier.applied_fields
+    patch.setattr(applier, "applied_fields", lambda obj, owner, _: original(obj, owner, None))
 
 
 @mutant("pet", "CALL store .*" + TWO_LEAD, by="look", took=3)
@@ -390,7 +390,7 @@ def children_keep_no_labels_but_ours(patch: pytest.MonkeyPatch) -> None:
         others = {*applied.object.metadata.labels} - {*obj.metadata.labels}
         if others:
             body = orjson.dumps({"metadata": {"labels": dict.fromkeys(others)}})
-            await self._send(type(obj), obj.key, MERGE_PATCH, body, {})
+            await self._send("PATCH", type(obj), obj.key, body, {}, content_type=MERGE_PATCH)
         return applied
 
     patch.setattr(applier.Applier, "apply", apply)
