@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
-__all__ = ["OLDEST_KUBERNETES"]
+from manager.util.program import Program
+from manager.util.version import VERSION
 
-OLDEST_KUBERNETES: Final = "1.30.0"
-"""The first whose API servers know ValidatingAdmissionPolicies, which hold the manager's account."""
+__all__ = ["PROGRAM", "ROOT"]
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PROGRAM: Final = Program("operator-manager", VERSION)

@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import io
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -15,18 +14,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from manager.util.version import VERSION
-from release.kustomize import ROOT
+from release import ROOT
 
 __all__ = [
     "CHECKSUMS",
     "CannotRelease",
-    "NotOurs",
     "bundle_archive",
     "chart_archive",
     "checksums",
     "context",
     "wheels",
-    "write_tree",
 ]
 
 CHECKSUMS = "SHA256SUMS"
@@ -35,25 +32,6 @@ _NAME = "operator-manager"
 
 class CannotRelease(Exception):
     """A part of the release is missing; the message names it."""
-
-
-class NotOurs(Exception):
-    """The folder holds something else."""
-
-
-def write_tree(folder: Path, files: Mapping[str, str]) -> None:
-    """Make `folder` hold these files by their paths, and nothing else.
-
-    Raises NotOurs, and removes nothing, when it is there without the first of them: another folder then.
-    """
-    if folder.exists():
-        if any(folder.iterdir()) and not (folder / next(iter(files))).is_file():
-            raise NotOurs(f"{folder} holds something else; nothing is written")
-        shutil.rmtree(folder)
-    for path, text in files.items():
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
 
 
 def chart_archive(files: Mapping[str, str]) -> tuple[str, bytes]:

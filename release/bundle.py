@@ -15,8 +15,8 @@ from typing import Any
 
 from manager.util.version import VERSION
 from manager.util.yaml_text import yaml_stream
-from release import OLDEST_KUBERNETES
-from release.chart import PREFIX
+from manager_tools.chart import OLDEST_KUBERNETES
+from release import PROGRAM
 
 __all__ = ["bundle_files"]
 
@@ -81,7 +81,9 @@ def bundle_files(manifests: Sequence[Manifest], icon: bytes) -> dict[str, str]:
     special = [base, scorecard, *definitions, *samples, deployment, *used]
     for each in ours:
         # An object without our prefix belongs to a sample, such as a Secret, and not to the operator.
-        theirs = each["kind"] in _OF_OLM | _POLICIES or not each["metadata"]["name"].startswith(PREFIX)
+        theirs = each["kind"] in _OF_OLM | _POLICIES or not each["metadata"]["name"].startswith(
+            PROGRAM.prefix
+        )
         if not theirs and not any(each is other for other in special):
             files[_path(each)] = _yaml(_without_namespace(each))
     files["bundle/tests/scorecard/config.yaml"] = _yaml(scorecard)
@@ -207,7 +209,7 @@ def _dockerfile() -> str:
 
 def _is_made_by_olm(manifest: Manifest) -> bool:
     """Return whether OLM creates it: a configuration, the webhooks' Service, or a certificate role."""
-    return manifest["kind"] in _TYPES or manifest["metadata"]["name"].startswith(f"{PREFIX}webhook-")
+    return manifest["kind"] in _TYPES or manifest["metadata"]["name"].startswith(f"{PROGRAM.prefix}webhook-")
 
 
 def _webhook_definitions(manifests: Iterable[Manifest], deployment: Manifest) -> Iterator[Manifest]:

@@ -5,31 +5,39 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-
-import yaml
+from typing import Any
 
 from manager.util.version import VERSION
 from manager.util.yaml_text import yaml_documents, yaml_stream
+from manager_tools.chart import (
+    BuildFailed,
+    Image,
+    InvalidImage,
+    NotOurs,
+    ToolMissing,
+    build,
+    build_extra,
+    chart_files,
+    write_tree,
+)
 from manager_tools.codegen.namespaces import LimitedAlready, limited_to
+from release import PROGRAM, ROOT
 from release.artifacts import (
     CHECKSUMS,
     CannotRelease,
-    NotOurs,
     bundle_archive,
     chart_archive,
     checksums,
     context,
     wheels,
-    write_tree,
 )
 from release.bundle import bundle_files
-from release.chart import NAMESPACE, PREFIX, Manifest, chart_files
-from release.image import Image, InvalidImage
-from release.kustomize import ROOT, BuildFailed, DoesNotFit, ToolMissing, build, check_fits, only_served
 
 __all__ = ["main"]
+
+Manifest = dict[str, Any]
 
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
 # Kinds that are applied or deleted before the others.
@@ -43,6 +51,11 @@ _POLICIES = {
 }
 _CONFIGURATION = ROOT / "docs" / "configuration.md"
 _CHANGELOG = ROOT / "CHANGELOG.md"
+_DESCRIPTION = "A Kubernetes controller manager: one asyncio process, shared watches, typed operators"
+
+
+class DoesNotFit(Exception):
+    """The cluster would accept only a part of the manifests; the message names the missing kinds."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -195,26 +208,7 @@ def _chart(options: argparse.Namespace) -> int:
 
 
 def _chart_files(options: argparse.Namespace) -> dict[str, str]:
-    config = ROOT / "config"
-    budget = yaml.safe_load((config / "high-availability" / "pod_disruption_budget.yaml").read_text())
-    manifests = yaml_documents(_build(options, "default"))
-    certificates = [
-        each
-        for each in yaml_documents(build(config / "cert-manager"))
-        if each["apiVersion"] == "cert-manager.io/v1"
-    ]
-    shards = yaml_documents((config / "shards" / "role.yaml").read_text())
-    extras = (_extra("prometheus"), certificates, _extra("owner-references"), shards)
-    return chart_files(manifests, *extras, budget)
-
-
-def _extra(name: str) -> list[Manifest]:
-    """Build an optional folder of config/, with the names and the namespace of config/default."""
-    manifests = yaml_documents(build(ROOT / "config" / name, prefix=PREFIX, namespace=NAMESPACE))
-    for subject in (each for manifest in manifests for each in manifest.get("subjects", ())):
-        # kustomize does this only for an account in the same build.
-        subject |= {"name": f"{PREFIX}{subject['name']}", "namespace": NAMESPACE}
-    return manifests
+    return chart_files(PROGRAM, ROOT / "config", _images(options), _DESCRIPTION)
 
 
 def _everything(options: argparse.Namespace) -> int:
@@ -237,7 +231,10 @@ def _everything(options: argparse.Namespace) -> int:
 def _bundle_files(options: argparse.Namespace) -> dict[str, str]:
     icon = (ROOT / "config" / "manifests" / "icon.svg").read_bytes()
     # OpenShift, OLM's main platform, enables this admission plugin.
-    manifests = [*yaml_documents(_build(options, "manifests")), *_extra("owner-references")]
+    manifests = [
+        *yaml_documents(_build(options, "manifests")),
+        *build_extra(PROGRAM, ROOT / "config" / "owner-references"),
+    ]
     return bundle_files(manifests, icon)
 
 
@@ -255,8 +252,35 @@ def _build(options: argparse.Namespace, overlay: str) -> str:
     folder = ROOT / "config" / overlay
     if not (folder / "kustomization.yaml").is_file():
         raise BuildFailed(f"config/{overlay} is no folder with a kustomization.yaml")
-    given = {"operator-manager": options.image, "petstore": options.petstore_image}
-    text = build(folder, {name: image for name, image in given.items() if image is not None})
+    text = build(folder, _images(options))
     if options.namespaces:
         text = yaml_stream(limited_to(options.namespaces, yaml_documents(text)))
     return text
+
+
+def _images(options: argparse.Namespace) -> dict[str, Image]:
+    """Return the images that the options name, by the plain names of those they replace."""
+    given = {PROGRAM.name: options.image, "petstore": options.petstore_image}
+    return {name: image for name, image in given.items() if image is not None}
+
+
+def check_fits(manifests: Sequence[Manifest], served: Collection[str], namespaces: Collection[str]) -> None:
+    """Raise DoesNotFit for an API version or a namespace that is neither there nor among the manifests.
+
+    One that is empty is not known, and nothing is held against it.
+    """
+    if served:
+        unknown = sorted({each["apiVersion"] for each in manifests} - {*served})
+        if unknown:
+            raise DoesNotFit(f"nothing was applied: the cluster does not serve {', '.join(unknown)}")
+    if namespaces:
+        made = {each["metadata"]["name"] for each in manifests if each["kind"] == "Namespace"}
+        asked = {each["metadata"]["namespace"] for each in manifests if "namespace" in each["metadata"]}
+        missing = sorted(asked - made - {*namespaces})
+        if missing:
+            raise DoesNotFit(f"nothing was applied: first create namespace {', '.join(missing)}")
+
+
+def only_served(manifests: Sequence[Manifest], served: Collection[str]) -> list[Manifest]:
+    """Return the manifests of served kinds: objects of other kinds cannot exist, so none need deletion."""
+    return [each for each in manifests if not served or each["apiVersion"] in served]

@@ -143,7 +143,7 @@ class Establisher:
                 self._clean_up(name, obj)
             return
         if is_protected(obj):
-            obj = self._tell_approval(name, obj)
+            obj = self._set_approval(name, obj)
         others = (each.decode() for each in self._group_of(name))
         if accept_names(obj, others, self._clock.timestamp()):
             obj = self._write(name, obj)
@@ -158,10 +158,10 @@ class Establisher:
             )
             self._write(name, obj)
 
-    def _tell_approval(self, name: str, obj: Object) -> Object:
+    def _set_approval(self, name: str, obj: Object) -> Object:
         reason, message = approval_of(obj)
-        told = find_condition(obj, APPROVAL_CONDITION)
-        if told is not None and (told.get("reason"), told.get("message")) == (reason, message):
+        found = find_condition(obj, APPROVAL_CONDITION)
+        if found is not None and (found.get("reason"), found.get("message")) == (reason, message):
             return obj
         status = "True" if reason == APPROVED else "False"
         set_condition(obj, APPROVAL_CONDITION, status, reason, message, self._clock.timestamp())

@@ -6,9 +6,10 @@ only once there are any; those of parts that a write did not change are then dro
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from devcluster.errors import (
     FieldError,
@@ -293,17 +294,21 @@ def _invalid(value: Any, text: str) -> Callable[[str], FieldError]:
     return lambda field: field_invalid(field, value, text)
 
 
-class _Alternative(NamedTuple):
+class _Alternative:
     """A schema of anyOf, oneOf, allOf or not."""
 
-    check: Check
-    count: Callable[[Any], int]
-    """Returns how many of the server's checks apply: of several failures it tells the one with the most."""
+    def __init__(self, schema: Schema) -> None:
+        self.check = compile_check(schema) or _anything
+        self._schema = schema
+
+    @functools.cached_property
+    def count(self) -> Callable[[Any], int]:
+        """Return the number of the server's checks that apply; it tells the failure with the most."""
+        return _counter(self._schema)
 
 
 def _nested(sources: Sequence[Any]) -> list[_Alternative]:
-    schemas = [parse(each) for each in sources]
-    return [_Alternative(compile_check(each) or _anything, _counter(each)) for each in schemas]
+    return [_Alternative(parse(each)) for each in sources]
 
 
 def _counter(schema: Schema) -> Callable[[Any], int]:
@@ -313,7 +318,10 @@ def _counter(schema: Schema) -> Callable[[Any], int]:
     named = {name: _counter(each) for name, each in schema.properties.items()}
     items = _counter(schema.items) if schema.items is not None else None
     others = _counter(schema.additional) if schema.additional is not None else None
-    any_of, one_of, all_of = (_nested(schema.source.get(key) or ()) for key in ("anyOf", "oneOf", "allOf"))
+    any_of, one_of, all_of = (
+        [_counter(parse(each)) for each in schema.source.get(key) or ()]
+        for key in ("anyOf", "oneOf", "allOf")
+    )
 
     def count(value: Any) -> int:
         if value is None:
@@ -322,8 +330,8 @@ def _counter(schema: Schema) -> Callable[[Any], int]:
         if types or schema.format:
             total += 1 + accepts(value)
         # Which of these are valid does not matter: to find out at each level would take exponential time.
-        total += sum(max((each.count(value) for each in group), default=0) for group in (any_of, one_of))
-        total += sum(each.count(value) for each in all_of)
+        total += sum(max((each(value) for each in group), default=0) for group in (any_of, one_of))
+        total += sum(each(value) for each in all_of)
         if type(value) is str:
             return total + 1 + is_formatted
         if type(value) in {int, float}:

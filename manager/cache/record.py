@@ -338,7 +338,7 @@ def _rebuild(raw: bytes, values: Mapping[str, bytes]) -> bytes:
     return _join(members)
 
 
-def _join(members: dict[str, msgspec.Raw]) -> bytes:
+def _join(members: Mapping[str, bytes | msgspec.Raw]) -> bytes:
     # Joined instead of encoded as a whole: an encoder's buffer is larger than its content.
     return b"{%b}" % b",".join(
         b"%b:%b" % (msgspec.json.encode(name), value) for name, value in members.items()
@@ -400,13 +400,12 @@ def _prune(raw: bytes, tree: _Tree) -> bytes:
     if raw[:1] != b"{":
         return raw
     members = _decode_object(raw)
-    return b"{%b}" % b",".join(
-        [
-            b"%b:%b"
-            % (msgspec.json.encode(name), _prune(bytes(members[name]), below) if below else members[name])
+    return _join(
+        {
+            name: _prune(bytes(members[name]), below) if below else members[name]
             for name, below in tree.items()
             if name in members
-        ]
+        }
     )
 
 

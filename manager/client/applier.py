@@ -1,4 +1,4 @@
-"""Server-side apply that sends nothing when nothing would change."""
+"""Server-side apply that sends nothing when nothing would change, and the request under all writes."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class _Change(NamedTuple):
 
 
 class Applier:
-    """A client that applies the fields of one object, and leaves all other fields to other managers."""
+    """The writing half of a client: it applies some fields, and leaves all others to other managers."""
 
     def __init__(
         self,

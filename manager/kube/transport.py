@@ -551,7 +551,7 @@ class _Fence:
 
 
 def _meters(metrics: Metrics, host: str, method: str, code: int) -> tuple[Callable[[], None], Observe]:
-    """Return what counts requests to the host with that answer, or `NO_ANSWER`, and what times them."""
+    """Return the counter of requests to a host with that answer, or `NO_ANSWER`, and their histogram."""
     label = "<error>" if code == NO_ANSWER else str(code)
     counted = metrics.rest_requests.labels(code=label, method=method, host=host)
     return counting(counted), observing(metrics.rest_latency.labels(verb=method, host=host))

@@ -28,7 +28,7 @@ class ExponentialDelay:
 
     def __call__(self, failures: int) -> float:
         """Return the seconds to wait after a failure that `failures` others came before."""
-        delay = min(self._base * 2 ** min(failures, self._steps), self._longest)
+        delay = min(self._base * 2.0 ** min(failures, self._steps), self._longest)
         return delay * (1 + self._jitter * self._random())
 
 

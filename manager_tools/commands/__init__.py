@@ -18,6 +18,7 @@ COMMANDS = (
         f"{_HERE}.generating:crds",
     ),
     LazyCommand("generate", "write what is generated under config/", f"{_HERE}.generating:generate"),
+    LazyCommand("chart", "write a Helm chart of config/", f"{_HERE}.chart:chart"),
     LazyCommand("init", "begin a project of your own", f"{_HERE}.init:init"),
     LazyCommand("create", "add a kind and its operator to a project", f"{_HERE}.create:create"),
     LazyCommand("model", "write the model of a kind that others have defined", f"{_HERE}.model:model"),

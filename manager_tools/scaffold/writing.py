@@ -312,8 +312,9 @@ class Written:
     generated: list[str]
 
 
-def _with_name_rule(model: str, owns: str) -> str:
-    """Limit the names of the kind's objects to those that a child of the same name can have."""
+def model_text(owns: str | None) -> str:
+    """Return the template's model, whose objects have only names that a child of the kind `owns` can have."""
+    model = template(Path("apis/hello/v1/greeting.py"))
     if owns not in _CHILD_NAMES:
         return model
     rule, message = _CHILD_NAMES[owns]
@@ -370,7 +371,7 @@ def create_api(root: Path, names: Names, *, cluster_scoped: bool = False, owns: 
     sources |= {name: source for name, source in packages.items() if not (root / name).exists()}
     model, operator = Path(f"apis/{group}/{version}/{module}.py"), Path(f"controllers/{group}/{module}.py")
     texts = {Path(name): template(Path(source)) for name, source in sources.items()}
-    texts[model] = _with_name_rule(texts[model], owns or "")
+    texts[model] = model_text(owns)
     new = {path: names.in_place(text) for path, text in texts.items()}
     if cluster_scoped:
         plural = f'    plural="{names.plural}",\n'

@@ -128,7 +128,7 @@ def test_chart_takes_over_make_install_upgrades_with_all_values_and_uninstalls(
 
     without = ("--set=petstore.enable=false", "--reset-values")
     said = done(helm(plane, "upgrade", RELEASE, chart, place[0], *without))
-    assert f"There is no pet store at {PETSTORE}:6742" in said
+    assert f"There is no petstore at {PETSTORE}:6742" in said
 
     done(helm(plane, "uninstall", RELEASE, place[0]))
     definitions = plane.api.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]

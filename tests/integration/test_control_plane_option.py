@@ -122,6 +122,15 @@ async def test_kind_of_others() -> None:
         assert not any("looks" in each for each in managers)
 
 
+async def test_namespaces() -> None:
+    async with operated(SwitchOperator, namespaces=["team-a", "team-b"]) as world:
+        assert world.namespace == "team-a"
+        for namespace in ("", "team-b"):
+            switch = await world.create(Switch(metadata=ObjectMeta(name="a", namespace=namespace)))
+            assert switch.spec.words == "hello"
+            await world.until(switch, lambda it: it.status.conditions and it.metadata.annotations)
+
+
 async def test_devcluster_alone() -> None:
     async with operated(kinds=(Switch,)) as world:
         world.cluster.store
@@ -167,14 +176,14 @@ def run(folder: Path, *flags: str, **environ: str | None) -> subprocess.Complete
 
 def test_author_tests_pass_on_devcluster(tmp_path: Path):
     done = run(tmp_path)
-    assert "6 passed" in done.stdout, done.stdout + done.stderr
+    assert "7 passed" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 def test_author_tests_pass_on_a_real_api_server(tmp_path: Path):
     done = run(tmp_path, "--control-plane=envtest")
-    assert "5 passed, 1 skipped" in done.stdout, done.stdout + done.stderr
+    assert "6 passed, 1 skipped" in done.stdout, done.stdout + done.stderr
     assert "world.cluster is devcluster" in done.stdout
 
 

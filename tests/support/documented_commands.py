@@ -175,7 +175,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
         "tests/integration/test_per_operator.py"
         "::test_per_operator_managers_reconcile_all_samples_with_their_own_accounts"
     ): ("make deploy OVERLAY=per-operator",),
-    "tests/unit/release/test_chart.py": ("make release",),
+    "tests/unit/manager_tools/chart/test_files.py": ("make release",),
     "tests/integration/test_chart.py": (
         "helm install operator-manager dist/chart --namespace operator-manager-system --create-namespace",
         (

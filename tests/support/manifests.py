@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from manager.util.yaml_text import yaml_documents
-from release.kustomize import build
+from manager_tools.chart import build
 from tests.support import ROOT
 
 Manifest = dict[str, Any]

@@ -37,27 +37,25 @@ def test_set_condition_appends_a_new_condition_with_the_time():
     assert conditions[1].last_transition_time == T0
 
 
-def test_set_condition_changes_nothing_when_it_sets_the_same():
+@pytest.mark.parametrize(
+    ("change", "is_changed", "moved"),
+    [
+        ({}, False, T0),
+        ({"status": "False"}, True, T1),
+        ({"reason": "Another"}, True, T0),
+        ({"message": "new"}, True, T0),
+        ({"generation": 2}, True, T0),
+    ],
+    ids=lambda each: next(iter(each), "nothing") if isinstance(each, dict) else "",
+)
+def test_set_condition_moves_the_time_with_the_status_alone(
+    change: dict[str, Any], is_changed: bool, moved: datetime
+):
     conditions: list[Condition] = []
     set_ready(conditions, "True", now=T0)
-    assert not set_ready(conditions, "True", now=T1)
-    assert conditions[0].last_transition_time == T0
-
-
-def test_set_condition_moves_the_time_when_the_status_changes():
-    conditions: list[Condition] = []
-    set_ready(conditions, "True", now=T0)
-    assert set_ready(conditions, "False", now=T1)
-    assert conditions[0].status == "False"
-    assert conditions[0].last_transition_time == T1
-
-
-@pytest.mark.parametrize("change", [{"reason": "Another"}, {"message": "new"}, {"generation": 2}])
-def test_set_condition_keeps_the_time_when_the_status_stays(change: dict[str, Any]):
-    conditions: list[Condition] = []
-    set_ready(conditions, "True", now=T0)
-    assert set_ready(conditions, "True", now=T1, **change)
-    assert conditions[0].last_transition_time == T0
+    assert set_ready(conditions, **{"status": "True", **change}, now=T1) is is_changed
+    assert conditions[0].status == change.get("status", "True")
+    assert conditions[0].last_transition_time == moved
 
 
 def test_set_condition_writes_whole_seconds():

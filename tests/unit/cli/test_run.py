@@ -381,8 +381,8 @@ async def test_unless_stopped_passes_on_the_result_or_error_of_the_work():
             await signals.unless_stopped(work(fails=True))
 
 
-@pytest.mark.parametrize("stops", [True, False])
-async def test_unless_stopped_cancels_the_work_when_it_stops_or_is_cancelled(stops: bool):
+@pytest.mark.parametrize("end", ["stopped before", "stopped", "cancelled"])
+async def test_unless_stopped_cancels_the_work_when_it_stops_or_is_cancelled(end: str):
     started, cancelled = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
@@ -393,9 +393,11 @@ async def test_unless_stopped_cancels_the_work_when_it_stops_or_is_cancelled(sto
             cancelled.set()
 
     with Watchdog() as watchdog, StopSignals(watchdog) as signals:
+        if end == "stopped before":
+            signals.stop.set()
         task = asyncio.create_task(signals.unless_stopped(work()))
         await started.wait()
-        if stops:
+        if end != "cancelled":
             signals.stop.set()
             assert await task is None
         else:

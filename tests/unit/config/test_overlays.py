@@ -15,9 +15,9 @@ from manager.util.address import parse_bind_address
 from manager.util.yaml_text import yaml_documents
 from manager.webhook.configurations import MUTATING, SECRET, VALIDATING
 from manager.webhook.server import LIMITS
+from manager_tools.chart import build
 from manager_tools.codegen.namespaces import limited_to
 from petstore.cli.commands import commands
-from release.kustomize import build
 from tests.support import ROOT
 from tests.support.manifests import (
     MANAGER,

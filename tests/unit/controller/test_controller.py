@@ -276,12 +276,12 @@ async def test_stop_taking_work_during_the_start_lets_no_reconcile_begin():
         assert running.controller.state is ControllerState.STOPPED
 
 
-@pytest.mark.parametrize(("seconds", "stopped_at"), [(0, 1), (20, 20)])
+@pytest.mark.parametrize(("seconds", "rate_limit", "stopped_at"), [(0, 0.01, 1), (20, 0.1, 20)])
 async def test_stop_starts_no_reconcile_that_waits_for_the_rate_limit_and_does_not_wait_for_it(
-    seconds: float, stopped_at: float
+    seconds: float, rate_limit: float, stopped_at: float
 ):
-    async with Running(taking(seconds), rate_limit=0.01) as running:
-        running.add("a", "b")
+    async with Running(taking(seconds), rate_limit=rate_limit) as running:
+        running.add("a", "b", "c")
         await asyncio.sleep(1)
         await running.controller.stop(grace=30)
         assert now() == stopped_at

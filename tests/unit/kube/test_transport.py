@@ -6,10 +6,12 @@ import json
 import os
 import random
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 import structlog
 
+from manager.client.write import APPLY_PATCH
 from manager.kube.errors import (
     ConnectionLost,
     DeadlineExceeded,
@@ -25,6 +27,7 @@ from manager.kube.transport import Transport, allow_after_stop, log_warnings, re
 from manager.kube.wire import WireRequest
 from manager.telemetry.logs import configured
 from manager.telemetry.metrics import Metrics
+from manager.telemetry.runs import ReconcileRecord, enter_record, leave_record
 from tests.support.scripted_wire import (
     Cut,
     Delayed,
@@ -310,6 +313,27 @@ async def test_requests_are_counted_by_their_outcome(
     assert [count("200", "GET"), count("404", "GET"), count("<error>", "PUT")] == [1, 1, 1]
     labels = {"verb": "GET", "host": wire.host}
     assert metrics.registry.get_sample_value("rest_client_request_duration_seconds_count", labels) == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "verb"),
+    [
+        ("GET", {}, "get"),
+        ("PATCH", {"content_type": APPLY_PATCH, "query": {"dryRun": "All"}, "body": b"{}"}, "apply, dry run"),
+        ("DELETE", {"body": b'{"dryRun":["All"]}'}, "delete, dry run"),
+        ("DELETE", {}, "delete"),
+    ],
+)
+async def test_request_is_recorded_by_its_verb(
+    transport: Transport, wire: ScriptedWire, method: str, options: dict[str, Any], verb: str
+):
+    wire.on(method, "/api", Reply())
+    run = ReconcileRecord("foo", "ns", "foo", "1", 0.0, 0.0, 0, 0, (), 0)
+    token = enter_record(run)
+    await transport.request(method, "/api", **options)
+    leave_record(token)
+    [sent] = run.requests
+    assert (sent.verb, sent.path, sent.code, sent.attempts) == (verb, "/api", 200, 1)
 
 
 async def test_transport_logs_each_server_warning_once(transport: Transport, wire: ScriptedWire):

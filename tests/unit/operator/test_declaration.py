@@ -56,6 +56,9 @@ async def of_a_pod(self: Any, obj: Pod) -> None: ...
 async def of_a_key(self: Any, key: Gadget) -> None: ...
 
 
+PLACE_OF_THREE = f"tests/unit/operator/test_declaration.py:{of_three.__code__.co_firstlineno}"
+
+
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
@@ -93,8 +96,7 @@ async def of_a_key(self: Any, key: Gadget) -> None: ...
         (
             "reconcile",
             of_three,
-            "is called with (self, obj, ctx), and takes (self, obj, ctx, more), at "
-            f"tests/unit/operator/test_declaration.py:{of_three.__code__.co_firstlineno}",
+            f"is called with (self, obj, ctx), and takes (self, obj, ctx, more), at {PLACE_OF_THREE}",
         ),
         ("reconcile", by_name, "is called with (self, obj, ctx), and takes (self, obj, ctx)"),
         (

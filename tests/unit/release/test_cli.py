@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from manager.util.yaml_text import yaml_documents
-from release import kustomize
+from manager_tools.chart import kustomize
 from release.cli import main
-from release.image import Image, InvalidImage
 from tests.support.tools import tool
 
 Printed = Callable[..., list[dict[str, Any]]]
@@ -107,27 +106,3 @@ def test_manifests_command_refuses_malformed_namespaces(names: str, capsys: pyte
         main(["manifests", f"--namespaces={names}"])
     assert stopped.value.code == 2
     assert "names of namespaces" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("text", "image"),
-    [
-        ("manager", Image("manager")),
-        ("manager:0.1.0", Image("manager", "0.1.0")),
-        ("local.test:5000/team/manager", Image("local.test:5000/team/manager")),
-        ("local.test:5000/team/manager:v1", Image("local.test:5000/team/manager", "v1")),
-        (f"team/manager:v1@{DIGEST}", Image("team/manager", "v1", DIGEST)),
-        (f"manager@{DIGEST}", Image("manager", None, DIGEST)),
-    ],
-)
-def test_a_name_is_taken_apart_and_put_together_again(text: str, image: Image):
-    assert Image.parse(text) == image
-    assert str(image) == text
-
-
-@pytest.mark.parametrize(
-    "text", ["", ":v1", "Manager", "manager:", "manager:a b", "manager@sha256:1", "a//", "-x"]
-)
-def test_image_parse_refuses_malformed_names(text: str):
-    with pytest.raises(InvalidImage, match="is no image"):
-        Image.parse(text)

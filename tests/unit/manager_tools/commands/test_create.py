@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import os
 import re
@@ -16,51 +15,20 @@ from typing import Any
 import pytest
 import yaml
 
-from manager.api import ObjectMeta
-from manager.cli import main
 from manager.util.program import Program
 from manager.util.yaml_text import yaml_documents, yaml_stream
 from manager_tools.codegen import namespaces
-from manager_tools.scaffold import Names
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
 from manager_tools.scaffold.project.demo import is_ready
-from manager_tools.scaffold.writing import beginnings, plural_of, with_import, with_members, with_operator
-from manager_tools.testing import operated
 from tests.support import ROOT
 from tests.support.settings import parse_flags
 from tests.support.tilt import Tilt, TiltfileFailed
 from tests.unit.cli.conftest import Command
+from tests.unit.manager_tools.conftest import files
 
 CREATE = ("create", "api", "--group=store", "--version=v1beta1", "--kind=Company")
 WEBHOOK = ("create", "webhook", "--kind=Greeting")
 EVERY = ("--defaulting", "--validation", "--conversion=v2")
-OURS = frozenset({"apis", "controllers", "manager"})
-
-
-@pytest.fixture(scope="session")
-def new_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Create a project with `init`; tests must not change it."""
-    folder = tmp_path_factory.mktemp("scaffold") / "shop"
-    argv = ("init", str(folder), "--domain=acme.test")
-    assert main(argv, (), name="operator-manager", version="1") == 0
-    return folder
-
-
-@pytest.fixture
-def project(new_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Copy the project, and enter the copy."""
-    folder = tmp_path / "shop"
-    shutil.copytree(new_project, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.chdir(folder)
-    return folder
-
-
-def files(folder: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes().decode(errors="replace")
-        for path in folder.rglob("*")
-        if path.is_file() and not {"__pycache__", ".git"}.intersection(path.parts)
-    }
 
 
 def done(folder: Path, *command: str) -> str:
@@ -269,163 +237,12 @@ def test_create_api_refuses_a_folder_that_is_not_a_project(
     assert "this folder is not a project: controllers/main.py is expected" in command(*CREATE).refusal()
 
 
-@pytest.mark.parametrize(
-    ("there", "then"),
-    [
-        (
-            "OPERATORS = (GreetingOperator,)",
-            "OPERATORS = (\n    GreetingOperator,\n    CompanyOperator,\n)\n",
-        ),
-        (
-            "OPERATORS = (\n    GreetingOperator,\n)",
-            "OPERATORS = (\n    GreetingOperator,\n    CompanyOperator,\n)\n",
-        ),
-        (
-            "OPERATORS: tuple[object, ...] = ()",
-            "OPERATORS: tuple[object, ...] = (\n    CompanyOperator,\n)\n",
-        ),
-    ],
-)
-def test_with_operator_extends_the_list_in_each_format(project: Path, there: str, then: str):
-    path = project / "controllers" / "main.py"
-    main_module = path.read_text()
-    assert "OPERATORS = (GreetingOperator,)\n" in main_module
-    names = Names(program="shop", domain="acme.test", group="store", version="v1", kind="Company")
-    written = with_operator(main_module.replace("OPERATORS = (GreetingOperator,)", there), names, OURS)
-    assert then in written
-    assert "from controllers.store.company import CompanyOperator\n" in written
-
-
 @pytest.mark.parametrize("code", ["OPERATORS = [*MINE]\n", "import sys\nOPERATORS = tuple(found())\n"])
 def test_create_api_refuses_a_main_module_without_a_suitable_list(command: Command, project: Path, code: str):
     (project / "controllers" / "main.py").write_text(code)
     before = files(project)
     assert "controllers/main.py has no list to add to" in command(*CREATE).refusal()
     assert files(project) == before
-
-
-@pytest.mark.parametrize(
-    ("path", "there", "then", "expected"),
-    [
-        (
-            "controllers/hello/greeting.py",
-            "Operator[Greeting]):",
-            "Operator[Greeting]):\n    versions = tuple(found())\n",
-            "controllers/hello/greeting.py: the versions of GreetingOperator are not a tuple; write versions",
-        ),
-        (
-            "controllers/hello/greeting.py",
-            "    async def reconcile",
-            "    @webhook.validate_create\n    async def mine(self): ...\n\n    async def reconcile",
-            "controllers/hello/greeting.py: GreetingOperator.mine exists already",
-        ),
-        (
-            "controllers/hello/greeting.py",
-            "    async def reconcile",
-            "    def fill_in(self): ...\n\n    async def reconcile",
-            "controllers/hello/greeting.py: GreetingOperator.fill_in exists already",
-        ),
-        (
-            "controllers/hello/greeting.py",
-            "from apis.hello.v1.greeting import",
-            "from apis.models import",
-            "controllers/hello/greeting.py: Greeting is expected from apis/GROUP/VERSION/greeting.py",
-        ),
-        (
-            "controllers/hello/greeting.py",
-            "class ",
-            "class class ",
-            "controllers/hello/greeting.py cannot be read: invalid syntax",
-        ),
-        (
-            "apis/hello/v1/greeting.py",
-            'version="v1"',
-            "version=VERSION",
-            "apis/hello/v1/greeting.py: copy it to apis/hello/v2 by hand, with that version",
-        ),
-        (
-            "config/default/kustomization.yaml",
-            "[WEBHOOK]",
-            "",
-            "config/default/kustomization.yaml has no [WEBHOOK]: put `- ../webhook` to its resources and",
-        ),
-    ],
-)
-def test_create_webhook_refuses_an_unsuitable_file_and_says_what_to_do(
-    command: Command, project: Path, path: str, there: str, then: str, expected: str
-):
-    text = (project / path).read_text()
-    assert there in text
-    (project / path).write_text(text.replace(there, then))
-    before = files(project)
-    assert command(*WEBHOOK, *EVERY).refusal().startswith(f"create webhook: {expected}")
-    assert files(project) == before
-
-
-def test_create_webhook_needs_group_when_two_groups_have_the_kind(command: Command, project: Path):
-    operator = project / "controllers" / "hello" / "greeting.py"
-    other = project / "controllers" / "store" / "greeting.py"
-    other.parent.mkdir()
-    other.write_text(operator.read_text().replace("apis.hello", "apis.store"))
-    assert (
-        "are about Greeting; --group is needed: hello or store" in command(*WEBHOOK, "--validation").refusal()
-    )
-    assert command(*WEBHOOK, "--validation", "--group=hello").code == 0
-
-
-@pytest.mark.parametrize(
-    ("there", "then"),
-    [
-        ("(Operator[Greeting]):\n    pass", "    versions = (V2,)\n\n    pass"),
-        ('(Operator[Greeting]):\n    """It."""', '    """It."""\n\n    versions = (V2,)'),
-        (
-            '(Operator[Greeting]):\n    """It."""\n\n    owns = ()',
-            '    """It."""\n\n    versions = (V2,)\n    owns = ()',
-        ),
-        (
-            '(Operator[Greeting]):\n    """It."""\n\n    # Mine.\n    owns = ()',
-            '    """It."""\n\n    versions = (V2,)\n\n    # Mine.\n    owns = ()',
-        ),
-        (
-            '(Operator[Greeting]):\n    """It."""\n    def f(self): ...',
-            '    """It."""\n\n    versions = (V2,)\n\n    def f(self): ...',
-        ),
-        ("(Operator[Greeting]):\n    versions = ()", "    versions = (V2,)"),
-        ("(Operator[Greeting]):\n    versions = (\n        V1,\n    )", "    versions = (V1, V2)"),
-    ],
-)
-def test_with_members_puts_versions_and_methods_in_place_in_a_class(there: str, then: str):
-    changed = with_members(f"class It{there}\n\n\nX = 1\n", "It", "    def g(self): ...\n", "V2")
-    assert changed == f"class It(Operator[Greeting]):\n{then}\n\n    def g(self): ...\n\n\nX = 1\n"
-
-
-@pytest.mark.parametrize(
-    ("there", "then"),
-    [
-        ("import os\n", "import os\n\nfrom manager import webhook\n"),
-        ("import manager\n", "import manager\nfrom manager import webhook\n"),
-        (
-            "from zoo import a\n\nfrom manager.api import b\n",
-            "from zoo import a\n\nfrom manager import webhook\nfrom manager.api import b\n",
-        ),
-        ("from manager import webhook, z\n", "from manager import webhook, z\n"),
-        ("from manager import z, A, B as C\n", "from manager import A, B as C, webhook, z\n"),
-        (
-            "from manager import a  # noqa: X\n",
-            "from manager import a  # noqa: X\nfrom manager import webhook\n",
-        ),
-        (
-            '"""It."""\n\nfrom manager.z import a\n',
-            '"""It."""\n\nfrom manager import webhook\nfrom manager.z import a\n',
-        ),
-        (
-            f"from manager import {'a' * 70}, {'z' * 20}\n",
-            f"from manager import (\n    {'a' * 70},\n    webhook,\n    {'z' * 20},\n)\n",
-        ),
-    ],
-)
-def test_with_import_puts_an_import_in_its_place(there: str, then: str):
-    assert with_import(there, "manager", "webhook", ours=OURS) == then
 
 
 def test_create_api_reports_why_generate_fails(command: Command, project: Path):
@@ -452,17 +269,6 @@ def test_create_api_leaves_no_file_when_the_name_breaks_the_program(
     assert [path for path in project.rglob("*/") if "__pycache__" not in path.parts] == folders
 
 
-@pytest.mark.parametrize("kind", [kind for kind in beginnings() if kind != "Namespace"])
-async def test_beginning_of_each_kind_becomes_ready_with_its_child(kind: str):
-    module = importlib.import_module(f"manager_tools.scaffold.project.controllers.owning.{kind.lower()}")
-    async with operated(module.GreetingOperator) as world:
-        greeting = await world.create(Greeting(metadata=ObjectMeta(name="sample")))
-        await world.until(greeting, lambda it: [each.status for each in it.status.conditions] == ["True"])
-        [owned] = module.GreetingOperator.owns
-        child = await world.get(owned, "sample")
-        assert [each.uid for each in child.metadata.owner_references] == [greeting.metadata.uid]
-
-
 def test_tilt_runs_the_project_on_a_cluster_of_this_machine_or_on_devcluster(project: Path):
     program, makefile = Program("shop", "0"), (project / "Makefile").read_text()
     cluster = Tilt(project / "Tiltfile").evaluate()
@@ -484,30 +290,6 @@ def test_tilt_runs_the_project_on_a_cluster_of_this_machine_or_on_devcluster(pro
             assert all((project / name).is_dir() for name in resource.get("deps", ()))
             for target in re.findall(r"\bmake ([\w-]+)", resource.get("cmd", "")):
                 assert f"\n{target}:" in makefile
-
-
-def test_names_in_place_never_replaces_its_own_replacements():
-    names = Names(program="hello", domain="greeting.v1", group="greeting", version="v2", kind="Hello")
-    text = "hello greeter hello.example.com/v1 Greeting GreetingSpec greetings test_greeting apps_v1"
-    assert names.in_place(text) == (
-        "greeting hello greeting.greeting.v1/v2 Hello HelloSpec greetings test_hello apps_v1"
-    )
-
-
-@pytest.mark.parametrize(
-    ("kind", "plural"),
-    [
-        ("Greeting", "greetings"),
-        ("Company", "companies"),
-        ("Key", "keys"),
-        ("Box", "boxes"),
-        ("Ingress", "ingresses"),
-        ("Patch", "patches"),
-        ("Y", "ys"),
-    ],
-)
-def test_plural_of_follows_english(kind: str, plural: str):
-    assert plural_of(kind) == plural
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_generate_check_names_outdated_files_and_writes_nothing(command: Command
 def test_generate_removes_webhook_files_and_reports_a_stale_reference_to_them(command: Command, config: Path):
     assert command("generate", operators=[PetOperator]).code == 0
     overlay = config / "default" / "kustomization.yaml"
-    overlay.parent.mkdir()
+    overlay.parent.mkdir(exist_ok=True)
     overlay.write_text("resources: [../crd, ../webhook, https://example.com/more]\n")
     assert command("generate", operators=[PetOperator]).code == 0
     outcome = command("generate", operators=[widget.WidgetOperator])

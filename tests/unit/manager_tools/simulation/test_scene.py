@@ -61,6 +61,12 @@ def child_of(tick: Tick, suffix: str) -> ObjectMeta:
     return ObjectMeta(name=f"{tick.metadata.name}-{suffix}", namespace=tick.metadata.namespace)
 
 
+def slot_of(tick: Tick) -> tuple[datetime, float]:
+    """Return the beginning of the current slot, and the seconds until the next one."""
+    now, length = clock.now().timestamp(), tick.spec.minutes * 60
+    return datetime.fromtimestamp(now // length * length, UTC), length - now % length
+
+
 class TickOperator(Operator[Tick]):
     """Operator that makes a ConfigMap each few minutes, and keeps the last ones."""
 
@@ -68,15 +74,14 @@ class TickOperator(Operator[Tick]):
     rights = (rbac(groups="", resources="configmaps", verbs="delete"),)
 
     async def reconcile(self, tick: Tick, ctx: Context) -> Result:
-        now, length = clock.now(), timedelta(minutes=tick.spec.minutes)
-        slot = datetime.fromtimestamp(now.timestamp() // length.total_seconds() * length.total_seconds(), UTC)
+        slot, left = slot_of(tick)
         await ctx.apply(ConfigMap(metadata=child_of(tick, f"{slot:%H%M}"), data={"at": slot.isoformat()}))
         there = sorted(await ctx.children(ConfigMap), key=lambda each: each.data.get("at", ""))
         for each in there[: -tick.spec.keep]:
             await ctx.delete(each)
-        tick.status.last, tick.status.next = slot, f"next at {slot + length}"
+        tick.status.last, tick.status.next = slot, f"next at {slot + timedelta(minutes=tick.spec.minutes)}"
         ctx.condition("Ready", True, "AsWanted")
-        return Result(requeue_after=(slot + length - now).total_seconds())
+        return Result(requeue_after=left)
 
 
 class HeartbeatOperator(Operator[Tick]):
@@ -121,8 +126,7 @@ class CronOperator(Operator[Tick]):
     rights = (rbac(groups="batch", resources="jobs", verbs="delete"),)
 
     async def reconcile(self, tick: Tick, ctx: Context) -> Result:
-        now, length = clock.now(), timedelta(minutes=tick.spec.minutes)
-        slot = datetime.fromtimestamp(now.timestamp() // length.total_seconds() * length.total_seconds(), UTC)
+        slot, left = slot_of(tick)
         assert tick.metadata.creation_timestamp is not None
         if slot > max(tick.metadata.creation_timestamp, tick.status.last or tick.metadata.creation_timestamp):
             container = {"name": "a", "image": "busybox", "command": ["true"]}
@@ -133,7 +137,7 @@ class CronOperator(Operator[Tick]):
         for each in sorted(ended, key=lambda each: each.metadata.name)[: -tick.spec.keep]:
             await ctx.delete(each)
         ctx.condition("Ready", True, "AsWanted")
-        return Result(requeue_after=(slot + length - now).total_seconds())
+        return Result(requeue_after=left)
 
 
 class PodOperator(Operator[Tick]):

@@ -279,37 +279,29 @@ def a_status_names_the_first_generation_for_ever(patch: pytest.MonkeyPatch) -> N
     patch.setattr(Context, "finish", finish)
 
 
-@mutant("memcached", "has left tasks behind", fault="stop", took=1)
-def a_task_is_left_behind(patch: pytest.MonkeyPatch) -> None:
+def informers_begin_with(patch: pytest.MonkeyPatch, leave: Callable[[], object]) -> None:
     original = Informer.run
 
-    async def run_and_leave(self: Informer) -> None:
-        asyncio.get_running_loop().create_task(asyncio.sleep(1e6), name="left")
+    async def leave_and_run(self: Informer) -> None:
+        leave()
         await original(self)
 
-    patch.setattr(Informer, "run", run_and_leave)
+    patch.setattr(Informer, "run", leave_and_run)
+
+
+@mutant("memcached", "has left tasks behind", fault="stop", took=1)
+def a_task_is_left_behind(patch: pytest.MonkeyPatch) -> None:
+    informers_begin_with(patch, lambda: asyncio.ensure_future(asyncio.sleep(1e6)))
 
 
 @mutant("memcached", "has left timers behind", fault="stop", took=1)
 def a_timer_is_left_behind(patch: pytest.MonkeyPatch) -> None:
-    original = Informer.run
-
-    async def run_and_leave(self: Informer) -> None:
-        asyncio.get_running_loop().call_later(1e6, nothing)
-        await original(self)
-
-    patch.setattr(Informer, "run", run_and_leave)
+    informers_begin_with(patch, lambda: asyncio.get_running_loop().call_later(1e6, nothing))
 
 
 @mutant("foo", "files are left open", took=1)
 def a_file_is_left_open(patch: pytest.MonkeyPatch) -> None:
-    original = Informer.run
-
-    async def run_and_leave(self: Informer) -> None:
-        os.dup(2)
-        await original(self)
-
-    patch.setattr(Informer, "run", run_and_leave)
+    informers_begin_with(patch, lambda: os.dup(2))
 
 
 @mutant("memcached", "does not end within 25 s", fault="stop", took=1)

@@ -1,4 +1,4 @@
-"""Manifests of a folder: `kubectl kustomize` with other images, and a check that a cluster takes them all."""
+"""Manifests of a folder: `kubectl kustomize` with other images."""
 
 from __future__ import annotations
 
@@ -6,19 +6,15 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from release.image import Image
+from manager_tools.chart.image import Image
 
-__all__ = ["ROOT", "BuildFailed", "DoesNotFit", "ToolMissing", "build", "check_fits", "only_served"]
-
-Manifest = dict[str, Any]
-
-ROOT = Path(__file__).resolve().parent.parent
+__all__ = ["BuildFailed", "ToolMissing", "build"]
 
 
 class ToolMissing(Exception):
@@ -27,10 +23,6 @@ class ToolMissing(Exception):
 
 class BuildFailed(Exception):
     """kustomize refused; the message is its own."""
-
-
-class DoesNotFit(Exception):
-    """The cluster would accept only a part of the manifests; the message names the missing kinds."""
 
 
 def build(
@@ -83,25 +75,3 @@ def _run(kubectl: str, folder: Path) -> str:
     if done.returncode:
         raise BuildFailed(done.stderr.strip() or f"kubectl kustomize ended with {done.returncode}")
     return done.stdout
-
-
-def check_fits(manifests: Sequence[Manifest], served: Collection[str], namespaces: Collection[str]) -> None:
-    """Raise DoesNotFit for an API version or a namespace that is neither there nor among the manifests.
-
-    One that is empty is not known, and nothing is held against it.
-    """
-    if served:
-        unknown = sorted({each["apiVersion"] for each in manifests} - {*served})
-        if unknown:
-            raise DoesNotFit(f"nothing was applied: the cluster does not serve {', '.join(unknown)}")
-    if namespaces:
-        made = {each["metadata"]["name"] for each in manifests if each["kind"] == "Namespace"}
-        asked = {each["metadata"]["namespace"] for each in manifests if "namespace" in each["metadata"]}
-        missing = sorted(asked - made - {*namespaces})
-        if missing:
-            raise DoesNotFit(f"nothing was applied: first create namespace {', '.join(missing)}")
-
-
-def only_served(manifests: Sequence[Manifest], served: Collection[str]) -> list[Manifest]:
-    """Return the manifests of served kinds: objects of other kinds cannot exist, so none need deletion."""
-    return [each for each in manifests if not served or each["apiVersion"] in served]

@@ -13,7 +13,7 @@ import pytest
 
 from manager.util.version import VERSION
 from manager.util.yaml_text import yaml_documents
-from release import OLDEST_KUBERNETES
+from manager_tools.chart import OLDEST_KUBERNETES
 from release.cli import main
 from tests.support.manifests import MANAGER, PETSTORE, SYSTEM, Manifest, container_of, flags_of, manifests
 from tests.support.settings import load_settings, parse_flags

@@ -1,0 +1,47 @@
+"""Alternatives of a schema: which one's errors the server tells, and what it costs to find out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from devcluster.schema.structural import parse
+from devcluster.schema.validation import validate
+
+FILE = {"required": ["file"], "properties": {"type": {"enum": ["File"]}}}
+INLINE = {"required": ["inline"], "properties": {"type": {"enum": ["Inline"]}}}
+LEVELS = 40
+
+
+def messages(schema: dict[str, Any], value: Any) -> list[str]:
+    return [f"{error.field}: {error.text}" for error in validate(value, parse(schema))]
+
+
+@pytest.mark.parametrize("group", ["anyOf", "oneOf"])
+@pytest.mark.parametrize(
+    ("alternatives", "value", "field"),
+    [
+        # Equal counts: the first, although the second has fewer errors.
+        ([FILE, INLINE], {"type": "Inline"}, "file"),
+        # More checks apply to the second.
+        (
+            [{"required": ["a"]}, {"required": ["b"], "properties": {"type": {"type": "string"}}}],
+            {"type": "x"},
+            "b",
+        ),
+    ],
+)
+def test_validate_tells_the_errors_of_the_alternative_with_the_most_checks(
+    group: str, alternatives: list[dict[str, Any]], value: Any, field: str
+):
+    found = messages({"type": "object", group: alternatives}, value)
+    assert [each for each in found if each.endswith("Required value")] == [f"{field}: Required value"]
+
+
+@pytest.mark.parametrize("group", ["anyOf", "oneOf", "allOf"])
+def test_validate_is_quick_for_alternatives_within_alternatives(group: str):
+    schema: dict[str, Any] = {"type": "integer"}
+    for _ in range(LEVELS):  # each level twice would be 2**40 checks
+        schema = {group: [schema]}
+    assert any("must be of type integer" in each for each in messages({"type": "object", **schema}, {}))

@@ -1,0 +1,112 @@
+"""`chart` in a project that `init` has written: the same objects as its overlays."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manager.cli import main
+from manager.util.yaml_text import yaml_documents
+from tests.support.tools import tool
+from tests.unit.cli.conftest import Command
+
+WEBHOOKS = ("create", "webhook", "--kind=Greeting", "--validation", "--conversion=v2")
+PLACE = ("--namespace=shop-system", "--kube-version=1.36.0")
+Objects = dict[tuple[str, str], dict[str, Any]]
+
+
+def keyed(text: str) -> Objects:
+    """Return the objects of a stream but the namespace, which helm makes, and what only a chart adds."""
+    found = {(each["kind"], each["metadata"]["name"]): each for each in yaml_documents(text)}
+    for (kind, _), each in found.items():
+        if kind == "CustomResourceDefinition":
+            each["metadata"].pop("annotations", None)
+        if kind == "Deployment":
+            for container in each["spec"]["template"]["spec"]["containers"]:
+                container.pop("imagePullPolicy", None)
+    return {key: each for key, each in found.items() if key[0] != "Namespace"}
+
+
+def output(*command: str | Path) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def write_chart(*flags: str) -> int:
+    """Run `chart` as the project's program does."""
+    return main(("chart", "dist/chart", *flags), (), name="shop", version="0.1.0")
+
+
+def rendered(*values: str) -> Objects:
+    settings = [f"--set={value}" for value in values]
+    return keyed(output(tool("helm"), "template", "shop", "dist/chart", *PLACE, *settings))
+
+
+@pytest.mark.parametrize("webhooks", [False, True], ids=["without webhooks", "with webhooks"])
+def test_chart_renders_the_objects_of_each_overlay(command: Command, project: Path, webhooks: bool):
+    helm, kubectl = tool("helm"), tool("kubectl")
+    if webhooks:
+        assert command(*WEBHOOKS).code == 0
+    assert write_chart() == 0
+    output(helm, "lint", "--strict", "dist/chart")
+    for overlay, *values in (
+        ("default",),
+        ("high-availability", "manager.replicas=2"),
+        ("shards", "manager.replicas=3", "manager.shards=16"),
+    ):
+        wanted = keyed(output(kubectl, "kustomize", project / "config" / overlay))
+        if not webhooks:  # no port to open
+            del wanted["NetworkPolicy", "shop-allow-webhook-traffic"]
+        assert rendered(*values) == wanted
+
+
+def test_chart_has_monitoring_on_demand_also_when_the_overlay_has_it(project: Path):
+    tool("kubectl")
+    kustomization = project / "config/default/kustomization.yaml"
+    for text in (kustomization.read_text(), kustomization.read_text().replace("#- ../prom", "- ../prom")):
+        kustomization.write_text(text)
+        assert write_chart() == 0
+        assert ("PrometheusRule", "shop-controller-manager-rules") not in rendered()
+        rules = rendered("prometheus.enable=true")["PrometheusRule", "shop-controller-manager-rules"]
+        assert 'up{job="shop"}' in str(rules)
+
+
+def test_chart_has_the_image_and_the_variables_of_its_values(project: Path):
+    tool("kubectl")
+    digest = "sha256:" + "a" * 64
+    assert write_chart(f"--image=example.test/shop:2@{digest}") == 0
+    made = rendered("manager.extraEnv[0].name=A", "manager.extraEnv[0].value=b")
+    [container] = made["Deployment", "shop-controller-manager"]["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"example.test/shop:2@{digest}"
+    assert container["env"] == [{"name": "A", "value": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("flags", "there", "then", "expected"),
+    [
+        (("--image=A B",), "", "", "Invalid value for '--image': 'A B' is no image"),
+        ((), "- ../manager\n", "", "config/default has no Deployment shop-controller-manager"),
+        ((), "- ../manager\n", "- ../nowhere\n", "config/nowhere: no such file or directory"),
+    ],
+)
+def test_chart_fails_in_one_line(
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+    flags: tuple[str, ...],
+    there: str,
+    then: str,
+    expected: str,
+):
+    tool("kubectl")
+    kustomization = project / "config/default/kustomization.yaml"
+    kustomization.write_text(kustomization.read_text().replace(there, then) if there else "")
+    assert write_chart(*flags) != 0
+    err = capsys.readouterr().err
+    assert err.startswith("shop: chart: ")
+    assert expected in err
+    assert err.count("\n") == 1
+    assert not (project / "dist").exists()

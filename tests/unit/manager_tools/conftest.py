@@ -1,0 +1,36 @@
+"""A new project, as `init` writes it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from manager.cli import main
+
+
+@pytest.fixture(scope="session")
+def new_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Create a project with `init`; tests must not change it."""
+    folder = tmp_path_factory.mktemp("scaffold") / "shop"
+    argv = ("init", str(folder), "--domain=acme.test")
+    assert main(argv, (), name="operator-manager", version="1") == 0
+    return folder
+
+
+@pytest.fixture
+def project(new_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Copy the project, and enter the copy."""
+    folder = tmp_path / "shop"
+    shutil.copytree(new_project, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def files(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes().decode(errors="replace")
+        for path in folder.rglob("*")
+        if path.is_file() and not {"__pycache__", ".git"}.intersection(path.parts)
+    }

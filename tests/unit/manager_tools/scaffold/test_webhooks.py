@@ -1,0 +1,82 @@
+"""`create webhook` in files that a person has changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Command
+from tests.unit.manager_tools.conftest import files
+
+WEBHOOK = ("create", "webhook", "--kind=Greeting")
+EVERY = ("--defaulting", "--validation", "--conversion=v2")
+
+
+@pytest.mark.parametrize(
+    ("path", "there", "then", "expected"),
+    [
+        (
+            "controllers/hello/greeting.py",
+            "Operator[Greeting]):",
+            "Operator[Greeting]):\n    versions = tuple(found())\n",
+            "controllers/hello/greeting.py: the versions of GreetingOperator are not a tuple; write versions",
+        ),
+        (
+            "controllers/hello/greeting.py",
+            "    async def reconcile",
+            "    @webhook.validate_create\n    async def mine(self): ...\n\n    async def reconcile",
+            "controllers/hello/greeting.py: GreetingOperator.mine exists already",
+        ),
+        (
+            "controllers/hello/greeting.py",
+            "    async def reconcile",
+            "    def fill_in(self): ...\n\n    async def reconcile",
+            "controllers/hello/greeting.py: GreetingOperator.fill_in exists already",
+        ),
+        (
+            "controllers/hello/greeting.py",
+            "from apis.hello.v1.greeting import",
+            "from apis.models import",
+            "controllers/hello/greeting.py: Greeting is expected from apis/GROUP/VERSION/greeting.py",
+        ),
+        (
+            "controllers/hello/greeting.py",
+            "class ",
+            "class class ",
+            "controllers/hello/greeting.py cannot be read: invalid syntax",
+        ),
+        (
+            "apis/hello/v1/greeting.py",
+            'version="v1"',
+            "version=VERSION",
+            "apis/hello/v1/greeting.py: copy it to apis/hello/v2 by hand, with that version",
+        ),
+        (
+            "config/default/kustomization.yaml",
+            "[WEBHOOK]",
+            "",
+            "config/default/kustomization.yaml has no [WEBHOOK]: put `- ../webhook` to its resources and",
+        ),
+    ],
+)
+def test_create_webhook_refuses_an_unsuitable_file_and_says_what_to_do(
+    command: Command, project: Path, path: str, there: str, then: str, expected: str
+):
+    text = (project / path).read_text()
+    assert there in text
+    (project / path).write_text(text.replace(there, then))
+    before = files(project)
+    assert command(*WEBHOOK, *EVERY).refusal().startswith(f"create webhook: {expected}")
+    assert files(project) == before
+
+
+def test_create_webhook_needs_group_when_two_groups_have_the_kind(command: Command, project: Path):
+    operator = project / "controllers" / "hello" / "greeting.py"
+    other = project / "controllers" / "store" / "greeting.py"
+    other.parent.mkdir()
+    other.write_text(operator.read_text().replace("apis.hello", "apis.store"))
+    assert (
+        "are about Greeting; --group is needed: hello or store" in command(*WEBHOOK, "--validation").refusal()
+    )
+    assert command(*WEBHOOK, "--validation", "--group=hello").code == 0

@@ -1,0 +1,133 @@
+"""Changes to the Python files of a project, and the operators that `create api` begins with."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from manager.api import ObjectMeta
+from manager_tools.scaffold import Names
+from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
+from manager_tools.scaffold.writing import beginnings, plural_of, with_import, with_members, with_operator
+from manager_tools.testing import operated
+
+OURS = frozenset({"apis", "controllers", "manager"})
+
+
+@pytest.mark.parametrize(
+    ("there", "then"),
+    [
+        (
+            "OPERATORS = (GreetingOperator,)",
+            "OPERATORS = (\n    GreetingOperator,\n    CompanyOperator,\n)\n",
+        ),
+        (
+            "OPERATORS = (\n    GreetingOperator,\n)",
+            "OPERATORS = (\n    GreetingOperator,\n    CompanyOperator,\n)\n",
+        ),
+        (
+            "OPERATORS: tuple[object, ...] = ()",
+            "OPERATORS: tuple[object, ...] = (\n    CompanyOperator,\n)\n",
+        ),
+    ],
+)
+def test_with_operator_extends_the_list_in_each_format(project: Path, there: str, then: str):
+    path = project / "controllers" / "main.py"
+    main_module = path.read_text()
+    assert "OPERATORS = (GreetingOperator,)\n" in main_module
+    names = Names(program="shop", domain="acme.test", group="store", version="v1", kind="Company")
+    written = with_operator(main_module.replace("OPERATORS = (GreetingOperator,)", there), names, OURS)
+    assert then in written
+    assert "from controllers.store.company import CompanyOperator\n" in written
+
+
+@pytest.mark.parametrize(
+    ("there", "then"),
+    [
+        ("(Operator[Greeting]):\n    pass", "    versions = (V2,)\n\n    pass"),
+        ('(Operator[Greeting]):\n    """It."""', '    """It."""\n\n    versions = (V2,)'),
+        (
+            '(Operator[Greeting]):\n    """It."""\n\n    owns = ()',
+            '    """It."""\n\n    versions = (V2,)\n    owns = ()',
+        ),
+        (
+            '(Operator[Greeting]):\n    """It."""\n\n    # Mine.\n    owns = ()',
+            '    """It."""\n\n    versions = (V2,)\n\n    # Mine.\n    owns = ()',
+        ),
+        (
+            '(Operator[Greeting]):\n    """It."""\n    def f(self): ...',
+            '    """It."""\n\n    versions = (V2,)\n\n    def f(self): ...',
+        ),
+        ("(Operator[Greeting]):\n    versions = ()", "    versions = (V2,)"),
+        ("(Operator[Greeting]):\n    versions = (\n        V1,\n    )", "    versions = (V1, V2)"),
+    ],
+)
+def test_with_members_puts_versions_and_methods_in_place_in_a_class(there: str, then: str):
+    changed = with_members(f"class It{there}\n\n\nX = 1\n", "It", "    def g(self): ...\n", "V2")
+    assert changed == f"class It(Operator[Greeting]):\n{then}\n\n    def g(self): ...\n\n\nX = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("there", "then"),
+    [
+        ("import os\n", "import os\n\nfrom manager import webhook\n"),
+        ("import manager\n", "import manager\nfrom manager import webhook\n"),
+        (
+            "from zoo import a\n\nfrom manager.api import b\n",
+            "from zoo import a\n\nfrom manager import webhook\nfrom manager.api import b\n",
+        ),
+        ("from manager import webhook, z\n", "from manager import webhook, z\n"),
+        ("from manager import z, A, B as C\n", "from manager import A, B as C, webhook, z\n"),
+        (
+            "from manager import a  # noqa: X\n",
+            "from manager import a  # noqa: X\nfrom manager import webhook\n",
+        ),
+        (
+            '"""It."""\n\nfrom manager.z import a\n',
+            '"""It."""\n\nfrom manager import webhook\nfrom manager.z import a\n',
+        ),
+        (
+            f"from manager import {'a' * 70}, {'z' * 20}\n",
+            f"from manager import (\n    {'a' * 70},\n    webhook,\n    {'z' * 20},\n)\n",
+        ),
+    ],
+)
+def test_with_import_puts_an_import_in_its_place(there: str, then: str):
+    assert with_import(there, "manager", "webhook", ours=OURS) == then
+
+
+@pytest.mark.parametrize("kind", [kind for kind in beginnings() if kind != "Namespace"])
+async def test_beginning_of_each_kind_becomes_ready_with_its_child(kind: str):
+    module = importlib.import_module(f"manager_tools.scaffold.project.controllers.owning.{kind.lower()}")
+    async with operated(module.GreetingOperator) as world:
+        greeting = await world.create(Greeting(metadata=ObjectMeta(name="sample")))
+        await world.until(greeting, lambda it: [each.status for each in it.status.conditions] == ["True"])
+        [owned] = module.GreetingOperator.owns
+        child = await world.get(owned, "sample")
+        assert [each.uid for each in child.metadata.owner_references] == [greeting.metadata.uid]
+
+
+def test_names_in_place_never_replaces_its_own_replacements():
+    names = Names(program="hello", domain="greeting.v1", group="greeting", version="v2", kind="Hello")
+    text = "hello greeter hello.example.com/v1 Greeting GreetingSpec greetings test_greeting apps_v1"
+    assert names.in_place(text) == (
+        "greeting hello greeting.greeting.v1/v2 Hello HelloSpec greetings test_hello apps_v1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural"),
+    [
+        ("Greeting", "greetings"),
+        ("Company", "companies"),
+        ("Key", "keys"),
+        ("Box", "boxes"),
+        ("Ingress", "ingresses"),
+        ("Patch", "patches"),
+        ("Y", "ys"),
+    ],
+)
+def test_plural_of_follows_english(kind: str, plural: str):
+    assert plural_of(kind) == plural
