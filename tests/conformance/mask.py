@@ -28,6 +28,8 @@ TEXTS = [
     (re.compile(r"X509SHA256=[0-9a-f]{64}"), "X509SHA256=<digest>"),
     (re.compile(r"-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE-----\n?", re.DOTALL), "<certificate>"),
 ]
+# A LimitRange's refusals are in the random order of a Go map.
+REFUSALS = re.compile(r"(is forbidden: )\[([^][]*)\]")
 # By the names of fields.
 SHOWN = {"continue": "<continue>", "pod-template-hash": "<hash>", "storageVersionHash": "<hash>"}
 AGE = re.compile(r"\d+m?s")
@@ -70,7 +72,7 @@ class Mask:
         text = UID.sub(lambda found: self._uid(found[0]), text)
         for pattern, shown in TEXTS:
             text = pattern.sub(shown, text)
-        return text
+        return REFUSALS.sub(lambda found: f"{found[1]}[{', '.join(sorted(found[2].split(', ')))}]", text)
 
     def _object(self, value: dict[str, Any]) -> dict[str, Any]:
         if self._without_controllers:

@@ -289,7 +289,7 @@ def records_of_ownership(entries: bytes, live: Any) -> None:
         return
     if not isinstance(managed, list) or not all(isinstance(entry, dict) for entry in managed):
         return  # refused before
-    own = own_entries(managed, "test")
+    own = own_entries({"metadata": {"managedFields": managed}}, "test")
     takeover_patch(managed, "test")
     for owned in (own.applied, own.created):
         if owned is not None:

@@ -101,7 +101,7 @@ def strictly_accepted(plane: ControlPlane, objects: list[Manifest]) -> list[str]
 @pytest.mark.timeout(600)
 def test_monitors_and_rules_are_what_the_prometheus_operator_defines(plane: ControlPlane):
     accepted = strictly_accepted(plane, manifests("prometheus"))
-    assert len(accepted) == 3
+    assert len(accepted) == 4
     assert {line.partition("/")[0] for line in accepted} == {
         "prometheusrule.monitoring.coreos.com",
         "servicemonitor.monitoring.coreos.com",

@@ -261,6 +261,8 @@ class EnvtestControlPlane(ControlPlane):
             *self._client_flags(self._ports[3], certificates="controllers-certificates"),
             f"--service-account-private-key-file={self._folder / 'service-accounts.pem'}",
             f"--root-ca-file={self._folder / 'ca.pem'}",
+            # By default an autoscaler is looked at 15 s after it was created.
+            "--horizontal-pod-autoscaler-sync-period=1s",
         ]
 
     def _scheduler_flags(self) -> list[str]:
