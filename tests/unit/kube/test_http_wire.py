@@ -61,9 +61,7 @@ async def test_wire_sends_target_and_headers_unchanged_and_adds_credentials(
     }
 
 
-async def test_the_path_of_the_server_comes_before_that_of_the_request(
-    server: LocalServer, authority: trustme.CA
-):
+async def test_server_path_is_prepended_to_the_request_path(server: LocalServer, authority: trustme.CA):
     async with wire_to(f"{server.url}/k8s/clusters/c-1/", authority) as wire:
         await fetch(wire)
     assert server.requests[0].target == "/k8s/clusters/c-1/api"
@@ -94,7 +92,7 @@ async def test_wire_sends_a_request_once_when_the_server_hangs_up(
     assert len(server.requests) == 2
 
 
-async def test_an_answer_that_breaks_off_is_a_lost_connection_after_what_a_stream_has_read(
+async def test_truncated_stream_returns_its_data_and_raises_connection_lost(
     wire: HttpWire, server: LocalServer
 ):
     server.answer = lambda _: Answer(b"one\nhalf a li", claimed_length=100, then="close")
@@ -107,7 +105,7 @@ async def test_an_answer_that_breaks_off_is_a_lost_connection_after_what_a_strea
             await anext(chunks)
 
 
-async def test_an_answer_that_nobody_reads_to_its_end_takes_its_connection_along(
+async def test_connection_is_closed_when_its_answer_is_not_read_to_the_end(
     wire: HttpWire, server: LocalServer
 ):
     server.answer = lambda _: Answer(b"x" * 1000, claimed_length=2000)
@@ -135,9 +133,7 @@ async def test_requests_wait_for_a_free_connection_and_streams_do_not_take_one(
     assert server.connections == 2
 
 
-async def test_connections_notice_when_the_other_side_is_gone_without_a_word(
-    wire: HttpWire, server: LocalServer
-):
+async def test_tcp_keepalive_is_enabled_on_connections(wire: HttpWire, server: LocalServer):
     server.answer = lambda _: Answer(b"s", claimed_length=9)
     async with wire.exchange(GET), wire.exchange(WireRequest("GET", "/watch", {}, stream=True)):
         assert wire._pool is not None
@@ -151,7 +147,7 @@ async def test_connections_notice_when_the_other_side_is_gone_without_a_word(
                 assert values == [15, 5, 3, 30_000]
 
 
-async def test_a_server_that_is_not_there_is_unreachable(wire: HttpWire, server: LocalServer):
+async def test_missing_server_raises_unreachable(wire: HttpWire, server: LocalServer):
     await server.__aexit__()
     with pytest.raises(
         Unreachable, match=rf"cannot connect to 127\.0\.0\.1:{server.port}: Connection refused"
@@ -159,7 +155,7 @@ async def test_a_server_that_is_not_there_is_unreachable(wire: HttpWire, server:
         await fetch(wire)
 
 
-async def test_a_server_with_a_certificate_of_somebody_else_is_not_trusted(
+async def test_server_certificate_of_an_unknown_authority_is_not_trusted(
     server: LocalServer, other_authority: trustme.CA
 ):
     untrusted = "its certificate is not to be trusted: unable to get local issuer"
@@ -268,7 +264,7 @@ async def test_a_server_that_never_finishes_the_handshake_can_be_given_up(author
                     await fetch(wire)
 
 
-async def test_a_server_that_hangs_up_in_the_handshake_is_said_to_have_done_so(authority: trustme.CA):
+async def test_error_says_that_the_server_closed_the_connection_during_the_handshake(authority: trustme.CA):
     async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.transport.abort()
@@ -414,7 +410,7 @@ class TestHttpWireAbort:
             assert await write_to(wire) == 200
             assert len(server.requests) == 1
 
-    async def test_aborting_what_was_never_used_does_nothing(self, authority: trustme.CA):
+    async def test_abort_without_connections_leaves_the_wire_usable(self, authority: trustme.CA):
         async with LocalServer(authority) as server, wire_to(server.url, authority) as wire:
             wire.abort()
             assert await write_to(wire) == 200

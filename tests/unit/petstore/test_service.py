@@ -47,7 +47,7 @@ INVALID = {
 
 
 @pytest.mark.parametrize(("fields", "named"), INVALID.values(), ids=INVALID)
-async def test_a_pet_that_cannot_be_is_refused_and_nothing_is_done(
+async def test_service_refuses_an_invalid_pet_and_changes_nothing(
     store: LocalStore, fields: dict[str, Any], named: str
 ):
     (identity,) = await store.client.add([pet("Old")])

@@ -421,7 +421,7 @@ async def test_refused_secret_is_reported_as_a_condition(world: World, status: i
     assert world.api.peek("secrets", world.namespace, SECRET)["immutable"] is True
 
 
-async def test_a_server_that_fails_and_quotes_the_password_is_not_passed_on(world: World):
+async def test_server_error_that_quotes_the_password_is_not_reported(world: World):
     await world.create(sqlrootpassword="to-be-quoted")
     quoted = base64.b64encode(b"to-be-quoted").decode()
     process = world.process(Fate({2: StatusError(500, "InternalError", f"{quoted} is not liked")}))
@@ -461,7 +461,7 @@ class Reads:
         return await self._get(kind, key)
 
 
-async def test_a_secret_that_it_has_just_made_is_not_read_again(world: World):
+async def test_secret_is_not_read_again_after_its_creation(world: World):
     await world.create()
     process = world.process()
     reads: Any = Reads(process.client.uncached)

@@ -119,7 +119,7 @@ async def test_journal_files_are_readable_by_their_owner_only(tmp_path: Path):
         assert modes == {0o600}
 
 
-async def test_a_write_that_cannot_be_kept_is_not_called_durable(tmp_path: Path):
+async def test_journal_does_not_report_a_failed_write_as_durable(tmp_path: Path):
     journal = Journal(tmp_path / "data")
     store = Store(journal)
     stored = store.create(key("a"), thing("a"))

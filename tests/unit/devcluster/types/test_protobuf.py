@@ -35,7 +35,7 @@ def test_a_body_cut_anywhere_is_refused_or_less(name: str, body: bytes, obj: dic
             decode_protobuf(body[:end])
 
 
-def test_a_body_of_no_kind_is_of_the_kind_that_the_path_is_about():
+def test_protobuf_body_without_a_kind_gets_the_kind_of_the_path():
     for kind, api_version in ((b"", b"v1"), (b"ConfigMap", b""), (b"", b"")):
         decoded = decode_protobuf(envelope(NAMED_FOO, kind, api_version), CONFIG_MAP)
         assert decoded == {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "foo"}}
