@@ -135,7 +135,7 @@ class Journal:
         await waiter
 
     async def aclose(self) -> None:
-        """Write what waits and close the file."""
+        """Write all pending changes and close the file."""
         if self._thread is not None:
             self._queue.put(_END)
             await asyncio.to_thread(self._thread.join)

@@ -54,7 +54,7 @@ class Widget(Resource, group="test.example.com", version="v1", plural="widgets")
 
 
 class Ours(Resource, group="test.example.com", version="v1", plural="widgets", kind="Widget"):
-    """The same kind, which others define."""
+    """The kind of `Doing`, as another program defines it."""
 
     spec: WidgetSpec = WidgetSpec()
     status: WidgetStatus = WidgetStatus()
