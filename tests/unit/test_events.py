@@ -455,7 +455,7 @@ async def test_an_event_that_fails_is_tried_again(bench: Bench, fault: Reply):
     assert bench.outcome("created") == 1
 
 
-async def test_an_event_that_was_stored_although_the_answer_was_lost_is_stored_once(bench: Bench):
+async def test_event_is_stored_once_when_the_answer_was_lost(bench: Bench):
     bench.wire.on("POST", EVENTS, LostAfter(bench.server.answer), bench.server.answer)
     bench.recorder.event(widget(), "Normal", "Created", "x")
     (event,) = await bench.settled()

@@ -42,9 +42,7 @@ async def test_a_leader_renews_once_each_retry_period_and_asks_nothing_else(elec
 
 
 @pytest.mark.parametrize("fault", [Unreached, LostBefore, LostAfter, Stall, lambda: Reply.status(500)])
-async def test_a_leader_that_cannot_renew_stops_at_the_deadline_and_no_write_leaves_after(
-    election: Election, fault: Callable[..., Step]
-):
+async def test_leader_sends_no_write_after_its_renew_deadline(election: Election, fault: Callable[..., Step]):
     first = await election.leader()
     await asyncio.sleep(60)
     renewed = first.wire.sent("PUT", LEASE)[-1].at
@@ -497,7 +495,9 @@ async def test_transport_still_allows_other_writes_after_a_release(election: Ele
     await first.transport.request("POST", "/events")
 
 
-async def test_a_release_carries_the_version_so_that_it_never_hits_another_holder(election: Election):
+async def test_release_carries_the_resource_version_so_that_another_holder_keeps_the_lease(
+    election: Election,
+):
     first = await election.leader()
     await asyncio.sleep(60)
     election.server.put(NAMESPACE, NAME, {"holderIdentity": "another"})

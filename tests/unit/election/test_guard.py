@@ -79,7 +79,7 @@ async def test_guard_cancels_a_running_effect_when_another_replica_holds_the_lea
         await first.run
 
 
-async def test_an_effect_that_fails_or_times_out_by_itself_says_so(election: Election):
+async def test_guarded_effect_raises_its_own_error_or_timeout(election: Election):
     first = await election.leader()
     with pytest.raises(TimeoutError):
         async with first.elector.leadership.held(), asyncio.timeout(1):

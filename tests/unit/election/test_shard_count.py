@@ -113,7 +113,7 @@ async def test_sharing_with_another_number_of_shards_waits_and_says_why(program:
     assert b.coordinator.problem is None
 
 
-async def test_a_lease_that_has_no_label_is_taken_all_the_same(program: Program):
+async def test_lease_without_a_label_can_be_claimed(program: Program):
     program.server.put(NAMESPACE, NAME, {"holderIdentity": "somebody", "leaseDurationSeconds": 15})
     program.server.put(NAMESPACE, f"{NAME}-3", {"holderIdentity": ""})
     await program.start("a")

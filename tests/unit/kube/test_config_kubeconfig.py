@@ -497,7 +497,7 @@ def test_a_kubeconfig_with_anything_in_any_place_is_read_or_refused_in_one_line(
         *(b"a: " + each for each in (b"2001-99-99", b"!!int x", b"!!float x", b"!!timestamp x", b"!!bool x")),
     ],
 )
-def test_a_file_that_yaml_itself_cannot_take_is_refused_in_one_line(tmp_path: Path, content: bytes):
+def test_kubeconfig_with_invalid_yaml_characters_is_refused_in_one_line(tmp_path: Path, content: bytes):
     path = tmp_path / "config"
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=rf"^{path}: not valid YAML in line 1, column \d+: .*$"):

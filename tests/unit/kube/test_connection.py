@@ -97,7 +97,7 @@ async def test_wire_raises_connection_lost_and_reconnects_without_a_valid_answer
     assert script.connections == 2
 
 
-async def test_a_server_that_hangs_up_on_a_later_request_has_not_answered_it(
+async def test_connection_closed_before_a_later_answer_raises_an_error(
     wire: HttpWire, script: ScriptedServer
 ):
     script.play(OK, next_request, end_of_answers)

@@ -256,7 +256,7 @@ async def test_a_client_certificate_that_was_replaced_is_presented_after_a_rejec
         assert [request.client for request in server.requests] == ["first", "first", "second"]
 
 
-async def test_a_server_that_never_finishes_the_handshake_can_be_given_up(authority: trustme.CA):
+async def test_dial_can_be_cancelled_during_an_unfinished_handshake(authority: trustme.CA):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         async with wire_to(f"https://127.0.0.1:{listener.getsockname()[1]}", authority) as wire:
             with pytest.raises(TimeoutError):
@@ -351,7 +351,7 @@ class TestHttpWireAbort:
                         await write
                     assert received + await receive(accepted) < SIZE
 
-    async def test_a_write_that_is_given_up_is_not_delivered_afterwards(self):
+    async def test_aborted_write_is_not_delivered_later(self):
         loop = asyncio.get_running_loop()
         with socket.socket() as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -370,7 +370,7 @@ class TestHttpWireAbort:
                         await write
                     assert received + await receive(accepted) < size
 
-    async def test_a_write_that_is_just_connecting_is_not_sent(self, authority: trustme.CA):
+    async def test_aborted_write_is_not_sent_while_it_connects(self, authority: trustme.CA):
         loop = asyncio.get_running_loop()
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.setblocking(False)
@@ -383,7 +383,7 @@ class TestHttpWireAbort:
                     with pytest.raises(TransportError):
                         await write
 
-    async def test_a_write_that_waits_for_a_free_connection_is_not_sent(self, authority: trustme.CA):
+    async def test_aborted_write_is_not_sent_while_it_waits_for_a_connection(self, authority: trustme.CA):
         async with LocalServer(authority) as server, wire_to(server.url, authority, connections=1) as wire:
             never = asyncio.get_running_loop().create_future()
             server.answer = lambda _: never
@@ -395,7 +395,7 @@ class TestHttpWireAbort:
                     await write
             assert len(server.requests) == 1
 
-    async def test_a_write_that_waits_for_credentials_is_not_sent(self, authority: trustme.CA):
+    async def test_aborted_write_is_not_sent_while_it_waits_for_credentials(self, authority: trustme.CA):
         credentials = SlowCredentials()
         async with (
             LocalServer(authority) as server,
@@ -448,7 +448,7 @@ class TestHttpWirePermit:
             yield wire
 
     @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-    async def test_a_write_that_is_permitted_arrives_as_it_is(
+    async def test_permitted_write_arrives_unchanged(
         self, wire: HttpWire, server: LocalServer, body: bytes | None
     ):
         assert await put(wire, body, permit(100)) == 200

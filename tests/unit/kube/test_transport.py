@@ -64,7 +64,7 @@ async def test_too_long_answer_raises_an_error_without_a_retry(transport: Transp
     assert len(wire.requests) == 1
 
 
-async def test_a_body_goes_out_with_its_type(transport: Transport, wire: ScriptedWire):
+async def test_request_with_a_body_has_its_content_type(transport: Transport, wire: ScriptedWire):
     wire.on("PATCH", "/api", Reply(200, b"{}"))
     await transport.request("PATCH", "/api", body=b"{}", content_type="application/merge-patch+json")
     assert wire.requests[0].headers["Content-Type"] == "application/merge-patch+json"

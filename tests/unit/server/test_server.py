@@ -246,7 +246,7 @@ async def test_stopping_server_closes_each_connection_after_its_answer():
                     assert answer.headers.get("Connection") == ("close" if leaving else None)
 
 
-async def test_a_request_that_never_ends_does_not_hold_up_the_end():
+async def test_endless_request_does_not_delay_the_server_stop():
     started = asyncio.Event()
 
     async def stuck(request: web.Request) -> web.StreamResponse:

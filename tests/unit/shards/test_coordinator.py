@@ -293,7 +293,7 @@ async def test_replica_stops_reconciling_after_it_was_frozen(program: Program):
     assert "this process was held up" in await b.lost()
 
 
-async def test_a_replica_that_is_cut_off_ends_and_the_others_take_its_shards(program: Program):
+async def test_other_replicas_take_the_shards_of_a_disconnected_replica(program: Program):
     await program.start("a", "b")
     (c,) = await program.start("c")
     await asyncio.sleep(10)
@@ -420,7 +420,7 @@ async def test_an_outage_shorter_than_the_deadline_moves_nothing(program: Progra
     assert not program.moved(since=before)
 
 
-async def test_a_replica_that_may_not_create_leases_takes_nothing_and_says_why(program: Program):
+async def test_replica_without_the_right_to_create_leases_takes_no_shard_and_reports_it(program: Program):
     await program.start("a")
     b = Replica(program, "b")
     program.replicas.append(b)

@@ -196,7 +196,7 @@ def test_pet_webhook_validates_creates_and_updates_but_no_deletes():
     assert admission.match_policy == "Equivalent"
 
 
-def test_an_operator_that_does_not_run_answers_without_the_values_of_its_settings():
+def test_webhooks_of_a_disabled_operator_use_no_settings():
     manager: Any = SimpleNamespace(
         client=SimpleNamespace(named=lambda name, **_: None), settings=SettingValues()
     )

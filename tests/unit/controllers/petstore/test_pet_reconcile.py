@@ -356,9 +356,7 @@ async def test_ready_condition_names_the_field_that_the_store_refuses(stage: Sta
     assert stage.server.pets == {}
 
 
-async def test_a_store_that_fails_for_every_pet_is_one_line_of_log(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-):
+async def test_store_failure_of_every_pet_is_logged_once(stage: Stage, monkeypatch: pytest.MonkeyPatch):
     async def fail(self: object, **filters: object) -> AsyncIterator[None]:
         raise PetStoreError("its disk is broken")
         yield  # what makes it a generator

@@ -24,7 +24,9 @@ def envelope(raw: bytes, kind: bytes = b"ConfigMap", api_version: bytes = b"v1")
 
 
 @pytest.mark.parametrize(("name", "body", "obj"), protobuf())
-def test_a_recorded_body_is_the_object_that_its_json_is(name: str, body: bytes, obj: dict[str, Any]):
+def test_recorded_protobuf_body_decodes_to_the_object_of_its_json(
+    name: str, body: bytes, obj: dict[str, Any]
+):
     assert decode_protobuf(body) == obj
 
 
