@@ -293,7 +293,7 @@ async def test_replica_stops_reconciling_after_it_was_frozen(program: Program):
     assert "this process was held up" in await b.lost()
 
 
-async def test_other_replicas_take_the_shards_of_a_disconnected_replica(program: Program):
+async def test_replica_stops_when_disconnected_and_others_take_its_shards(program: Program):
     await program.start("a", "b")
     (c,) = await program.start("c")
     await asyncio.sleep(10)
