@@ -65,7 +65,7 @@ class ClusterAdmission:
         self._security = PodSecurity(store)
         self._quotas = ResourceQuotas(store)
         self._configuration = Configuration(store, registry)
-        self._policies = AdmissionPolicies(store, registry, self._configuration)
+        self._policies = AdmissionPolicies(store, registry, self._configuration, authorizer)
         self._webhooks = Webhooks(self._configuration, client, rng)
 
     def handles(self, info: AdmissionInfo) -> bool:

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator, Iterator
+import functools
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from devcluster.access.attributes import Attributes
 from devcluster.admission.configuration import Configuration, Invocation, Matcher, names_resource
 from devcluster.admission.review import make_review
 from devcluster.admission.webhooks import converted, decode_patched
 from devcluster.api.request_context import add_warning
 from devcluster.builtin.admission_kinds import MADE_TYPES, policy_scope
 from devcluster.errors import StatusError, forbidden, internal_error
+from devcluster.http_call import User
 from devcluster.patch import json_patch
 from devcluster.patch.merge import merge
 from devcluster.patch.shape import Untypable, root_shape
 from devcluster.schema.cel import CelError, CompileError, Program, compile_expression
+from devcluster.schema.cel.authorizer_library import Authority
 from devcluster.schema.cel.values import LazyFields
 from devcluster.storage.records import Change, Key
 from devcluster.storage.selectors import LabelSelector
 
 if TYPE_CHECKING:
-    from devcluster.api.interfaces import AdmissionInfo
+    from devcluster.api.interfaces import AdmissionInfo, Authorizer
     from devcluster.kinds.registry import Registry
     from devcluster.storage.store import Store
 
@@ -97,8 +101,11 @@ class _Binding:
 class AdmissionPolicies:
     """The plugins ValidatingAdmissionPolicy and MutatingAdmissionPolicy."""
 
-    def __init__(self, store: Store, registry: Registry, configuration: Configuration) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, configuration: Configuration, authorizer: Authorizer | None
+    ) -> None:
         self._store = store
+        self._authorizer = authorizer
         self._registry = registry
         self._configuration = configuration
         self._known: dict[bool, list[_Binding]] = {}
@@ -231,7 +238,20 @@ class AdmissionPolicies:
                 raise CelError(f'composited variable "{name}" fails to evaluate: {error}') from error
 
         values["variables"] = LazyFields(evaluate)
+        values["authorizer"] = Authority(functools.partial(self._decide, info.user))
         return values
+
+    def _decide(self, user: User, asked: Mapping[str, str]) -> tuple[bool, str]:
+        """Return whether a user, or the account that is asked about, may do something."""
+        wanted = dict(asked)
+        if account := wanted.pop("account", ""):
+            namespace = account.split(":")[2]
+            groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+            user = User(account, groups)
+        if self._authorizer is None:
+            return True, ""
+        decision = self._authorizer.authorize(user, Attributes(**wanted))
+        return decision.allowed, decision.reason
 
     def _params(self, binding: _Binding, info: AdmissionInfo) -> Iterator[Object | None]:
         """Yield the parameters that the binding names, None without any; raises _Failed."""

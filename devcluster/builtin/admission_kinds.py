@@ -22,6 +22,7 @@ from devcluster.errors import (
 )
 from devcluster.names import dns_subdomain, label_key
 from devcluster.schema.cel import CompileError, compile_expression
+from devcluster.schema.cel.authorizer_library import AUTHORIZER
 from devcluster.schema.cel.types import BOOL, DYN, NULL, STRING, Field, Type, list_of, object_of
 from devcluster.types.table import choices
 
@@ -65,6 +66,7 @@ def policy_scope(spec: Object) -> dict[str, Type]:
     fields: dict[str, Field] = {}
     scope = dict.fromkeys((*CONDITION_VARIABLES, "namespaceObject"), DYN)
     scope["variables"] = object_of(fields)
+    scope["authorizer"] = AUTHORIZER
     if spec.get("paramKind") is not None:
         scope["params"] = DYN
     for each in spec.get("variables") or ():

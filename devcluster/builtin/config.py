@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from devcluster.builtin.base import Object, StoredStrategy, columns
@@ -29,7 +30,7 @@ REQUIRED_KEYS = {
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
 }
-PEM = b"-----BEGIN "
+PEM = re.compile(rb"-----BEGIN ([^-]+)-----\n[A-Za-z0-9+/=\s]+-----END \1-----")
 REDACTED = "<secret contents redacted>"
 ENDED = "unexpected end of JSON input"
 ACCOUNT = "kubernetes.io/service-account.name"
@@ -109,7 +110,7 @@ class SecretStrategy(StoredStrategy):
             return []
         data = new.get("data") or {}
         for key, name in (("tls.crt", "certificate"), ("tls.key", "key")):
-            if PEM not in base64.b64decode(data.get(key) or ""):
+            if PEM.search(base64.b64decode(data.get(key) or "")) is None:
                 return [f"tls: failed to find any PEM data in {name} input"]
         return []
 

@@ -142,7 +142,8 @@ def _addresses(spec: Object) -> list[FieldError]:
     elif several and not single:
         text = "must be empty when `clusterIP` is not specified"
         wrong.append(field_invalid("spec.clusterIPs", several, text))
-    for index, family in enumerate(spec.get("ipFamilies") or ()):
+    families = spec.get("ipFamilies") or ()
+    for index, family in enumerate(families):
         if family not in FAMILIES:
             wrong.append(field_unsupported(f"spec.ipFamilies[{index}]", family, FAMILIES))
     wrong += one_of(spec.get("ipFamilyPolicy"), "spec.ipFamilyPolicy", FAMILY_POLICIES, required=False)
@@ -152,16 +153,21 @@ def _addresses(spec: Object) -> list[FieldError]:
                 text = "'None' must be the first and only value"
                 wrong.append(field_invalid("spec.clusterIPs", several, text))
             continue
-        wrong += valid_address(address, f"spec.clusterIPs[{index}]")
+        here = f"spec.clusterIPs[{index}]"
+        wrong += valid_address(address, here)
+        if index < len(families) and families[index] != ("IPv6" if ":" in address else "IPv4"):
+            text = f"expected an {families[index]} value as indicated by `ipFamilies[{index}]`"
+            wrong.append(field_invalid(here, address, text))
     return wrong or _families(spec)
 
 
 def _families(spec: Object) -> list[FieldError]:
     """Refuse all but IPv4: the cluster has one address family."""
+    wrong = []
     if spec.get("ipFamilyPolicy") == "RequireDualStack":
         text = "this cluster is not configured for dual-stack services"
-        return [field_invalid("spec.ipFamilyPolicy", "RequireDualStack", text)]
-    return [
+        wrong.append(field_invalid("spec.ipFamilyPolicy", "RequireDualStack", text))
+    return wrong + [
         field_invalid(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
         for index, family in enumerate(spec.get("ipFamilies") or ())
         if family != "IPv4"

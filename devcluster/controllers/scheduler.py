@@ -97,7 +97,11 @@ class Scheduler(Controller):
     ) -> None:
         """Preempt pods of a lower priority if that helps, and report that the pod fits nowhere."""
         nominated = (pod.get("status") or {}).get("nominatedNodeName", "")
-        choices = [] if self._leaves_room(pod, nominated) else list(self._preemptions(pod, wanted, full))
+        if nominated and self._leaves_room(pod, nominated):
+            self._stuck.add((pod["metadata"]["namespace"], pod["metadata"]["name"]))
+            return
+        never = pod["spec"].get("preemptionPolicy") == "Never"
+        choices = [] if never else list(self._preemptions(pod, wanted, full))
         if not choices:
             await self._fail(pod, unschedulable_message(shortages), nominated)
             return
@@ -117,9 +121,7 @@ class Scheduler(Controller):
         await self._fail(pod, unschedulable_message(shortages, preempts=True), node)
 
     def _leaves_room(self, pod: Object, node: str) -> bool:
-        """Return whether the pod's victims are still on their way, or it must not have any."""
-        if pod["spec"].get("preemptionPolicy") == "Never":
-            return True
+        """Return whether the pod's victims are still on their way."""
         return any(
             (metadata := self.view.metadata(key)) is not None and bool(metadata.deletion_timestamp)
             for key, placed in self._placed.items()

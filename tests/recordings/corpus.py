@@ -196,7 +196,7 @@ def _examine_object(server: Server, resources: _Resources, manifest: Json) -> Js
     found: Json = {"created": _shown(server.ask("POST", collection, manifest, query=DRY))}
     if manifest["kind"] in TRIED_ONLY:
         return found
-    text = json.dumps(manifest)
+    text = json.dumps(manifest, ensure_ascii=False)
     found["applied"] = _shown(server.ask("PATCH", one, text, media=APPLY_TYPE, query=APPLY))
     if found["applied"]["code"] >= http.HTTPStatus.BAD_REQUEST:
         lax = {**APPLY, "fieldValidation": "Ignore"}

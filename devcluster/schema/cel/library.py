@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from devcluster.schema.cel import collections_library, kubernetes_library, standard_library, text_library
+from devcluster.schema.cel import (
+    authorizer_library,
+    collections_library,
+    kubernetes_library,
+    standard_library,
+    text_library,
+)
 from devcluster.schema.cel.functions import Overload, Table
 
 __all__ = ["FUNCTIONS", "NAMESPACES", "Overload"]
@@ -16,6 +22,7 @@ for _table in (
     text_library.FUNCTIONS,
     collections_library.FUNCTIONS,
     kubernetes_library.FUNCTIONS,
+    authorizer_library.FUNCTIONS,
 ):
     for _name, _overloads in _table.items():
         FUNCTIONS.setdefault(_name, []).extend(_overloads)

@@ -84,3 +84,33 @@ def uses(workflow: str) -> set[str]:
     """Return the actions of a workflow, with their hashes."""
     jobs = yaml.safe_load(workflow)["jobs"].values()
     return {step["uses"] for job in jobs for step in job["steps"] if "uses" in step}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("venv",), f'make: {WHEEL} is missing: "make library FROM=CHECKOUT" makes it'),
+        (("venv", "PYTHON=false"), "make: false is not Python 3.11 or newer: set PYTHON to one"),
+        (
+            ("library",),
+            'make: FROM has to name a checkout of the library in which "make venv" has run',
+        ),
+    ],
+)
+def test_make_stops_with_one_line_when_the_library_or_python_is_missing(
+    project: Path, arguments: tuple[str, ...], said: str
+):
+    (project / WHEEL).unlink()
+    done = subprocess.run(
+        ["make", f"PYTHON={sys.executable}", *arguments],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    first, stopped = done.stderr.splitlines()
+    assert first == said
+    assert stopped.startswith("make: *** ")
+    assert not (project / ".venv").exists()

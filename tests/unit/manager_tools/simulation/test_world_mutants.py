@@ -27,6 +27,7 @@ from manager.cache.reflector import Reflector
 from manager.cache.store import Store
 from manager.certificates import rotator
 from manager.certificates.rotation import Lifetimes, Rotation
+from manager.certificates.store import SecretStore
 from manager.client import applier
 from manager.client.write import MERGE_PATCH
 from manager.controller import generation_changed
@@ -185,8 +186,8 @@ def nobody_looks_into_how_many_shards_the_work_is_divided(patch: pytest.MonkeyPa
 
 @mutant("memcached", NOT_FRESH + ".*shard", shards=4, took=1)
 def children_get_no_label(patch: pytest.MonkeyPatch) -> None:
-    original = applier._wanted
-    patch.setattr(applier, "_wanted", lambda obj, owner, _: original(obj, owner, None))
+    original = applier.applied_fields
+    patch.setattr(applier, "applied_fields", lambda obj, owner, _: original(obj, owner, None))
 
 
 @mutant("pet", "CALL store .*" + TWO_LEAD, by="look", took=3)
@@ -236,7 +237,7 @@ def an_emptied_status_stays_empty(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(operator, "on", generation_changed)
 
 
-@mutant("pet", "a record is left of a Pet that is gone", took=1)
+@mutant("pet", "the record of a deleted Pet still exists", took=1)
 def a_pet_is_removed_without_its_record(patch: pytest.MonkeyPatch) -> None:
     async def remove(*_: Any) -> bool:
         return False
@@ -244,7 +245,7 @@ def a_pet_is_removed_without_its_record(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Keeper, "remove", remove)
 
 
-@mutant("pet", "a record is left of a Pet that is gone", by="stale", took=5)
+@mutant("pet", "the record of a deleted Pet still exists", by="stale", took=5)
 def the_server_is_not_asked_before_an_effect(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Context, "confirm", nothing_awaited)
     patch.setattr(PetOperator, "take_back", nothing_awaited)
@@ -361,14 +362,13 @@ def a_certificate_is_renewed_once_it_has_expired(patch: pytest.MonkeyPatch) -> N
 
 @mutant("pet", "tells a secret", fault="bundle", took=1)
 def a_log_line_tells_a_key(patch: pytest.MonkeyPatch) -> None:
-    original = rotator.CertificateRotator._save
+    original = SecretStore.write
 
-    async def save(self: rotator.CertificateRotator, step: Any, snapshot: Any) -> None:
-        await original(self, step, snapshot)
-        material = (await self._store.read()).material
+    async def write(self: SecretStore, material: Any, snapshot: Any) -> Any:
         rotator._log.info("written", key=material.key.decode())
+        return await original(self, material, snapshot)
 
-    patch.setattr(rotator.CertificateRotator, "_save", save)
+    patch.setattr(SecretStore, "write", write)
 
 
 @mutant("pet", "took away finalizer", took=1)
@@ -390,7 +390,7 @@ def children_keep_no_labels_but_ours(patch: pytest.MonkeyPatch) -> None:
         others = {*applied.object.metadata.labels} - {*obj.metadata.labels}
         if others:
             body = orjson.dumps({"metadata": {"labels": dict.fromkeys(others)}})
-            await self._send(type(obj), obj.key, MERGE_PATCH, body, {})
+            await self._send("PATCH", type(obj), obj.key, body, {}, content_type=MERGE_PATCH)
         return applied
 
     patch.setattr(applier.Applier, "apply", apply)
