@@ -115,7 +115,7 @@ _HOMES = (
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for: `version` and `--help` need none of it, and take a tenth of the time."""
+    """Import a public name at its first use, so that `version` and `--help` take a tenth of the time."""
     if name in __all__:
         for home in _HOMES:
             module = importlib.import_module(f"manager.{home}")

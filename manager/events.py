@@ -404,7 +404,7 @@ class EventRecorder:
         self._append(series)
 
     def _give_up(self, series: Series) -> None:
-        """Send one no more that waits aside."""
+        """Drop a series that waits for its retry."""
         self._aside.pop(series).cancel()
         series.waiting, series.failures = False, 0
 

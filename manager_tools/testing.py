@@ -288,7 +288,7 @@ class _Stage:
             self.namespace = namespaces[0]
 
     async def begin(self) -> None:
-        """Make what is needed first."""
+        """Create the objects that the test needs first."""
         self.tester = Transport(
             await self.wire(""), metrics=Metrics(), rng=random.Random(1), user_agent="test"
         )
@@ -328,7 +328,7 @@ class _Stage:
 
     @property
     def version(self) -> int:
-        """A number that changes with each write; always another one where that is not known."""
+        """A number that changes with each write, or at each read if writes are unknown."""
         raise NotImplementedError
 
 
@@ -508,7 +508,7 @@ class _OnEnvtest(_Stage):
                     )
 
     async def _delete_namespace(self, name: str) -> None:
-        """Do what the controller of namespaces does."""
+        """Delete the namespace's objects, as the namespace controller does."""
         for path in await self._namespaced(name):
             await self._empty(path)
         path = f"/api/v1/namespaces/{name}"

@@ -70,7 +70,7 @@ def policy_scope(spec: Object) -> dict[str, Type]:
     if spec.get("paramKind") is not None:
         scope["params"] = DYN
     for each in spec.get("variables") or ():
-        # A variable can use those before it; what is wrong with it is told elsewhere.
+        # A variable can use earlier variables; another check reports its errors.
         with contextlib.suppress(CompileError):
             program = compile_expression(each.get("expression", ""), scope)
             fields[each["name"]] = Field(each["name"], program.type)

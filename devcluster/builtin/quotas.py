@@ -1,4 +1,4 @@
-"""What objects take of a ResourceQuota, and the sums of a namespace."""
+"""Usage of ResourceQuotas by objects, and the sums of each namespace."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class NoMetric(Exception):
 
 
 class Proposal(NamedTuple):
-    """What a metric asks for."""
+    """The replica count that a metric requires."""
 
     replicas: int
     name: str

@@ -135,7 +135,7 @@ class Journal:
         await waiter
 
     async def aclose(self) -> None:
-        """Write what waits and close the file."""
+        """Write all pending changes and close the file."""
         if self._thread is not None:
             self._queue.put(_END)
             await asyncio.to_thread(self._thread.join)
@@ -187,7 +187,7 @@ class Journal:
     def _written(self, version: int, failure: JournalFailed | None) -> None:
         if failure is not None:
             # No later change is durable.
-            _log.error("%s; no write is answered any more as if it would last", failure)
+            _log.error("%s; further writes are refused because they cannot be stored", failure)
             self._failure = failure
         else:
             self._durable = version

@@ -37,7 +37,7 @@ class Disk(Protocol):
         """Return once everything up to `version` is kept; raises JournalFailed when it cannot be."""
 
     async def aclose(self) -> None:
-        """Keep what waits, and end."""
+        """Write all pending changes to the journal, and close it."""
 
 
 class Store:

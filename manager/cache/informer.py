@@ -53,7 +53,7 @@ class ObjectFilter(Protocol):
     of_children: bool
 
     def attach(self, store: Store, publish: Callable[[Sequence[CacheEvent]], None]) -> None:
-        """Begin with `store`, and tell by `publish` of each object that leaves it for the filter."""
+        """Set the store to filter; `publish` gets the event of each object that the filter removes."""
 
     def of_watch(self, sink: Sink, reflector: Reflector) -> WatchFilter:
         """Return the filter of the watch of one namespace."""

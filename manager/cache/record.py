@@ -243,7 +243,7 @@ def _has_owner(meta: Meta, kinds: set[tuple[str, str]]) -> bool:
 
 
 def metadata_of(raw: bytes, gvk: GroupVersionKind) -> bytes:
-    """Return the JSON that a cache of metadata keeps of an object; raises ProtocolError."""
+    """Return an object's JSON reduced to its metadata, as a metadata cache keeps it; raises ProtocolError."""
     return RecordDecoder(gvk, field_manager="", metadata_only=True)(raw)[0].raw
 
 

@@ -315,19 +315,19 @@ class Reflector:
         page = await self._peek(self._path)
         version = version_of(page.version, "a list")
         if version < reached:
-            raise HistoryRestored(f"the server is at version {version}, after {reached}")
+            raise HistoryRestored(f"the server went back from {reached} to {version}")
         count = None if page.resume and page.remaining is None else len(page.items) + (page.remaining or 0)
         if count is not None and self._sink.count not in {None, count}:
-            raise HistoryDoubted(f"the server has {count} objects, and the watch told of {self._sink.count}")
+            raise HistoryDoubted(f"the server has {count} objects, and the watch reported {self._sink.count}")
         for key, held in newest:
             page = await self._peek(self._mapping.path(key.namespace), f"metadata.name={key.name}")
             if not page.items:
-                raise HistoryDoubted(f"the server has no {key}, and the watch told of it")
+                raise HistoryDoubted(f"the server has no {key}, but the watch reported it")
             version = self._sink.decoder.look(page.items[0]).version
             if version == held:
                 return State.WATCH
             if version <= reached:
-                raise HistoryRestored(f"the server has {key} of version {version}, the watch told of {held}")
+                raise HistoryRestored(f"{key} has version {version}, the watch reported version {held}")
         if newest:
             raise HistoryDoubted(f"the server has newer states of the {len(newest)} newest objects")
         return State.WATCH
@@ -353,7 +353,7 @@ class Reflector:
             if event.type == "BOOKMARK":
                 version, _ = decode_bookmark(event.object)
                 if not self._sink.bookmark(version):
-                    raise HistoryRestored(f"the server is at version {version}, after {self._sink.version}")
+                    raise HistoryRestored(f"the server went back from {self._sink.version} to {version}")
                 await self._ask_for_deleted()
             else:
                 self._sink.event(event.type, event.object)

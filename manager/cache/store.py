@@ -100,7 +100,7 @@ def _text(value: str | int) -> str:
 
 
 class KeyGroups:
-    """Keys by value: a lone key stands alone, as a set costs five times as much."""
+    """Object keys by index value; a single key needs no set, which costs five times the memory."""
 
     def __init__(self) -> None:
         self._groups: dict[str, ObjectKey | set[ObjectKey]] = {}

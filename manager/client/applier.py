@@ -645,7 +645,7 @@ class Applier:
             self._settled.popitem(last=False)
 
     async def _take_over(self, change: _Change, body: bytes, found: bytes) -> None:
-        """Make one record of an apply of all that is ours (see `ownership`); `body` is the apply to come.
+        """Merge our entries into one apply entry (see `ownership`); `body` is the next apply.
 
         `found` is the object from the server: the cache keeps our own entries only, and the patch needs the
         position among all.

@@ -105,7 +105,7 @@ def _sort(entry: Mapping[str, Any], field_manager: str, former: Sequence[str]) -
 
 
 def _taken_over(entries: Sequence[Mapping[str, Any]], field_manager: str, former: Sequence[str]) -> list[int]:
-    """Return the places of all entries that are one in the end: first the one that the others join.
+    """Return the indexes of the entries to merge; the first is the entry that receives the others.
 
     That is our own apply, if there is one.
     """

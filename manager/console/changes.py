@@ -59,7 +59,7 @@ MayGet = Callable[[WatchSpec, ObjectKey], Awaitable[bool]]
 
 
 class Changes:
-    """The last change of each object's spec, and the last other one; not of Secrets.
+    """The last change of each object's spec, and the last other change; Secrets are left out.
 
     It keeps the JSON before and after, and compares these for a page alone.
     """

@@ -275,7 +275,7 @@ class _Turns:
 
     @asynccontextmanager
     async def of(self, user: User | None) -> AsyncIterator[None]:
-        """Wait for a turn; after it the user's next one waits, so that one user has a fifth of the time."""
+        """Wait for a turn; the user's next turn is delayed, to give one user a fifth of the time."""
         mine = asyncio.Lock() if user is None else self._users.setdefault(user.sharer, asyncio.Lock())
         await mine.acquire()
         used = 0.0

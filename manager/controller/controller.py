@@ -584,7 +584,7 @@ def _is_meant_for_worker(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return error.subgroup(KeyboardInterrupt) is not None
     if isinstance(error, GeneratorExit):
-        return not _is_in_loop()  # what is left of a worker is closed after the loop
+        return not _is_in_loop()  # Python closes a remaining worker after the loop
     return isinstance(error, KeyboardInterrupt)
 
 

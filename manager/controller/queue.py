@@ -77,7 +77,7 @@ class QueueItem(Generic[K]):
     """All causes of the requests, if each named one and the key was being worked on; else None."""
 
     def asked_again(self, trigger: Trigger | None, cause: Hashable | None) -> None:
-        """Take note of one more that asks for the key."""
+        """Count another request for the key."""
         self.triggered += 1
         if trigger is not None and len(self.triggers) < MOST_TRIGGERS:
             self.triggers += (trigger,)
@@ -114,7 +114,7 @@ class DelayedItems(Generic[K]):
         return self._living
 
     def push(self, item: QueueItem[K], due: float) -> None:
-        """Keep `item` until `due`; one that is here already moves to that time."""
+        """Keep `item` until `due`; an item that is already queued moves to that time."""
         if item.due is None:
             self._living += 1
         item.due = due
@@ -203,7 +203,7 @@ class ReadyItems(Generic[K]):
         return len(self._levels[priority])
 
     def oldest(self, now: float) -> float:
-        """For how many seconds the one has waited that came first."""
+        """For how many seconds the oldest key has waited."""
         return max((now - _waiting_since(level) for level in self._levels.values() if level), default=0.0)
 
     def push(self, item: QueueItem[K]) -> None:
@@ -406,7 +406,7 @@ class WorkQueue(Generic[K]):
             self._offer(item)
 
     def pause(self, key: K) -> None:
-        """Hand out `key` no more until `resume`; the queue keeps requests for it meanwhile."""
+        """Stop handing out `key` until `resume`; the queue keeps requests for it meanwhile."""
         if key not in self._paused_keys:
             if (item := self._free(key)) is not None:
                 self._ready.remove(item)

@@ -347,7 +347,7 @@ class ExecCredentials(Credentials):
         try:
             environment["KUBERNETES_EXEC_INFO"] = orjson.dumps(request).decode()
         except orjson.JSONEncodeError as error:
-            raise ConfigError(f"{self.label}: cannot be told of the cluster: {error}") from error
+            raise ConfigError(f"{self.label}: cannot pass the cluster info: {error}") from error
         return environment
 
     def _obtained(self, status: _Status) -> Obtained:

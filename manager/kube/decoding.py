@@ -71,7 +71,7 @@ class Decoder(Generic[T]):
 
 
 def json_object(raw: bytes, what: str) -> dict[str, Any]:
-    """Return a JSON object as plain values, with `null` for what is nested too deeply.
+    """Return a JSON object as plain values, with `null` for values that are nested too deeply.
 
     Raises `ProtocolError`, in which `what` names it, for anything else.
     """
@@ -87,7 +87,7 @@ def json_object(raw: bytes, what: str) -> dict[str, Any]:
 def not_a(
     what: str, error: Exception | None = None, raw: bytes | bytearray | msgspec.Raw = b""
 ) -> ProtocolError:
-    """Return the error for an answer `raw` that is not what it should be.
+    """Return the error for an answer `raw` of an unexpected form.
 
     To be raised `from None`: a traceback shows causes too, and those quote what they could not read.
     """
@@ -342,4 +342,4 @@ class Listing:
         if found.metadata.resume and found.metadata.resume == resume:
             raise ProtocolError("not a list: a page of it links to itself")
         if found.metadata.resume and self._empty > _EMPTY_PAGES:
-            raise ProtocolError(f"not a list: {self._empty} pages of it in a row are empty")
+            raise ProtocolError(f"not a list: {self._empty} consecutive pages are empty")

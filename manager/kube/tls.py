@@ -183,7 +183,7 @@ def _present(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
     content = certificate.read() + b"\n" + key.read()
 
     def no_password() -> NoReturn:
-        raise ConfigError(f"{_name(key)}: the key is encrypted, and there is nobody to ask for its password")
+        raise ConfigError(f"{_name(key)}: the key is encrypted, and the process cannot ask for its password")
 
     with as_file(content, name="client-certificate") as path:
         try:

@@ -498,7 +498,7 @@ class Transport:
             sent.add_attempt(code, seconds)
 
     def _failure(self, request: WireRequest, error: ProtocolError | TransportError) -> KubeError:
-        """Return what a failed attempt raises: which request it was, and whether the fence has ended it."""
+        """Return the exception of a failed attempt: it names the request, and the fence's reason."""
         if isinstance(error, ProtocolError):
             return ProtocolError(f"{request.method} {request.path.partition('?')[0]}: {error}")
         if isinstance(error, Unreachable):

@@ -172,7 +172,7 @@ class ChildWrites:
 
 
 def _is_news(trigger: Trigger, child: Child) -> bool:
-    """Return whether what asked for the reconcile is not what the reconcile before may have brought about."""
+    """Return whether the reconcile has a cause that the previous reconcile cannot have produced."""
     kind, key = child
     if trigger.source == "watches":
         same_name = not key.name or trigger.name == key.name

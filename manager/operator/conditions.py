@@ -105,7 +105,7 @@ class ConditionList:
         return self.item is None or _takes(self.item, type)
 
     def why_refused(self, type: str) -> str:  # noqa: A002 - the field's name
-        """Return who names the types that there are, and which of them was meant by one that is not taken."""
+        """Return the part of an error that lists the allowed types and suggests the nearest one."""
         if not self.named:
             return "its model names those it takes"
         near = difflib.get_close_matches(type, self.named, n=1)

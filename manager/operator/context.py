@@ -283,7 +283,7 @@ class Context:
                 self.warn_of(kind)
 
     def warn_of(self, type: str) -> None:  # noqa: A002 - the field's name
-        """Record a Warning with what a condition says, if it had not this status and reason before."""
+        """Record a Warning with a condition's reason and message if its status or reason has changed."""
         before, now = (self._before or {}).get(type), self.conditions[type]
         if before is None or (before.status, before.reason) != (now.status, now.reason):
             self.event(now.reason, now.message, warning=True, once_written=True)

@@ -123,8 +123,8 @@ _POD_CHANGED = any_of(created_or_deleted, label_changed, pod_health_changed)
 class WatchPods(Watch):
     """The pods of our objects' Deployments, to be read by `ctx.pods`.
 
-    Of each only what its health depends on is kept, and only a change of that is an event. Without a label
-    selector in `selection`, those are watched that have `label`.
+    The cache keeps only the fields that a pod's health depends on, and only their changes are events. Without
+    a label selector in `selection`, the operator watches the pods with the label `label`.
     """
 
     kind: type[Resource] = field(default=Pod, init=False)

@@ -1,4 +1,4 @@
-"""Compares the installed definitions of operators' kinds with what the program declares, as they change."""
+"""Comparison of the installed CustomResourceDefinitions with the program's declarations, at each change."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class Steps:
     async def _call(
         self, operator: OperatorBase, step: _Step, ctx: Context, left: float, *, may_be_done: bool
     ) -> str | None:
-        """Call a step, which has `left` seconds; return what it waits for.
+        """Call a step that has `left` seconds; return the reason why it waits, or None.
 
         A step whose time is over is called once more if it `may_be_done` by now, as after an outage.
         """
@@ -172,7 +172,7 @@ class Steps:
             raise
         except Exception as error:
             if limit.expired():
-                raise _TooLate("it does not return") from error
+                raise _TooLate("the step does not return") from error
             if left > 0 or is_transient(error):
                 raise
             raise _TooLate(describe(error, operator.errors)[1]) from error

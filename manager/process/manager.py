@@ -1,4 +1,4 @@
-"""The manager: what the controllers of one process share, and the order of starting and stopping.
+"""The manager: the resources that controllers of one process share, and the order of start and stop.
 
 `Runnable` and `Lifespan` are the parts that live as long as the manager.
 """
@@ -112,7 +112,7 @@ async def _close_in_time(
     except TimeoutError:
         if not limit.expired():
             raise
-    _log.warning("could not be closed in time", what=name, seconds=CLOSE_TIMEOUT)
+    _log.warning("resource not closed in time", what=name, seconds=CLOSE_TIMEOUT)
     return None
 
 

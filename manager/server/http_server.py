@@ -66,7 +66,7 @@ class HttpServer:
             raise ValueError(f"the server of {self.name} needs both cert_file and key_file, or neither")
 
     def certificate(self) -> ServedCertificate | None:
-        """Return what it presents to clients; None without TLS."""
+        """Return the certificate that the server presents to clients; None without TLS."""
         if self.cert_file is None or self.key_file is None:
             return None
         return ServedCertificate(CertificateFiles(self.cert_file, self.key_file))

@@ -266,7 +266,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._socket.resume_reading()
 
     def _send(self) -> None:
-        """Encrypt what the client can take now."""
+        """Encrypt as much data as the client accepts now."""
         session = self._session
         while self._backlog and session is not None and not self._is_full:
             data = memoryview(self._backlog.popleft())
@@ -284,7 +284,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._stop_sending()
 
     def _stop_sending(self) -> None:
-        """Send no more, and give the client a moment to read what was sent."""
+        """Stop sending, and give the client a moment to read the sent data."""
         self._session = None
         if self._has_ended:
             self._socket.close()

@@ -396,7 +396,7 @@ class _SdkMessages(logging.Handler):
 
 
 async def _sent_in_time(provider: Any) -> None:
-    """Let what is still unsent be sent, and do not wait for a collector that does not answer.
+    """Send all remaining spans, without waiting for a collector that does not answer.
 
     The SDK keeps no limit of time of its own here. A thread of an executor would be waited for at the end.
     """
@@ -470,7 +470,7 @@ def _otlp(environ: Mapping[str, str]) -> Any:
 
 
 def _check_files(environ: Mapping[str, str]) -> None:
-    """Raise CannotTrace for one that the SDK would open later, and perhaps wait for without end."""
+    """Raise CannotTrace for a file that the SDK would open later, where the open could block forever."""
     for kind in ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"):
         for name in (f"OTEL_EXPORTER_OTLP_{kind}", f"OTEL_EXPORTER_OTLP_TRACES_{kind}"):
             if not (path := environ.get(name)):

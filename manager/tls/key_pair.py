@@ -86,7 +86,7 @@ def trust(context: ssl.SSLContext, authorities: bytes) -> None:
 
 
 def _no_password() -> NoReturn:
-    raise CertificateUnusable("the key is encrypted, and there is nobody to ask for its password")
+    raise CertificateUnusable("the key is encrypted, and the process cannot ask for its password")
 
 
 def _explained(error: ssl.SSLError) -> str:

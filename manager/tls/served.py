@@ -112,7 +112,7 @@ def _content(path: Path, flag: str = "") -> bytes:
 
 
 def is_over(shown: Mapping[str, Any] | None) -> bool:
-    """Return whether a certificate, as `getpeercert` has it, is valid no more.
+    """Return whether a certificate, as `getpeercert` has it, has expired.
 
     OpenSSL itself looks at it in full handshakes only, and not when a session is resumed.
     """

@@ -40,7 +40,7 @@ def line_that_asks() -> str:
 
 
 def line_of(frame: FrameType, number: int) -> str | None:
-    """Return file and line of a frame; None for one of the library, of what it uses, or of Python."""
+    """Return file and line of a frame; None for a frame of the library, of its dependencies, or of Python."""
     file, module = frame.f_code.co_filename, frame.f_globals.get("__name__", "")
     if module.partition(".")[0] in _LIBRARY:
         is_ours = not module.startswith(_TEMPLATE)

@@ -20,7 +20,7 @@ _OTHERS = bytes(set(range(256)) - set(b"{[}]"))
 
 
 def is_too_deep(raw: bytes | bytearray | memoryview | msgspec.Raw, levels: int = MOST_LEVELS) -> bool:
-    """Return whether JSON has more than so many levels; of what is no JSON, its beginning counts."""
+    """Return whether JSON has more nested levels than the limit; of invalid JSON, its beginning counts."""
     content = raw if isinstance(raw, bytes | bytearray) else bytes(raw)
     if content.count(b"{") + content.count(b"[") <= levels:
         return False

@@ -14,7 +14,7 @@ Endpoint = AdmissionEndpoint | ConversionEndpoint
 
 
 def endpoints_of(webhooks: Webhooks, metrics: Metrics) -> Sequence[Endpoint]:
-    """Return what is served for them."""
+    """Return the endpoints that serve the registrations."""
     endpoints: list[Endpoint] = []
     for admission in webhooks.admissions:
         endpoints += AdmissionEndpoint.all_of(admission, panics=metrics.webhook_panics)

@@ -1,4 +1,4 @@
-"""Webhooks as methods of an operator: decorators, checks when the class is made, and what they register."""
+"""Webhooks as methods of an operator: decorators, checks at class creation, and registrations."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def _check_unmarked(method: _Method) -> None:
         replaced = marks(vars(base).get(method.name))
         if replaced:
             raise method.refused(
-                f"it replaces a method with {_decorator(replaced[0])}, and needs that too; "
+                f"it overrides a method, and needs the decorator {_decorator(replaced[0])} too; "
                 f"without a webhook, write `{method.name} = None`"
             )
     name = method.name

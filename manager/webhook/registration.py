@@ -142,7 +142,7 @@ class AdmissionOptions:
     """Whether objects in `kube-system` and in the manager's own namespace are included."""
 
     def __post_init__(self) -> None:
-        """Raise `RegistrationError` for what the API server would not take."""
+        """Raise `RegistrationError` for a value that the API server would refuse."""
         seconds = self.timeout_seconds
         if type(seconds) is not int or not 1 <= seconds <= _MAX_TIMEOUT:
             raise RegistrationError(

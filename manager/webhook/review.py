@@ -234,7 +234,7 @@ _user_name = msgspec.json.Decoder(_UserName)
 
 
 async def read_admission(body: bytes | bytearray) -> AdmissionQuestion:
-    """Decode the request of an AdmissionReview. Raises `BadReview`, which says what is wrong."""
+    """Decode the request of an AdmissionReview. Raises `BadReview` with the reason."""
     kind = _admission, "admission.k8s.io/v1", "AdmissionReview"
     try:
         return _opened(body, *kind)
@@ -244,7 +244,7 @@ async def read_admission(body: bytes | bytearray) -> AdmissionQuestion:
 
 
 async def read_conversion(body: bytes | bytearray) -> ConversionQuestion:
-    """Decode the request of a ConversionReview. Raises `BadReview`, which says what is wrong."""
+    """Decode the request of a ConversionReview. Raises `BadReview` with the reason."""
     try:
         return await _conversion_in(body)
     except RecursionError:

@@ -89,7 +89,7 @@ class Bodies:
         patience: float = 1.0,
         waits: float = 5.0,
     ) -> None:
-        """Set the limits: bytes of all bodies together, and of one that needs no reservation; then seconds.
+        """Set the limits: bytes of all bodies, bytes of a body that needs no reservation, and seconds.
 
         `seconds` are for a whole body, `taken_within` for a client to read the answer. After `patience` a
         client that keeps others waiting loses its place. After `waits` a request without room has to come

@@ -1,4 +1,4 @@
-"""Definitions as others have written them: what a file, or the API server, says of a kind."""
+"""CustomResourceDefinitions that other tools wrote, read from a file or from the API server."""
 
 from __future__ import annotations
 

@@ -622,7 +622,7 @@ def _column(column: Mapping[str, Any]) -> Expression:
 
 
 def _is_condition(node: Schema) -> bool:
-    """Return whether its objects are what the model Condition says, whatever the words about it."""
+    """Return whether the schema equals the model Condition's, apart from descriptions."""
     theirs = (node.get("properties") or {}).keys()
     ours = _condition()
     return bool(theirs == ours["properties"].keys() and _wordless(node) == ours)

@@ -96,7 +96,7 @@ def of_manager(lease: str, rules: Iterable[RbacRule], converted: Iterable[str] |
 
 
 def owner_references(rules: Iterable[RbacRule]) -> Roles:
-    """Return the cluster role, and its binding, with what that admission plugin asks for besides."""
+    """Return the cluster role and binding for the rights that the admission plugin also requires."""
     asked = (rule for rule in rules if rule.owner_references)
     return _bound("role", "ClusterRole", "owner-references-role", asked)
 

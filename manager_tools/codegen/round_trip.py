@@ -27,7 +27,7 @@ _STRICTER: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def differences(source: str, model: str, schema: Schema, told: Sequence[str]) -> list[str]:
-    """Name what the definition of the class `model` in `source` says otherwise than `schema`, a line each.
+    """List the differences between the definition of the class `model` in `source` and `schema`, a line each.
 
     Lines that `told` has already are left out. Raises ModelError when there is no definition of the model.
     """

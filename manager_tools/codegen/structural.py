@@ -153,7 +153,7 @@ def _check_bound(bound: float, word: str, node: JsonSchema, field: str) -> None:
 
 
 def checked_format(name: str, field: str) -> str:
-    """Return the format; raises ModelError for one that the server does not know by that meaning."""
+    """Return the format; raises ModelError if the server gives the format another meaning or none."""
     if name not in FORMATS:
         hint = "; use str with a pattern" if name in {"duration", "time", "binary"} else ""
         raise ModelError(field, f"the server has no format {name!r} of this meaning{hint}")
@@ -374,7 +374,7 @@ def _model(node: JsonSchema, field: str) -> JsonSchema:
 
 
 def _element(node: JsonSchema, field: str) -> JsonSchema:
-    """Convert what a list or a map holds; None is a value there, and not the same as a missing one."""
+    """Convert an element of a list or a map; None is a value there, unlike a missing element."""
     value, nullable = collapse(node, field)
     element = _convert(value, field)
     return {**element, "nullable": True} if nullable else element

@@ -1,4 +1,4 @@
-"""The commands `crds` and `generate`: what is made from what the operators declare."""
+"""The commands `crds` and `generate`, which write manifests from the operators' declarations."""
 
 from __future__ import annotations
 

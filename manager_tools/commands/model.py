@@ -109,7 +109,7 @@ def _write(text: str, output: Path | None) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make what is missing of it; inside of a package, make packages."""
+    """Create the missing folders of a path; inside a package, create packages."""
     if folder.exists():
         return
     _make_folder(folder.parent)

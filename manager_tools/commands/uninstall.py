@@ -50,7 +50,7 @@ def _stored(definition: dict[str, Any]) -> str:
 
 
 def _left_of(kubectl: str, name: str) -> list[tuple[str, str, str]]:
-    """Objects of a definition that wait: where kubectl finds each, and what it says itself, if it does."""
+    """Objects whose deletion waits: each with its kubectl name and its own reason, if it has one."""
     command = [kubectl, "get", name, "--all-namespaces", "--output=json", "--request-timeout=5s"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     items: list[dict[str, Any]] = json.loads(done.stdout)["items"] if done.returncode == 0 else []
@@ -74,7 +74,7 @@ def _message(item: dict[str, Any]) -> str:
 
 
 def _print_waiting(waiting: list[tuple[str, str, str]]) -> None:
-    """Say what is waited for, and how to go on."""
+    """Print the objects whose deletion is waiting, and the next steps."""
     if not waiting:
         return
     lines = [f"Waiting for a manager to clean up {len(waiting)} object(s) that are being deleted:"]

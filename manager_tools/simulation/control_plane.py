@@ -64,7 +64,7 @@ class Disk:
             await waiter
 
     async def aclose(self) -> None:
-        """Flush what waits."""
+        """Write all pending changes."""
         if self._flushing is not None:
             self._flush()
 
@@ -207,7 +207,7 @@ class ControlPlane:
         return self.cluster.client
 
     async def start(self) -> None:
-        """Be there, with what is on the disk."""
+        """Start with the objects that are on the disk."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
         self._plug = _Plug(self.disk)

@@ -186,7 +186,7 @@ def _dates(found: list[str]) -> dict[int, Any]:
 
 
 def _ask(shown: str, why: str, found: list[str]) -> None:
-    """Refuse the call of a guard that comes from an operator; a network call is refused in any case."""
+    """Refuse a guarded call by an operator's code, and any network call."""
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")

@@ -283,7 +283,7 @@ class People:
         ]
 
     async def release_all(self, *resources: str, namespace: str = "") -> None:
-        """Let go of what they hold: of these resources or of all, in a namespace or everywhere."""
+        """Remove people's finalizers from these resources or all, in a namespace or everywhere."""
         while held := self._held(namespace, resources or self._resources):
             for each in held:
                 with suppress(StatusError):  # conflict: try again

@@ -1,4 +1,4 @@
-"""Seeds: what a number stands for, running many of them, and making a failure small."""
+"""Seeds of simulations: their plans, runs of many seeds, and the reduction of a failing plan."""
 
 from __future__ import annotations
 
@@ -331,7 +331,7 @@ def _collected_at_the_end() -> Iterator[None]:
 def run_all(
     plans: Iterable[Plan], operators: Sequence[AnyOperator], *, jobs: int, samples: Samples | None = None
 ) -> Generator[Outcome, None, None]:
-    """Run them in so many processes, in order; of those that hold, the time line is left out."""
+    """Run the plans in several processes; yield results in order, without time lines of runs that hold."""
     if jobs == 1:
         for plan in plans:
             yield _slim(run(plan, operators, samples=samples))

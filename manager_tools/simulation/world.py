@@ -504,7 +504,7 @@ class World(Scene):
         self._meddling = loop.create_task(act(), context=self.context.copy())
 
     def _replace(self) -> None:
-        """Start another one for each that has ended, as a Deployment does."""
+        """Start another replica for each one that has ended, as a Deployment does."""
         for replica in [each for each in self.running if not each.alive]:
             self.running.remove(replica)
             self.buried.append(replica)
@@ -518,7 +518,7 @@ class World(Scene):
             self._start(number)
 
     async def _live(self) -> None:
-        """People do what they do, and things go wrong."""
+        """Run the people's changes and the planned faults."""
 
         async def keep_running() -> None:
             while True:
@@ -570,7 +570,7 @@ class World(Scene):
         self.trouble_until = -TRUSTED_WITHIN
 
     async def _watch_certificates(self, kept: WebhookCertificates) -> None:
-        """Look again and again, until cancelled, what API servers and replicas make of each other."""
+        """Check until cancelled whether API servers and replicas trust each other's certificates."""
         while True:
             await asyncio.sleep(CHECKED_EVERY)
             if self.now < self.trouble_until + TRUSTED_WITHIN:

@@ -226,7 +226,7 @@ async def test_events_about_an_object_without_a_namespace_are_kept_in_default(be
     assert bench.wire.requests[0].path == "/api/v1/namespaces/default/events"
 
 
-async def test_an_event_can_be_about_an_object_that_is_not_at_hand(bench: Bench):
+async def test_event_can_refer_to_an_object_by_its_reference(bench: Bench):
     lease = ObjectReference("coordination.k8s.io/v1", "Lease", "ns", "election")
     bench.recorder.event(lease, "Normal", "LeaderElection", "x became leader")
     (event,) = await bench.settled()
@@ -279,7 +279,7 @@ async def test_events_that_differ_are_kept_apart(bench: Bench, other: tuple[Any,
     assert [event["count"] for event in await bench.settled()] == [1, 1]
 
 
-async def test_an_object_made_anew_under_the_same_name_has_events_of_its_own(bench: Bench):
+async def test_recreated_object_has_its_own_events(bench: Bench):
     bench.recorder.event(widget(), "Normal", "Created", "x")
     again = Widget(metadata=ObjectMeta(name="w", namespace="ns", uid="another"))
     bench.recorder.event(again, "Normal", "Created", "x")
@@ -341,7 +341,7 @@ async def test_a_combined_message_stays_within_the_bound_too(bench: Bench):
     assert all(len(event["message"].encode()) <= 1024 for event in await bench.settled())
 
 
-async def test_a_text_that_is_no_unicode_is_sent_all_the_same(bench: Bench):
+async def test_event_with_invalid_unicode_is_sent(bench: Bench):
     bench.recorder.event(widget(), "Normal", "Created", "bad \udc80 byte")
     (event,) = await bench.settled()
     assert event["message"] == "bad ? byte"
@@ -455,7 +455,7 @@ async def test_an_event_that_fails_is_tried_again(bench: Bench, fault: Reply):
     assert bench.outcome("created") == 1
 
 
-async def test_an_event_that_was_stored_although_the_answer_was_lost_is_stored_once(bench: Bench):
+async def test_event_is_stored_once_when_the_answer_was_lost(bench: Bench):
     bench.wire.on("POST", EVENTS, LostAfter(bench.server.answer), bench.server.answer)
     bench.recorder.event(widget(), "Normal", "Created", "x")
     (event,) = await bench.settled()
@@ -505,9 +505,7 @@ async def test_recorder_logs_few_lines_about_failures_and_counts_every_one(bench
         Reply.status(404, "NotFound", details={"kind": "namespaces", "name": "ns"}),
     ],
 )
-async def test_an_event_in_a_namespace_that_goes_or_is_gone_is_dropped_without_a_word(
-    bench: Bench, answer: Reply
-):
+async def test_event_in_a_deleted_namespace_is_dropped_without_a_log_line(bench: Bench, answer: Reply):
     bench.wire.on("POST", EVENTS, answer)
     with capture_logs() as lines:
         bench.recorder.event(widget(), "Normal", "Created", "x")
@@ -515,7 +513,7 @@ async def test_an_event_in_a_namespace_that_goes_or_is_gone_is_dropped_without_a
     assert (lines, bench.outcome("refused")) == ([], 1)
 
 
-async def test_an_event_that_the_server_has_forgotten_is_created_anew(bench: Bench):
+async def test_expired_event_is_created_again(bench: Bench):
     bench.recorder.event(widget(), "Normal", "Created", "x")
     await bench.settled()
     bench.server.forget()
@@ -528,7 +526,7 @@ async def test_an_event_that_the_server_has_forgotten_is_created_anew(bench: Ben
     assert bench.wire.requests[-1].method == "PATCH"
 
 
-async def test_a_flush_sends_all_that_waits_whatever_the_rate(bench: Bench):
+async def test_flush_sends_all_pending_events_regardless_of_the_rate_limit(bench: Bench):
     bench.record(500)
     started = now()
     assert await bench.recorder.flush(2.0)

@@ -234,7 +234,7 @@ class TestReflectorPages:
             assert len(server.sent("list")) == 1001
             await asyncio.sleep(5)
             problem = following.reflector.problem
-        assert problem == "pods: GET /api/v1/pods: not a list: 1001 pages of it in a row are empty"
+        assert problem == "pods: GET /api/v1/pods: not a list: 1001 consecutive pages are empty"
 
     async def test_list_accepts_empty_pages_between_others(self, following: Following, server: PodServer):
         empty = [page(10, resume=str(number)) for number in range(1, 500)]

@@ -380,7 +380,7 @@ def test_load_settings_refuses_metrics_cert_path_without_metrics_secure():
         ),
     ],
 )
-def test_certificates_of_webhooks_come_from_one_place_and_all_of_it_is_told(flags: dict[str, str], told: str):
+def test_webhook_certificate_settings_of_two_sources_are_refused_together(flags: dict[str, str], told: str):
     assert refusal(flags).startswith(told)
 
 

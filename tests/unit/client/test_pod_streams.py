@@ -106,7 +106,7 @@ async def test_exec_feeds_stdin_and_reads_output_at_once(scene: Scene, size: int
     assert result.stdout == stdin
 
 
-async def test_exec_without_stdin_gives_the_command_none(scene: Scene):
+async def test_exec_without_stdin_gives_the_command_an_empty_stdin(scene: Scene):
     scene.cluster.sessions.exec = cat
     assert (await scene.streams.exec(WEB, ["cat"])).stdout == b""
 

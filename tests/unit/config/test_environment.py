@@ -76,7 +76,7 @@ def checkout(tmp_path: Path):
     return Checkout(tmp_path)
 
 
-def test_uv_looks_where_pip_looks_and_trusts_whom_pip_trusts(checkout: Checkout, tmp_path: Path):
+def test_uv_uses_the_indexes_and_certificates_of_pip(checkout: Checkout, tmp_path: Path):
     checkout.pip_is_configured(
         "global.index-url='https://mirror.test/simple'\n"
         "global.proxy='http://never.test'\n"

@@ -96,7 +96,7 @@ def test_the_manager_looks_for_configurations_and_secret_under_the_names_they_ha
 
 
 @pytest.mark.parametrize("overlay", ["default", "per-operator"])
-def test_each_manager_may_use_the_lease_that_it_asks_for_and_no_other(overlay: str):
+def test_each_manager_has_rights_on_its_own_lease_only(overlay: str):
     deployments = [each for each in of_kind("Deployment", overlay) if MANAGER in each["metadata"]["name"]]
     leases = set()
     for deployment in deployments:

@@ -125,7 +125,7 @@ async def test_console_api_shows_the_runs_of_an_object_on_the_local_machine(serv
         assert (await get(site, "/api/objects/bars.example.com/lonely"))[0] == 404
 
 
-async def test_a_search_through_large_objects_keeps_nobody_waiting():
+async def test_console_search_through_large_objects_does_not_delay_other_requests():
     large = {f"example.com/a{number}": "x" * 4000 for number in range(20)}
     foos = [
         Foo(
@@ -407,7 +407,7 @@ async def serving(serve_pages: ServePages, console: Console) -> Site:
     return await serve_pages(console.pages(), console.posts())
 
 
-async def test_a_person_can_have_an_object_reconciled_now_and_an_event_says_who_did(serve_pages: ServePages):
+async def test_console_reconcile_button_reconciles_the_object_and_records_an_event(serve_pages: ServePages):
     async with visited(serve_pages) as (world, site):
         assert await post(site, f"{PATH}/reconcile") == (303, PATH)
         [controller] = world.manager.controllers

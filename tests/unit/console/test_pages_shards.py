@@ -90,7 +90,7 @@ class Part:
         return self.owned.number_of(foo.metadata.uid or "")
 
 
-async def test_a_page_of_the_replica_that_works_on_an_object_says_so(serve_pages: ServePages):
+async def test_object_page_names_its_own_replica_as_the_owner_of_the_shard(serve_pages: ServePages):
     async with lonely() as world:
         part = Part(world)
         number = await part.number()
@@ -109,7 +109,9 @@ async def test_a_page_of_the_replica_that_works_on_an_object_says_so(serve_pages
         ]
 
 
-async def test_a_page_of_another_replica_names_the_one_to_ask_and_acts_on_nothing(serve_pages: ServePages):
+async def test_object_page_names_the_owning_replica_and_offers_no_action_on_another_replica(
+    serve_pages: ServePages,
+):
     async with lonely() as world:
         part = Part(world)
         number = await part.number()

@@ -551,7 +551,7 @@ async def test_report_says_how_long_a_reconcile_took_that_ran_out_of_time():
 
 
 @pytest.mark.parametrize("problem", ["raises", "hangs", "is cancelled from within"])
-async def test_report_that_fails_is_one_line_for_debugging(problem: str, log_lines: LogLines):
+async def test_failed_report_is_logged_once_at_debug_level(problem: str, log_lines: LogLines):
     async def report() -> None:
         if problem == "raises":
             raise ServiceUnavailable(503)

@@ -33,7 +33,7 @@ def test_each_file_of_cases_is_recorded_and_each_file_of_answers_has_cases():
     assert names(CASES) == names(ANSWERS) == {part.name for part in PARTS}
 
 
-def test_each_known_difference_is_of_something_that_devcluster_is_compared_in(tmp_path: Path):
+def test_each_known_difference_names_an_area_that_is_compared(tmp_path: Path):
     needs = {part.name: part.needs for part in PARTS if part.bare}
     needs |= {each.id: each.needs for each in conversation.load_all()}
     needs |= {f"kubectl: {each.name}": each.needs for each in scene.load_all()}

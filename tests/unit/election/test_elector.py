@@ -42,9 +42,7 @@ async def test_a_leader_renews_once_each_retry_period_and_asks_nothing_else(elec
 
 
 @pytest.mark.parametrize("fault", [Unreached, LostBefore, LostAfter, Stall, lambda: Reply.status(500)])
-async def test_a_leader_that_cannot_renew_stops_at_the_deadline_and_no_write_leaves_after(
-    election: Election, fault: Callable[..., Step]
-):
+async def test_leader_sends_no_write_after_its_renew_deadline(election: Election, fault: Callable[..., Step]):
     first = await election.leader()
     await asyncio.sleep(60)
     renewed = first.wire.sent("PUT", LEASE)[-1].at
@@ -109,7 +107,7 @@ async def test_a_request_that_hangs_leaves_time_for_a_second_one(election: Elect
 
 
 @pytest.mark.parametrize("seconds", [3, 86_400])
-async def test_a_leader_that_is_told_to_come_back_later_does_within_the_deadline(
+async def test_leader_retries_within_the_deadline_after_a_retry_after_answer(
     election: Election, seconds: int
 ):
     first = await election.leader()
@@ -122,7 +120,7 @@ async def test_a_leader_that_is_told_to_come_back_later_does_within_the_deadline
 
 @pytest.mark.parametrize("deleted", [False, True])
 @pytest.mark.parametrize(("by", "now_is"), [("another", "held by another"), ("", "released by somebody")])
-async def test_a_lease_taken_or_released_by_another_ends_the_leadership_as_soon_as_it_is_seen(
+async def test_leadership_ends_when_another_client_takes_or_releases_the_lease(
     election: Election, by: str, now_is: str, deleted: bool
 ):
     first = await election.leader()
@@ -138,7 +136,7 @@ async def test_a_lease_taken_or_released_by_another_ends_the_leadership_as_soon_
     assert election.spec["holderIdentity"] == by
 
 
-async def test_a_deleted_lease_is_created_again_by_its_holder_and_nobody_takes_it_meanwhile(
+async def test_holder_recreates_a_deleted_lease_before_another_replica_takes_it(
     election: Election,
 ):
     first = await election.leader()
@@ -153,7 +151,7 @@ async def test_a_deleted_lease_is_created_again_by_its_holder_and_nobody_takes_i
     assert not second.elector.leading
 
 
-async def test_a_leader_that_was_held_up_past_the_deadline_writes_nothing_when_it_goes_on(election: Election):
+async def test_leader_writes_nothing_after_a_pause_beyond_the_deadline(election: Election):
     first = await election.leader()
     first.wire.on("POST", DATA, Reply())
     await asyncio.sleep(60)
@@ -169,7 +167,7 @@ async def test_a_leader_that_was_held_up_past_the_deadline_writes_nothing_when_i
     assert not first.wire.sent("POST", DATA)
 
 
-async def test_a_leader_that_does_not_end_after_losing_the_lease_is_ended_before_another_may_lead(
+async def test_watchdog_deadline_follows_the_last_lease_renewal(
     election: Election,
 ):
     first = await election.leader()
@@ -296,7 +294,7 @@ async def test_standby_reads_the_lease_once_per_retry_period_without_a_watch(ele
     assert len(second.wire.sent("GET", LEASES)) < 25
 
 
-async def test_a_watch_that_has_gone_silent_is_replaced_and_looked_around(election: Election):
+async def test_silent_lease_watch_is_replaced_and_the_lease_is_read(election: Election):
     first = await election.leader("first")
     second = await election.standby("second")
     election.server.silence()
@@ -316,7 +314,7 @@ async def test_a_read_that_hangs_does_not_keep_a_standby_from_seeing_the_release
     assert await taken_over(first, second) < 0.1
 
 
-async def test_a_lost_race_for_a_released_lease_is_no_problem(election: Election):
+async def test_elector_reports_no_problem_after_it_lost_the_race_for_a_released_lease(election: Election):
     first = await election.leader("first")
     second, third = await election.standby("second"), await election.standby("third")
     await first.elector.release()
@@ -336,7 +334,7 @@ async def test_a_lease_of_a_foreign_holder_is_waited_for_whatever_it_holds(elect
     assert election.spec["leaseTransitions"] == 1
 
 
-async def test_an_answer_that_is_no_lease_is_a_problem_and_tried_again(election: Election):
+async def test_elector_reports_and_retries_an_answer_that_is_not_a_lease(election: Election):
     second = election.candidate("second")
     second.wire.on("GET", LEASE, Reply(body=b"<html>"), election.server.answer)
     second.wire.on("GET", LEASES, NOT_ALLOWED)
@@ -353,7 +351,7 @@ async def test_an_answer_that_is_no_lease_is_a_problem_and_tried_again(election:
 NESTED = b'{"metadata": {}, "spec": {"x": %b%b}}' % (b"[" * 300, b"]" * 300)
 
 
-async def test_a_lease_nested_too_deeply_to_be_written_back_ends_nobody(election: Election):
+async def test_elector_survives_a_lease_that_is_nested_too_deeply(election: Election):
     first, second = election.candidate("first"), election.candidate("second")
     second.wire.on("GET", LEASE, Reply(body=NESTED))
     second.wire.on("GET", LEASES, NOT_ALLOWED)
@@ -396,7 +394,7 @@ async def test_a_missing_namespace_is_named_as_the_problem(election: Election):
 
 
 @pytest.mark.parametrize("fault", [LostAfter, LostBefore])
-async def test_a_claim_whose_answer_is_lost_is_made_again_whether_it_took_effect(
+async def test_claim_is_repeated_when_its_answer_was_lost(
     election: Election, fault: type[LostAfter | LostBefore]
 ):
     first = election.candidate("first")
@@ -409,7 +407,7 @@ async def test_a_claim_whose_answer_is_lost_is_made_again_whether_it_took_effect
     assert election.spec["leaseTransitions"] == 0
 
 
-async def test_a_claim_whose_answer_comes_too_late_is_not_relied_on(election: Election):
+async def test_claim_does_not_count_when_its_answer_arrives_too_late(election: Election):
     first = election.candidate("first")
     first.wire.on("POST", LEASES, Delayed(4.0, election.server.answer))
     first.start()
@@ -420,7 +418,7 @@ async def test_a_claim_whose_answer_comes_too_late_is_not_relied_on(election: El
     assert deadline == pytest.approx(now() + 10.0 - 4.0, abs=0.1), "counted from when the claim was sent"
 
 
-async def test_a_deletion_of_the_lease_is_no_release(election: Election):
+async def test_standby_does_not_treat_a_deleted_lease_as_released(election: Election):
     first = await election.leader("first")
     second = await election.standby("second")
     first.wire.on("PUT", LEASE, Stall())  # cut off in the very moment
@@ -435,7 +433,7 @@ async def test_a_deletion_of_the_lease_is_no_release(election: Election):
     assert now() >= last_renewal + 15.0
 
 
-async def test_a_deleted_lease_that_claimed_years_is_waited_for_while_it_was_seen_for_less_than_a_minute(
+async def test_standby_waits_for_a_deleted_lease_with_a_huge_duration_seen_for_under_a_minute(
     election: Election,
 ):
     election.server.put(NAMESPACE, NAME, {"holderIdentity": "nobody", "leaseDurationSeconds": 10**9})
@@ -448,9 +446,7 @@ async def test_a_deleted_lease_that_claimed_years_is_waited_for_while_it_was_see
 
 
 @pytest.mark.parametrize("exists", [False, True])
-async def test_a_lease_that_cannot_be_taken_is_a_problem_all_the_time_and_logged_once(
-    election: Election, exists: bool
-):
+async def test_elector_reports_a_lasting_problem_and_logs_it_once(election: Election, exists: bool):
     if exists:
         election.server.put(NAMESPACE, NAME, {"holderIdentity": ""})
     first = election.candidate("first")
@@ -499,7 +495,9 @@ async def test_transport_still_allows_other_writes_after_a_release(election: Ele
     await first.transport.request("POST", "/events")
 
 
-async def test_a_release_carries_the_version_so_that_it_never_hits_another_holder(election: Election):
+async def test_release_carries_the_resource_version_so_that_another_holder_keeps_the_lease(
+    election: Election,
+):
     first = await election.leader()
     await asyncio.sleep(60)
     election.server.put(NAMESPACE, NAME, {"holderIdentity": "another"})
@@ -511,7 +509,7 @@ async def test_a_release_carries_the_version_so_that_it_never_hits_another_holde
 
 @pytest.mark.parametrize("faults", [("before", "stall"), ("after",)])
 @pytest.mark.parametrize("renewing", [False, True])
-async def test_a_release_that_gets_lost_is_looked_after_and_sent_again(
+async def test_lost_release_is_verified_and_sent_again(
     election: Election, faults: tuple[str, ...], renewing: bool
 ):
     first = await election.leader()
@@ -575,7 +573,7 @@ async def test_a_claim_in_flight_when_asked_to_stop_is_given_back(election: Elec
     assert first.gauge == 0
 
 
-async def test_a_claim_whose_answer_was_lost_is_given_back_too(election: Election):
+async def test_stop_releases_a_lease_whose_claim_got_no_answer(election: Election):
     first = election.candidate("first")
     first.wire.on("POST", LEASES, LostAfter(election.server.answer))
     # Not seen by other means before the stop.

@@ -105,7 +105,7 @@ async def cluster(authority: trustme.CA) -> AsyncIterator[Cluster]:
         yield Cluster(server, leases)
 
 
-async def test_a_thousand_requests_that_get_no_answer_do_not_hold_up_the_lease(
+async def test_lease_renewals_continue_beside_a_thousand_unanswered_requests(
     cluster: Cluster, authority: trustme.CA
 ):
     async with replica(cluster, authority) as (transport, elector):
@@ -122,7 +122,7 @@ async def test_a_thousand_requests_that_get_no_answer_do_not_hold_up_the_lease(
         assert {type(each) for each in await asyncio.gather(*writes, return_exceptions=True)} == {Fenced}
 
 
-async def test_a_token_that_is_replaced_long_after_the_first_rejection_is_found_in_time(
+async def test_elector_reads_a_token_replaced_long_after_the_first_rejection(
     cluster: Cluster, authority: trustme.CA, tmp_path: Path
 ):
     file = tmp_path / "token"

@@ -34,7 +34,7 @@ async def test_leadership_permits_nothing_when_the_process_has_never_led(electio
             pytest.fail("it was entered")
 
 
-async def test_a_leader_that_renews_is_permitted_at_any_time(election: Election):
+async def test_guard_permits_writes_while_the_leader_renews(election: Election):
     first = await election.leader()
     for _ in range(300):
         await asyncio.sleep(0.37)
@@ -68,7 +68,7 @@ async def test_an_effect_under_way_is_ended_when_the_lease_cannot_be_held_for_su
         await first.run
 
 
-async def test_an_effect_under_way_is_ended_when_somebody_else_is_seen_to_hold_the_lease(election: Election):
+async def test_guard_cancels_a_running_effect_when_another_replica_holds_the_lease(election: Election):
     first = await election.leader()
     election.server.put(NAMESPACE, NAME, {"holderIdentity": "another"})
     with pytest.raises(Fenced, match="is now held by another"):
@@ -79,7 +79,7 @@ async def test_an_effect_under_way_is_ended_when_somebody_else_is_seen_to_hold_t
         await first.run
 
 
-async def test_an_effect_that_fails_or_times_out_by_itself_says_so(election: Election):
+async def test_guarded_effect_raises_its_own_error_or_timeout(election: Election):
     first = await election.leader()
     with pytest.raises(TimeoutError):
         async with first.elector.leadership.held(), asyncio.timeout(1):

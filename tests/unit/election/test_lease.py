@@ -44,28 +44,28 @@ def test_a_lease_that_can_be_read_can_be_written_back(levels: int):
         assert Lease.decode(written.encode()).spec["x"] == read.spec["x"]
 
 
-def test_managed_fields_are_not_read_however_deeply_somebody_has_nested_them():
+def test_lease_decoding_skips_deeply_nested_managed_fields():
     body = b'{"metadata": {"name": "x", "managedFields": %b%b}}' % (b"[" * 1_000, b"]" * 1_000)
     assert Lease.decode(body).metadata == {"name": "x"}
 
 
-def test_a_record_without_content_is_held_by_nobody():
+def test_lease_without_a_spec_has_no_holder():
     for spec in ({}, {"holderIdentity": None}, {"holderIdentity": ""}):
         assert lease(**spec).holder == ""
     assert Lease.decode(b'{"metadata": {}}').holder == ""
 
 
 @pytest.mark.parametrize("seconds", [None, 0, -5, "15", [], 1e400])
-def test_a_duration_that_makes_no_sense_counts_as_none(seconds: Any):
+def test_invalid_lease_duration_counts_as_missing(seconds: Any):
     assert Lease({}, {"leaseDurationSeconds": seconds}).duration is None
 
 
 @pytest.mark.parametrize("count", [None, -1, "3", 1.5])
-def test_transitions_that_make_no_sense_count_as_zero(count: Any):
+def test_invalid_lease_transitions_count_as_zero(count: Any):
     assert lease(leaseTransitions=count).transitions == 0
 
 
-def test_a_holder_that_is_no_string_is_somebody():
+def test_lease_holder_of_another_type_counts_as_an_unknown_holder():
     assert lease(holderIdentity=17).holder == "17"
 
 
@@ -95,7 +95,7 @@ def test_a_claim_of_a_released_lease_counts_as_a_change_of_hands():
     assert released.claimed(identity="me", seconds=15, now=NOW).transitions == 5
 
 
-def test_the_first_claim_of_a_new_lease_is_no_change_of_hands():
+def test_first_claim_of_a_new_lease_counts_no_transition():
     claimed = Lease.new(namespace="ns", name="x").claimed(identity="me", seconds=15, now=NOW)
     assert claimed.transitions == 0
     assert orjson.loads(claimed.encode())["metadata"] == {"namespace": "ns", "name": "x"}
@@ -109,7 +109,7 @@ def test_a_renewal_keeps_when_the_lease_was_acquired():
     assert renewed.transitions == 4
 
 
-def test_a_renewal_differs_from_the_last_even_when_the_clock_stands_still():
+def test_renewal_differs_from_the_previous_one_while_the_clock_is_frozen():
     once = lease(holderIdentity="me").claimed(identity="me", seconds=15, now=NOW)
     again = once.claimed(identity="me", seconds=15, now=NOW)
     assert again.spec["renewTime"] == "2026-05-04T03:02:01.123457Z"

@@ -45,7 +45,7 @@ def test_a_held_lease_can_be_claimed_when_it_has_not_changed_for_its_duration():
     assert seen.claimable(120.0)
 
 
-def test_a_renewal_starts_the_wait_anew():
+def test_lease_watcher_restarts_its_wait_after_a_renewal():
     seen = view()
     seen.saw(lease(1, renewTime="a"), now=100.0)
     seen.saw(lease(2, renewTime="b"), now=110.0)
@@ -74,7 +74,7 @@ def test_lease_with_changed_metadata_only_counts_as_unchanged():
     assert seen.lease.version == 2
 
 
-def test_a_lease_created_anew_with_the_same_content_is_another_one():
+def test_lease_watcher_treats_a_recreated_lease_as_a_new_one():
     seen = view()
     seen.saw(lease(1), now=100.0)
     seen.saw(lease(2, uid="v"), now=110.0)
@@ -117,7 +117,7 @@ def test_a_deleted_lease_is_still_its_holders_until_it_would_have_expired():
     assert seen.claimable(115.0)
 
 
-def test_a_deleted_lease_that_claimed_to_last_for_years_is_its_holders_for_four_lease_durations():
+def test_deleted_lease_with_a_huge_duration_blocks_claims_for_four_lease_durations():
     seen = view()
     seen.saw(lease(1, leaseDurationSeconds=2**31 - 1), now=100.0)
     assert not seen.claimable(1e8)
@@ -147,7 +147,7 @@ def stamped(holder: str = "pod-1_old", clock: str = CLOCK, at: float = 90.0) -> 
     return lease(holder=holder, leaseDurationSeconds=15).sent(clock, at)
 
 
-def test_observation_counts_from_the_time_that_the_same_clock_has_measured():
+def test_lease_age_uses_the_renewal_time_when_the_holder_has_the_same_clock():
     seen = view()
     seen.saw(stamped(at=90.0), now=100.0)
     assert seen.claimable_at() == 105.0
@@ -158,7 +158,7 @@ def test_observation_counts_from_the_time_that_the_same_clock_has_measured():
     assert seen.claimable(100.0)
 
 
-def test_observation_counts_from_now_when_another_clock_has_measured_or_nobody():
+def test_lease_age_starts_now_when_the_holder_has_another_clock_or_none():
     renewed = stamped()
     taken = Lease(renewed.metadata, {**renewed.spec, "holderIdentity": "pod-2_new"})
     annotations = [
@@ -185,7 +185,7 @@ def test_observation_without_a_name_of_its_clock_believes_no_record():
     assert seen.claimable_at() == 115.0
 
 
-def test_a_renewal_that_only_moves_the_time_is_no_news():
+def test_lease_watcher_reports_no_change_for_a_plain_renewal():
     seen = view()
     assert seen.saw(stamped(at=90.0), now=90.0)
     later = Lease({**stamped().metadata, "resourceVersion": "2"}, {**stamped().spec, "renewTime": "b"})

@@ -59,7 +59,7 @@ async def test_a_leader_begins_when_the_last_shard_is_given_back(program: Progra
     assert not other.permitted
 
 
-async def test_a_leader_waits_for_a_replica_that_hears_nothing_and_renews(program: Program):
+async def test_leader_waits_while_a_replica_renews_but_cannot_list_leases(program: Program):
     await program.start("a")
     (b,) = await program.start("b")
     leader = await program.lead("leader")
@@ -74,7 +74,7 @@ async def test_a_leader_waits_for_a_replica_that_hears_nothing_and_renews(progra
     assert leader.leads
 
 
-async def test_a_leader_that_may_not_see_the_shards_says_so(program: Program):
+async def test_leader_reports_missing_permission_to_list_shard_leases(program: Program):
     (a,) = await program.start("a")
     await a.stop()
     leader = Leader(program, "leader")
@@ -113,7 +113,7 @@ async def test_sharing_with_another_number_of_shards_waits_and_says_why(program:
     assert b.coordinator.problem is None
 
 
-async def test_a_lease_that_has_no_label_is_taken_all_the_same(program: Program):
+async def test_lease_without_a_label_can_be_claimed(program: Program):
     program.server.put(NAMESPACE, NAME, {"holderIdentity": "somebody", "leaseDurationSeconds": 15})
     program.server.put(NAMESPACE, f"{NAME}-3", {"holderIdentity": ""})
     await program.start("a")

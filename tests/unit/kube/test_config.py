@@ -126,7 +126,7 @@ async def test_plain_http_has_no_tls(tmp_path: Path):
     assert await (await load(write(tmp_path / "config", "http://a"))).ssl_context() is None
 
 
-async def test_a_server_without_a_scheme_and_an_authority_is_plain_http_for_who_has_no_credentials(
+async def test_server_without_scheme_and_authority_uses_http_without_credentials(
     tmp_path: Path,
 ):
     config = await load(write(tmp_path / "config", "a:6443", user={"as": "jane"}))
@@ -228,7 +228,7 @@ async def test_an_address_with_a_password_is_refused_without_showing_it(tmp_path
     assert "hunter2" not in str(caught.value)
 
 
-async def test_the_proxy_of_the_cluster_comes_before_that_of_the_environment(tmp_path: Path):
+async def test_proxy_of_the_kubeconfig_cluster_overrides_the_environment(tmp_path: Path):
     own = write(tmp_path / "own", **{"proxy-url": "http://own:1"})
     assert (await load(own, HTTPS_PROXY="http://other:2")).proxy == URL("http://own:1")
     assert (await load(write(tmp_path / "none"), HTTPS_PROXY="http://other:2")).proxy == URL("http://other:2")
@@ -315,7 +315,7 @@ async def test_load_config_error_lists_every_source_when_none_is_found(tmp_path:
 
 
 @pytest.mark.parametrize("missing", ["token", "ca.crt"])
-async def test_a_pod_without_its_files_is_told_which(pod: Path, missing: str):
+async def test_in_cluster_config_names_its_missing_files(pod: Path, missing: str):
     (pod / missing).unlink()
     with pytest.raises(ConfigError, match=rf"^in the cluster: .*/{missing} cannot be read"):
         await load(**IN_POD)

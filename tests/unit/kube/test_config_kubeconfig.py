@@ -354,7 +354,7 @@ def test_a_user_may_act_as_another(tmp_path: Path):
     assert impersonation_of(user(tmp_path, token="x")) == impersonation_of(None) == []
 
 
-def test_the_names_of_extras_are_written_so_that_they_can_be_names_of_headers(tmp_path: Path):
+def test_impersonation_extra_names_are_escaped_for_headers(tmp_path: Path):
     entry = user(tmp_path, **{"as": "jane", "as-user-extra": {"acme.com/über 100%": ["x"]}})
     assert impersonation_of(entry)[1:] == [("Impersonate-Extra-acme.com%2F%C3%BCber%20100%25", "x")]
 
@@ -497,7 +497,7 @@ def test_a_kubeconfig_with_anything_in_any_place_is_read_or_refused_in_one_line(
         *(b"a: " + each for each in (b"2001-99-99", b"!!int x", b"!!float x", b"!!timestamp x", b"!!bool x")),
     ],
 )
-def test_a_file_that_yaml_itself_cannot_take_is_refused_in_one_line(tmp_path: Path, content: bytes):
+def test_kubeconfig_with_invalid_yaml_characters_is_refused_in_one_line(tmp_path: Path, content: bytes):
     path = tmp_path / "config"
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=rf"^{path}: not valid YAML in line 1, column \d+: .*$"):
@@ -519,9 +519,7 @@ MERGED = "b: &b0 {x: y}\n" + "".join(f"b{n}: &b{n} {{<<: [*b{n - 1}, *b{n - 1}]}
         ("a: &a [[*a]]", "it is part of itself, by an alias"),
     ],
 )
-def test_aliases_of_aliases_are_refused_before_anybody_writes_them_out(
-    tmp_path: Path, content: str, problem: str
-):
+def test_nested_yaml_aliases_are_refused_before_their_expansion(tmp_path: Path, content: str, problem: str):
     path = tmp_path / "config"
     path.write_text(content)
     with pytest.raises(ConfigError, match=rf"^{path}: not valid YAML in line \d+, column \d+: {problem}$"):
@@ -585,9 +583,7 @@ def test_a_file_that_is_not_yaml_is_reported_by_its_line_and_not_by_its_content(
         ({"as": "x", "as-user-extra": {"a": 1}}, "as-user-extra of 'jane' is not a mapping to lists"),
     ],
 )
-def test_a_user_who_acts_as_another_in_a_way_that_makes_no_sense_is_refused_in_a_line(
-    value: dict[str, Any], expected: str
-):
+def test_invalid_impersonation_is_refused_with_a_one_line_message(value: dict[str, Any], expected: str):
     with pytest.raises(ConfigError, match=re.escape(f"file: {expected}")):
         impersonation_of(Entry("jane", value, Path("file")))
 

@@ -97,7 +97,7 @@ async def test_wire_raises_connection_lost_and_reconnects_without_a_valid_answer
     assert script.connections == 2
 
 
-async def test_a_server_that_hangs_up_on_a_later_request_has_not_answered_it(
+async def test_connection_closed_before_a_later_answer_raises_an_error(
     wire: HttpWire, script: ScriptedServer
 ):
     script.play(OK, next_request, end_of_answers)
@@ -134,7 +134,7 @@ async def test_the_connection_used_last_is_used_next_and_the_others_are_closed_i
     assert script.connections == 3
 
 
-async def test_a_stream_that_nobody_consumes_holds_the_server_up(wire: HttpWire, script: ScriptedServer):
+async def test_unread_stream_applies_back_pressure_to_the_server(wire: HttpWire, script: ScriptedServer):
     size = 400 * READ_AHEAD
     written = 0
 
@@ -158,7 +158,7 @@ async def test_a_stream_that_nobody_consumes_holds_the_server_up(wire: HttpWire,
         assert sum([len(chunk) async for chunk in response.chunks()]) == size
 
 
-async def test_a_server_that_answers_before_it_has_heard_all_is_believed(
+async def test_connection_accepts_an_answer_before_the_whole_request_is_sent(
     wire: HttpWire, script: ScriptedServer
 ):
     given_up = asyncio.Event()
@@ -228,7 +228,7 @@ async def test_a_connection_on_which_half_a_request_was_sent_is_not_used_again(
     assert script.connections == 2
 
 
-async def test_an_answer_frees_whoever_waits_for_the_server_to_take_the_rest(
+async def test_answer_ends_the_wait_for_the_server_to_read_the_request(
     wire: HttpWire, script: ScriptedServer
 ):
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -245,7 +245,7 @@ async def test_an_answer_frees_whoever_waits_for_the_server_to_take_the_rest(
     answered.set()
 
 
-async def test_a_connection_goes_on_after_an_answer_of_which_nobody_wanted_the_rest(
+async def test_connection_is_reused_after_an_answer_that_was_not_read_to_its_end(
     wire: HttpWire, script: ScriptedServer
 ):
     begun = asyncio.Event()
@@ -283,7 +283,7 @@ async def test_wire_gives_up_an_answer_with_endless_trailers_or_chunk_extensions
     assert await fetch_in_time(wire) == (200, b"ok")
 
 
-async def test_an_answer_that_ends_with_the_connection_is_not_complete_when_we_reset_that(
+async def test_answer_without_a_length_is_incomplete_after_we_reset_the_connection(
     wire: HttpWire, script: ScriptedServer
 ):
     script.play(b"HTTP/1.0 200 OK\r\n\r\nhal", silence)

@@ -81,7 +81,7 @@ class TestCredentialsRenewal:
         numbered.delay = 5
         assert await asyncio.gather(numbered.header(), numbered.header()) == ["2", "2"]
 
-    async def test_a_renewal_that_fails_leaves_the_earlier_ones_and_is_tried_again_later(
+    async def test_failed_credential_renewal_keeps_the_old_credentials_and_is_retried(
         self, numbered: Numbered
     ):
         await numbered.header()
@@ -110,7 +110,7 @@ class TestCredentialsRenewal:
         assert await numbered.header(rejected="1") == "2"
         assert len(numbered.calls) == 2
 
-    async def test_a_server_that_rejects_everything_does_not_cause_call_after_call(self, numbered: Numbered):
+    async def test_credentials_limit_renewals_when_the_server_rejects_every_request(self, numbered: Numbered):
         header = await numbered.header()
         for _ in range(100):
             header = await numbered.header(rejected=header)
@@ -262,7 +262,7 @@ async def test_the_program_gets_its_arguments_its_environment_and_what_is_wanted
     assert orjson.loads(info) == {"apiVersion": V1, "kind": "ExecCredential", "spec": {"interactive": False}}
 
 
-async def test_the_program_is_told_of_the_cluster_if_it_asks(plugin: Plugin):
+async def test_credential_program_gets_the_cluster_info_on_request(plugin: Plugin):
     await plugin.run(
         f'echo "$KUBERNETES_EXEC_INFO" > "$(dirname "$0")/seen"\n{printing({"token": "x"})}',
         provideClusterInfo=True,
@@ -305,21 +305,19 @@ async def test_a_program_beside_a_kubeconfig_without_a_folder_is_not_looked_for_
         ("head -c 9000000 /dev/zero >&2; echo no session >&2; exit 3", "exit code 3: .*no session$"),
     ],
 )
-async def test_a_program_that_does_not_do_its_work_is_an_error_of_one_line(
-    plugin: Plugin, script: str, message: str
-):
+async def test_failed_credential_program_raises_a_one_line_error(plugin: Plugin, script: str, message: str):
     with pytest.raises(ConfigError, match=message) as caught:
         await plugin.run(script)
     assert str(caught.value).startswith("user 'me': exec: ")
     assert "\n" not in str(caught.value)
 
 
-async def test_a_program_that_is_not_there_comes_with_the_hint_how_to_install_it(plugin: Plugin):
+async def test_missing_credential_program_error_has_the_installation_hint(plugin: Plugin):
     with pytest.raises(ConfigError, match=r"cannot be started: No such file .*\(get it from x\)"):
         await plugin.run("", command="no-such-program", installHint="get it\nfrom x")
 
 
-async def test_a_program_that_insists_on_a_terminal_is_refused_without_one(
+async def test_credential_program_that_needs_a_terminal_is_refused_without_one(
     plugin: Plugin, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("sys.stdin", None)
@@ -327,7 +325,7 @@ async def test_a_program_that_insists_on_a_terminal_is_refused_without_one(
         await plugin.run(printing({"token": "x"}), interactiveMode="Always")
 
 
-async def test_a_program_that_hangs_is_ended(plugin: Plugin, monkeypatch: pytest.MonkeyPatch):
+async def test_credential_program_is_killed_when_it_hangs(plugin: Plugin, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("manager.kube.credentials.TIMEOUT", 0.01)
     with pytest.raises(ConfigError, match=r"still not done after 0\.01 s"):
         await plugin.run("exec sleep 60")
@@ -337,7 +335,7 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-async def test_a_program_that_leaves_its_output_to_another_one_leaves_no_open_files(
+async def test_credential_program_leaves_no_open_files_when_a_child_keeps_its_output(
     plugin: Plugin, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("manager.kube.credentials.TIMEOUT", 0.5)
@@ -355,7 +353,7 @@ async def test_a_program_that_leaves_its_output_to_another_one_leaves_no_open_fi
     plugin.folder.joinpath("other").write_text("")
 
 
-async def test_a_program_that_nobody_waits_for_any_more_is_ended(plugin: Plugin):
+async def test_credential_program_is_killed_when_every_caller_has_been_cancelled(plugin: Plugin):
     os.mkfifo(plugin.folder / "started")
     configured = plugin.configured('echo $$ > "$(dirname "$0")/started"; exec sleep 60')
     task = asyncio.create_task(configured.obtain(rejected=False))

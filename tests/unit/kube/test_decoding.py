@@ -189,7 +189,7 @@ async def cut(*chunks: bytes, limit: int = 1000) -> list[bytes]:
     return [line async for line in lines(pieces(*chunks), limit=limit)]
 
 
-async def test_a_line_that_was_not_finished_is_never_given_out():
+async def test_unfinished_line_is_never_returned():
     assert await cut(b"a\nhalf a li") == [b"a"]
 
 
@@ -254,7 +254,7 @@ def test_decode_event_refuses_malformed_lines(line: bytes):
         decode_event(line)
 
 
-def test_an_error_event_becomes_the_error_it_stands_for():
+def test_error_event_raises_the_matching_status_error():
     line = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}'
     error = status_error(decode_event(line).object)
     assert isinstance(error, Gone)

@@ -53,7 +53,7 @@ async def fetch(wire: HttpWire) -> tuple[int, bytes]:
         return response.status, await response.read()
 
 
-async def test_a_proxy_is_told_who_asks_and_the_server_is_not(authority: trustme.CA):
+async def test_proxy_credentials_are_sent_to_the_proxy_only(authority: trustme.CA):
     async with LocalServer(authority) as server, Proxy(server.port) as proxy:
         async with wire_to(server.url, authority, proxy=proxy.url) as wire:
             assert await fetch(wire) == await fetch(wire) == (200, b"")
@@ -121,7 +121,7 @@ async def test_plain_http_is_sent_to_the_proxy_with_its_whole_address():
     ],
     ids=["refusal", "other protocol", "nothing"],
 )
-async def test_a_proxy_that_does_not_do_it_makes_the_server_unreachable(
+async def test_refused_proxy_tunnel_makes_the_server_unreachable(
     authority: trustme.CA, answer: bytes, message: str
 ):
     ended = asyncio.Event()
@@ -163,7 +163,7 @@ async def test_a_proxy_that_is_not_there_is_named_without_its_password(authority
         ("a" * 64 + ".b", "the host name is invalid"),
     ],
 )
-async def test_a_name_that_nobody_knows_makes_the_server_unreachable(
+async def test_unresolvable_host_name_makes_the_server_unreachable(
     authority: trustme.CA, host: str, reason: str
 ):
     async with wire_to(f"https://{host}", authority) as wire:
@@ -310,7 +310,7 @@ class TestDialNames:
             name_server.answers.set()
             assert await asyncio.gather(*slow) == [200] * 100
 
-    async def test_a_look_up_that_is_slow_or_fails_leaves_the_last_addresses(self, name_server: NameServer):
+    async def test_slow_or_failed_dns_lookup_keeps_the_last_addresses(self, name_server: NameServer):
         async with LocalServer() as server, wire_to(by_name(server)) as wire:
             assert await fetch_root(wire) == 200
             wire.abort()
@@ -325,9 +325,7 @@ class TestDialNames:
             assert await fetch_root(wire) == 200
             assert server.connections == 4
 
-    async def test_a_host_that_was_never_found_is_not_reached_and_asked_for_again(
-        self, name_server: NameServer
-    ):
+    async def test_unresolved_host_is_looked_up_again_at_the_next_dial(self, name_server: NameServer):
         name_server.error = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
         async with LocalServer() as server, wire_to(by_name(server)) as wire:
             for _ in range(2):

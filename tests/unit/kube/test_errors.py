@@ -31,7 +31,7 @@ def status(code: int, reason: str, message: str = "m", **details: object) -> byt
     return orjson.dumps(value)
 
 
-def test_a_continue_token_that_is_too_old_comes_with_another():
+def test_expired_continue_token_error_carries_a_new_token():
     value = {"kind": "Status", "code": 410, "reason": "Expired", "metadata": {"continue": "token"}}
     error = error_from(410, {}, orjson.dumps(value))
     assert isinstance(error, Gone)
@@ -70,7 +70,7 @@ def test_error_from_chooses_the_class_by_status_and_reason(code: int, reason: st
     assert (error.status, error.reason, error.message, str(error)) == (code, reason, "m", "m")
 
 
-def test_an_object_that_exists_is_no_conflict():
+def test_already_exists_error_is_not_a_conflict():
     assert not issubclass(AlreadyExists, Conflict)
 
 
@@ -149,7 +149,7 @@ def test_retry_after_seconds_is_none_for_a_meaningless_value(value: str | None):
 
 
 @pytest.mark.parametrize("seconds", ["9" * 400, "1e300", "300.5", "86400"])
-def test_the_details_ask_for_no_more_than_five_minutes_either(seconds: str):
+def test_retry_after_of_the_status_details_is_limited_to_five_minutes(seconds: str):
     raw = b'{"kind":"Status","code":429,"details":{"retryAfterSeconds":%b}}' % seconds.encode()
     assert error_from(429, {}, raw).retry_after == 300
     assert status_error(raw).retry_after == 300

@@ -61,9 +61,7 @@ async def test_wire_sends_target_and_headers_unchanged_and_adds_credentials(
     }
 
 
-async def test_the_path_of_the_server_comes_before_that_of_the_request(
-    server: LocalServer, authority: trustme.CA
-):
+async def test_server_path_is_prepended_to_the_request_path(server: LocalServer, authority: trustme.CA):
     async with wire_to(f"{server.url}/k8s/clusters/c-1/", authority) as wire:
         await fetch(wire)
     assert server.requests[0].target == "/k8s/clusters/c-1/api"
@@ -94,7 +92,7 @@ async def test_wire_sends_a_request_once_when_the_server_hangs_up(
     assert len(server.requests) == 2
 
 
-async def test_an_answer_that_breaks_off_is_a_lost_connection_after_what_a_stream_has_read(
+async def test_truncated_stream_returns_its_data_and_raises_connection_lost(
     wire: HttpWire, server: LocalServer
 ):
     server.answer = lambda _: Answer(b"one\nhalf a li", claimed_length=100, then="close")
@@ -107,7 +105,7 @@ async def test_an_answer_that_breaks_off_is_a_lost_connection_after_what_a_strea
             await anext(chunks)
 
 
-async def test_an_answer_that_nobody_reads_to_its_end_takes_its_connection_along(
+async def test_connection_is_closed_when_its_answer_is_not_read_to_the_end(
     wire: HttpWire, server: LocalServer
 ):
     server.answer = lambda _: Answer(b"x" * 1000, claimed_length=2000)
@@ -135,9 +133,7 @@ async def test_requests_wait_for_a_free_connection_and_streams_do_not_take_one(
     assert server.connections == 2
 
 
-async def test_connections_notice_when_the_other_side_is_gone_without_a_word(
-    wire: HttpWire, server: LocalServer
-):
+async def test_tcp_keepalive_is_enabled_on_connections(wire: HttpWire, server: LocalServer):
     server.answer = lambda _: Answer(b"s", claimed_length=9)
     async with wire.exchange(GET), wire.exchange(WireRequest("GET", "/watch", {}, stream=True)):
         assert wire._pool is not None
@@ -151,7 +147,7 @@ async def test_connections_notice_when_the_other_side_is_gone_without_a_word(
                 assert values == [15, 5, 3, 30_000]
 
 
-async def test_a_server_that_is_not_there_is_unreachable(wire: HttpWire, server: LocalServer):
+async def test_missing_server_raises_unreachable(wire: HttpWire, server: LocalServer):
     await server.__aexit__()
     with pytest.raises(
         Unreachable, match=rf"cannot connect to 127\.0\.0\.1:{server.port}: Connection refused"
@@ -159,7 +155,7 @@ async def test_a_server_that_is_not_there_is_unreachable(wire: HttpWire, server:
         await fetch(wire)
 
 
-async def test_a_server_with_a_certificate_of_somebody_else_is_not_trusted(
+async def test_server_certificate_of_an_unknown_authority_is_not_trusted(
     server: LocalServer, other_authority: trustme.CA
 ):
     untrusted = "its certificate is not to be trusted: unable to get local issuer"
@@ -260,7 +256,7 @@ async def test_a_client_certificate_that_was_replaced_is_presented_after_a_rejec
         assert [request.client for request in server.requests] == ["first", "first", "second"]
 
 
-async def test_a_server_that_never_finishes_the_handshake_can_be_given_up(authority: trustme.CA):
+async def test_dial_can_be_cancelled_during_an_unfinished_handshake(authority: trustme.CA):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         async with wire_to(f"https://127.0.0.1:{listener.getsockname()[1]}", authority) as wire:
             with pytest.raises(TimeoutError):
@@ -268,7 +264,7 @@ async def test_a_server_that_never_finishes_the_handshake_can_be_given_up(author
                     await fetch(wire)
 
 
-async def test_a_server_that_hangs_up_in_the_handshake_is_said_to_have_done_so(authority: trustme.CA):
+async def test_error_says_that_the_server_closed_the_connection_during_the_handshake(authority: trustme.CA):
     async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.transport.abort()
@@ -355,7 +351,7 @@ class TestHttpWireAbort:
                         await write
                     assert received + await receive(accepted) < SIZE
 
-    async def test_a_write_that_is_given_up_is_not_delivered_afterwards(self):
+    async def test_aborted_write_is_not_delivered_later(self):
         loop = asyncio.get_running_loop()
         with socket.socket() as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -374,7 +370,7 @@ class TestHttpWireAbort:
                         await write
                     assert received + await receive(accepted) < size
 
-    async def test_a_write_that_is_just_connecting_is_not_sent(self, authority: trustme.CA):
+    async def test_aborted_write_is_not_sent_while_it_connects(self, authority: trustme.CA):
         loop = asyncio.get_running_loop()
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.setblocking(False)
@@ -387,7 +383,7 @@ class TestHttpWireAbort:
                     with pytest.raises(TransportError):
                         await write
 
-    async def test_a_write_that_waits_for_a_free_connection_is_not_sent(self, authority: trustme.CA):
+    async def test_aborted_write_is_not_sent_while_it_waits_for_a_connection(self, authority: trustme.CA):
         async with LocalServer(authority) as server, wire_to(server.url, authority, connections=1) as wire:
             never = asyncio.get_running_loop().create_future()
             server.answer = lambda _: never
@@ -399,7 +395,7 @@ class TestHttpWireAbort:
                     await write
             assert len(server.requests) == 1
 
-    async def test_a_write_that_waits_for_credentials_is_not_sent(self, authority: trustme.CA):
+    async def test_aborted_write_is_not_sent_while_it_waits_for_credentials(self, authority: trustme.CA):
         credentials = SlowCredentials()
         async with (
             LocalServer(authority) as server,
@@ -414,7 +410,7 @@ class TestHttpWireAbort:
             assert await write_to(wire) == 200
             assert len(server.requests) == 1
 
-    async def test_aborting_what_was_never_used_does_nothing(self, authority: trustme.CA):
+    async def test_abort_without_connections_leaves_the_wire_usable(self, authority: trustme.CA):
         async with LocalServer(authority) as server, wire_to(server.url, authority) as wire:
             wire.abort()
             assert await write_to(wire) == 200
@@ -452,7 +448,7 @@ class TestHttpWirePermit:
             yield wire
 
     @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-    async def test_a_write_that_is_permitted_arrives_as_it_is(
+    async def test_permitted_write_arrives_unchanged(
         self, wire: HttpWire, server: LocalServer, body: bytes | None
     ):
         assert await put(wire, body, permit(100)) == 200

@@ -146,7 +146,7 @@ async def test_an_error_of_discovery_is_not_taken_for_a_missing_kind(mapper: Res
         await mapper.resolve(POD)
 
 
-async def test_an_answer_that_is_no_discovery_is_an_error(mapper: RestMapper, wire: ScriptedWire):
+async def test_discovery_raises_an_error_for_an_invalid_answer(mapper: RestMapper, wire: ScriptedWire):
     wire.on("GET", "/api/v1", Reply(200, b"<html>"))
     with pytest.raises(ProtocolError, match="not a list of resources"):
         await mapper.resolve(POD)

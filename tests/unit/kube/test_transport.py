@@ -57,16 +57,14 @@ async def test_a_success_answers_its_body(transport: Transport, wire: ScriptedWi
     assert sent.headers == {"Accept": "application/json", "User-Agent": "test"}
 
 
-async def test_an_answer_that_is_too_long_is_an_error_that_names_the_request_and_is_not_asked_for_again(
-    transport: Transport, wire: ScriptedWire
-):
+async def test_too_long_answer_raises_an_error_without_a_retry(transport: Transport, wire: ScriptedWire):
     wire.on("GET", "/api", Reply(200, bytes(11)))
     with pytest.raises(ProtocolError, match=r"^GET /api: the answer is longer than 10 bytes$"):
         await transport.request("GET", "/api", query={"a": "b"}, longest=10)
     assert len(wire.requests) == 1
 
 
-async def test_a_body_goes_out_with_its_type(transport: Transport, wire: ScriptedWire):
+async def test_request_with_a_body_has_its_content_type(transport: Transport, wire: ScriptedWire):
     wire.on("PATCH", "/api", Reply(200, b"{}"))
     await transport.request("PATCH", "/api", body=b"{}", content_type="application/merge-patch+json")
     assert wire.requests[0].headers["Content-Type"] == "application/merge-patch+json"
@@ -124,9 +122,7 @@ async def test_refusals_that_never_end_are_raised_within_the_deadline(
     assert 4 <= len(wire.requests) <= 5
 
 
-async def test_a_refusal_that_asks_to_come_back_at_once_makes_no_tight_loop(
-    transport: Transport, wire: ScriptedWire
-):
+async def test_retry_after_of_zero_causes_no_tight_loop(transport: Transport, wire: ScriptedWire):
     wire.on("POST", "/api", Reply.status(429, "TooManyRequests", retry_after=0))
     with pytest.raises(TooManyRequests):
         await transport.request("POST", "/api")
@@ -190,7 +186,7 @@ async def test_a_server_that_never_answers_runs_into_the_deadline(transport: Tra
     assert wire.in_progress == 0
 
 
-async def test_a_caller_that_is_cancelled_lets_go_of_the_connection(transport: Transport, wire: ScriptedWire):
+async def test_cancelled_caller_releases_its_connection(transport: Transport, wire: ScriptedWire):
     wire.on("GET", "/api", Stall())
     task = asyncio.create_task(transport.request("GET", "/api"))
     await asyncio.sleep(1)
@@ -275,7 +271,7 @@ async def test_a_stream_that_never_begins_runs_into_the_deadline(transport: Tran
             raise AssertionError("entered")
 
 
-async def test_a_stream_that_is_refused_raises_what_the_server_said_and_is_not_retried(
+async def test_refused_stream_raises_the_servers_error_without_a_retry(
     transport: Transport, wire: ScriptedWire
 ):
     wire.on("GET", "/watch", Reply.status(429, "TooManyRequests", retry_after=3))
@@ -286,9 +282,7 @@ async def test_a_stream_that_is_refused_raises_what_the_server_said_and_is_not_r
     assert len(wire.requests) == 1
 
 
-async def test_a_timeout_of_the_code_that_reads_a_stream_stays_its_own(
-    transport: Transport, wire: ScriptedWire
-):
+async def test_timeout_error_of_the_stream_reader_is_not_converted(transport: Transport, wire: ScriptedWire):
     wire.on("GET", "/watch", Stream())
     with pytest.raises(TimeoutError):
         async with transport.stream("/watch", idle_timeout=60), asyncio.timeout(1):
@@ -465,7 +459,7 @@ class TestTransportWrites:
         assert (len(wire.sent("PUT")), wire.aborts) == (1, 0)
 
     @pytest.mark.parametrize("is_beside", [False, True])
-    async def test_a_write_of_the_work_that_is_in_flight_when_that_ends_is_dropped(
+    async def test_write_in_flight_is_dropped_when_the_work_is_fenced(
         self, transport: Transport, wire: ScriptedWire, is_beside: bool
     ):
         wire.on("PUT", PATH, Delayed(1.0, Reply()))
@@ -495,7 +489,7 @@ class TestTransportWrites:
             await failing
             assert transport.writes_in_flight == 0
 
-    async def test_a_write_needs_what_it_was_begun_under_and_no_other_write_does(
+    async def test_write_needs_the_permit_of_the_block_in_which_it_began(
         self, transport: Transport, wire: ScriptedWire
     ):
         ours, others = Term(), Term()
@@ -522,9 +516,7 @@ class TestTransportWrites:
             await writing
         assert len(wire.sent("PUT")) == 1
 
-    async def test_a_task_that_a_reconcile_has_left_behind_needs_what_the_reconcile_did(
-        self, transport: Transport
-    ):
+    async def test_task_started_by_a_reconcile_needs_the_same_permit(self, transport: Transport):
         term = Term()
 
         async def later() -> None:

@@ -157,7 +157,7 @@ class Made:
 
 
 @pytest.mark.parametrize("wrong", ["", "another's name", "another's authority"])
-async def test_the_token_goes_to_nobody_whose_certificate_is_not_the_managers(wrong: str):
+async def test_console_proxy_sends_the_token_only_to_the_managers_certificate(wrong: str):
     ours, others = (new_authority("test", now(), timedelta(days=1)) for _ in range(2))
     made = Made(
         others if wrong == "another's authority" else ours, "evil" if wrong == "another's name" else NAME

@@ -60,7 +60,7 @@ def there(wire: ScriptedWire, holder: str | None, *pods: dict[str, Any]) -> None
         ("evil_1", "manager-a", "manager-a"),
     ],
 )
-async def test_a_pod_of_the_managers_account_is_asked_and_first_the_one_that_leads(
+async def test_installed_pod_prefers_the_leader_among_the_managers_pods(
     wire: ScriptedWire, transport: Transport, holder: str | None, wanted: str | None, expected: str
 ):
     there(wire, holder, *THERE)
@@ -170,6 +170,6 @@ async def test_account_token_raises_protocol_error_when_the_answer_has_no_token(
         await AccountToken(transport, "zoo", "ann", "operator-manager-console").current()
 
 
-async def test_the_name_of_a_pod_is_one_that_pods_have(wire: ScriptedWire, transport: Transport):
+async def test_installed_pod_skips_pods_with_invalid_names(wire: ScriptedWire, transport: Transport):
     there(wire, "", pod("\x1b]0;owned\x07"), pod("--as=admin"), pod("manager-b"))
     assert await PLACE.pod(transport) == "manager-b"

@@ -54,7 +54,7 @@ class Widget(Resource, group="test.example.com", version="v1", plural="widgets")
 
 
 class Ours(Resource, group="test.example.com", version="v1", plural="widgets", kind="Widget"):
-    """The same kind, which others define."""
+    """The kind of `Doing`, as another program defines it."""
 
     spec: WidgetSpec = WidgetSpec()
     status: WidgetStatus = WidgetStatus()
@@ -459,7 +459,7 @@ async def test_errors_of_the_class_give_reason_and_text():
         assert conditions(world)["Degraded"] == ("True", "PaymentRefused", f"{FAILED}invoice 7 is open")
 
 
-async def test_operator_that_overrides_reconcile_failed_says_what_it_likes():
+async def test_overridden_reconcile_failed_sets_its_own_condition():
     def reconcile_failed(self: Doing, by: Blocked, ctx: Context) -> None:
         assert isinstance(by.__cause__, Unpaid)
         ctx.condition("Available", False, "Unpaid", str(by.__cause__), event="Warning")

@@ -142,7 +142,7 @@ async def test_steps_fail_when_one_takes_too_long(how: str) -> None:
         why = {
             "waits": "waits for a train",
             "raises": "LookupError; the log of the manager says more",
-            "hangs": "it does not return",
+            "hangs": "the step does not return",
         }
         assert trip.message == f"GoThere took longer than 100 s: {why[how]}"
         assert trip.ended_at is not None

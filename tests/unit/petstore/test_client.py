@@ -117,7 +117,7 @@ async def test_client_escapes_control_characters_in_messages_of_the_store(other:
         await other.add([pet("Loud")])
 
 
-async def test_a_call_that_a_store_on_its_way_out_cancels_may_be_made_again(other: PetStoreClient):
+async def test_call_cancelled_by_a_stopping_store_is_retryable(other: PetStoreClient):
     with pytest.raises(Unreachable, match="the server is stopping"):
         await other.add([pet("Late")])
 
@@ -128,7 +128,7 @@ async def test_lenient_search_leaves_out_invalid_pets(other: PetStoreClient):
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_lost_answer_is_made_up_for_by_the_key(when: str):
+async def test_repeated_add_with_the_same_key_returns_the_first_record(when: str):
     faults = Faults()
     async with local_store(faults=faults) as store:
         faults.fail("AddPets", when, times=2)

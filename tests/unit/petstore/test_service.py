@@ -47,7 +47,7 @@ INVALID = {
 
 
 @pytest.mark.parametrize(("fields", "named"), INVALID.values(), ids=INVALID)
-async def test_a_pet_that_cannot_be_is_refused_and_nothing_is_done(
+async def test_service_refuses_an_invalid_pet_and_changes_nothing(
     store: LocalStore, fields: dict[str, Any], named: str
 ):
     (identity,) = await store.client.add([pet("Old")])
@@ -163,7 +163,7 @@ async def test_add_is_idempotent_for_a_key_in_parallel_and_within_a_call(store: 
     assert [found.name for found in await store.pets()] == ["Thor", "Tron"]
 
 
-async def test_an_update_claims_a_pet_that_has_no_key(store: LocalStore):
+async def test_update_sets_the_key_of_a_record_without_one(store: LocalStore):
     free, taken = await store.client.add([pet("free"), pet("taken", idempotency_key="uid-1")])
     with pytest.raises(KeyRefused, match="another pet has"):
         await store.client.update([pet("changed", id=free, idempotency_key="uid-1")])

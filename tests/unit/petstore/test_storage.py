@@ -90,7 +90,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path):
         refused(bad, reason)
 
 
-async def test_a_start_that_was_killed_is_made_up_for(tmp_path: Path):
+async def test_storage_opens_a_file_left_by_a_killed_start(tmp_path: Path):
     path = tmp_path / "pets.db"
     database = sqlite3.connect(path)
     database.execute("PRAGMA journal_mode = WAL")

@@ -173,5 +173,5 @@ async def test_manager_gives_up_closing_a_stuck_lifespan_after_a_moment(log_line
     await house.stopped()
     assert asyncio.get_running_loop().time() == pytest.approx(5)
     assert house.notes[-1] == "first closed"
-    [line] = [line for line in log_lines if line["event"] == "could not be closed in time"]
+    [line] = [line for line in log_lines if line["event"] == "resource not closed in time"]
     assert line["what"] == "the connection to the store"

@@ -57,7 +57,7 @@ def test_every_definition_is_owned_and_every_owned_one_is_there(folder: Path, cs
     assert owned
 
 
-def test_the_deployment_is_the_one_of_config_default_with_the_certificate_that_olm_mounts(csv: Manifest):
+def test_bundle_deployment_equals_config_default_except_for_the_olm_certificate(csv: Manifest):
     (deployment,) = csv["spec"]["install"]["spec"]["deployments"]
     assert csv["spec"]["install"]["strategy"] == "deployment"
     wanted = the("Deployment", MANAGER)

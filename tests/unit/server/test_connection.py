@@ -155,7 +155,7 @@ async def test_a_connection_may_have_to_go_in_the_moment_it_is_there(tls: bool):
 
 
 @pytest.mark.each_loop
-async def test_a_client_that_takes_no_answer_is_dropped():
+async def test_client_that_reads_no_answer_is_disconnected():
     limits = replace(PATIENT, exchange=0.2)
 
     entered = asyncio.Event()
@@ -173,7 +173,7 @@ async def test_a_client_that_takes_no_answer_is_dropped():
 
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])
 @pytest.mark.each_loop
-async def test_a_handshake_that_does_not_go_on_is_given_up(sent: bytes):
+async def test_stalled_handshake_times_out(sent: bytes):
     limits = replace(PATIENT, handshake=0.1)
     async with site(tls=True, limits=limits) as address, client(address) as silent:
         silent.send(sent)
@@ -182,7 +182,7 @@ async def test_a_handshake_that_does_not_go_on_is_given_up(sent: bytes):
 
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.each_loop
-async def test_silent_clients_however_many_keep_nobody_out(tls: bool):
+async def test_many_silent_clients_do_not_block_other_clients(tls: bool):
     scheme = "https" if tls else "http"
     async with site(tls=tls) as address:
         silent = [
@@ -581,7 +581,7 @@ async def test_server_stop_does_not_wait_for_silent_and_idle_connections(tls: bo
 
 
 @pytest.mark.each_loop
-async def test_a_request_that_comes_too_slowly_is_told_so():
+async def test_slow_request_is_answered_with_408():
     async with site(limits=replace(PATIENT, head=0.05)) as address, client(address) as slow:
         slow.send(b"GET / HT")
         assert (await slow.rest()).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
@@ -633,7 +633,7 @@ async def test_answers_under_way_get_time_when_the_server_stops():
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 @pytest.mark.parametrize("sent", [0, 10, 60, 75], ids=["nothing", "half a head", "a head", "half a body"])
-async def test_a_request_that_has_begun_to_come_when_the_server_stops_is_answered(sent: int, tls: bool):
+async def test_request_partly_received_when_the_server_stops_is_answered(sent: int, tls: bool):
     async def echo(request: web.Request) -> web.StreamResponse:
         return web.Response(body=await request.read())
 
@@ -655,7 +655,7 @@ async def test_a_request_that_has_begun_to_come_when_the_server_stops_is_answere
 
 
 @pytest.mark.each_loop
-async def test_a_connection_that_nobody_has_accepted_when_the_server_stops_is_answered():
+async def test_unaccepted_connection_is_answered_when_the_server_stops():
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(AsyncExitStack())
         address = await server.enter_async_context(site(limits=replace(PATIENT, drain=LONG)))

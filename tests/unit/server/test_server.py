@@ -150,7 +150,7 @@ async def test_https_server_refuses_tls_1_3_because_it_allows_endless_key_update
 
 
 @pytest.mark.each_loop
-async def test_a_certificate_that_is_not_there_is_reported_in_a_sentence(tmp_path: Path):
+async def test_missing_certificate_is_reported_in_a_sentence(tmp_path: Path):
     certificate = ServedCertificate(CertificateFiles(tmp_path / "tls.crt", tmp_path / "tls.key"))
     with pytest.raises(CannotServe) as error:
         async with serving("metrics", ANY_PORT, {}, certificate=certificate):
@@ -225,7 +225,7 @@ async def test_a_port_is_free_again_at_once():
         assert await fetch(address, "127.0.0.1") == "hello"
 
 
-async def test_a_server_that_leaves_says_with_each_answer_that_it_is_the_last_of_its_connection():
+async def test_stopping_server_closes_each_connection_after_its_answer():
     leaving = False
 
     async def sends_itself(request: web.Request) -> web.StreamResponse:
@@ -246,7 +246,7 @@ async def test_a_server_that_leaves_says_with_each_answer_that_it_is_the_last_of
                     assert answer.headers.get("Connection") == ("close" if leaving else None)
 
 
-async def test_a_request_that_never_ends_does_not_hold_up_the_end():
+async def test_endless_request_does_not_delay_the_server_stop():
     started = asyncio.Event()
 
     async def stuck(request: web.Request) -> web.StreamResponse:

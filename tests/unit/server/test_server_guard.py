@@ -127,7 +127,7 @@ async def test_guarded_page_answers_429_when_too_many_token_reviews_wait(site: S
     assert {line["log_level"] for line in lines} <= {"debug"}
 
 
-async def test_a_page_that_cannot_ask_for_all_it_shows_is_there_later(
+async def test_guarded_page_answers_429_when_too_many_access_reviews_wait(
     serve_pages: ServePages, access: Access
 ):
     async def turned_away(_: web.Request) -> web.StreamResponse:

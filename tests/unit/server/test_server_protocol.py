@@ -142,7 +142,7 @@ async def test_a_header_of_two_lines_is_a_fault_of_ours_and_not_sent():
     assert b"Set-Cookie" not in answer
 
 
-async def test_a_page_that_fails_in_the_middle_of_its_answer_takes_the_connection_with_it():
+async def test_connection_is_closed_when_a_page_fails_in_the_middle_of_its_answer():
     async def breaks(request: web.Request) -> web.StreamResponse:
         await streamed(request)
         raise LookupError("a fault of ours")

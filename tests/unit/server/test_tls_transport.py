@@ -245,7 +245,7 @@ async def test_tls_transport_closes_when_the_client_does_not_answer_the_session_
 
 
 @pytest.mark.parametrize("how", ["session", "connection"])
-async def test_a_client_that_sends_no_more_is_heard_to_the_end(connected: Connect, how: str):
+async def test_tls_transport_delivers_all_data_of_a_client_that_has_closed(connected: Connect, how: str):
     async with connected() as (heard, client):
         client.writer.write(client.records(b"the last", of=3))
         if how == "session":
@@ -279,7 +279,7 @@ async def test_tls_transport_extra_info_names_the_peer_and_the_session(connected
         assert about("peername") == client.writer.get_extra_info("sockname")
 
 
-async def test_a_handshake_that_is_none_gets_an_answer_in_words_of_tls(connected: Connect):
+async def test_invalid_handshake_is_answered_with_a_tls_alert(connected: Connect):
     async with connected(greets=False) as (heard, client):
         client.writer.write(b"\x16\x03\x01\x00\x05hello")
         async with asyncio.timeout(10):

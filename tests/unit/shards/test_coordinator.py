@@ -126,7 +126,7 @@ async def test_sharing_gives_a_single_replica_all_shards(program: Program):
     assert a.coordinator.problem is None
 
 
-async def test_shards_are_shared_out_to_those_who_come_with_few_moves(program: Program):
+async def test_new_replicas_get_shards_with_few_moves(program: Program):
     await program.start("a")
     for identity, shares, moves in (("b", [4, 4], 4), ("c", [2, 3, 3], 2), ("d", [2, 2, 2, 2], 2)):
         before = now()
@@ -175,7 +175,7 @@ async def test_leaving_replica_takes_no_shard_and_releases_all_but_a_stuck_one(p
     assert a.permitted | c.permitted == set(range(COUNT))
 
 
-async def test_a_shard_is_given_up_when_somebody_knows_its_objects_and_not_before(program: Program):
+async def test_shard_is_released_only_after_the_next_owner_has_listed_its_objects(program: Program):
     (a,) = await program.start("a")
     program.replicas.append(b := Replica(program, "b", prepares=8.0))
     await asyncio.sleep(7)
@@ -256,7 +256,7 @@ async def test_metrics_say_which_shards_are_wanted_and_how_many_have_moved(progr
     assert b.measured("lease_unowned_seconds_sum") < 4 * 0.5
 
 
-async def test_a_metric_says_for_how_long_shards_of_who_was_killed_were_nobodys(program: Program):
+async def test_metric_measures_how_long_shards_of_a_killed_replica_had_no_owner(program: Program):
     a, b = await program.start("a", "b")
     await b.kill()
     await asyncio.sleep(30)
@@ -273,7 +273,7 @@ async def test_a_shard_is_given_up_only_when_its_work_has_ended(program: Program
     assert program.shares == [4, 4]
 
 
-async def test_a_shard_is_fenced_before_anybody_can_see_that_it_is_given_back(program: Program):
+async def test_shard_is_fenced_before_its_release_is_visible(program: Program):
     (a,) = await program.start("a")
     # The server acts at once, and others see it before the answer is there.
     a.wire.on("PUT", EVERYTHING, program.server.late(1.0))
@@ -281,7 +281,7 @@ async def test_a_shard_is_fenced_before_anybody_can_see_that_it_is_given_back(pr
     assert program.shares == [4, 4]
 
 
-async def test_a_replica_that_was_frozen_works_no_more_when_it_goes_on(program: Program):
+async def test_replica_stops_reconciling_after_it_was_frozen(program: Program):
     a, b = await program.start("a", "b")
     await asyncio.sleep(10)
     freeze(20.0)
@@ -293,7 +293,7 @@ async def test_a_replica_that_was_frozen_works_no_more_when_it_goes_on(program: 
     assert "this process was held up" in await b.lost()
 
 
-async def test_a_replica_that_is_cut_off_ends_and_the_others_take_its_shards(program: Program):
+async def test_replica_stops_when_disconnected_and_others_take_its_shards(program: Program):
     await program.start("a", "b")
     (c,) = await program.start("c")
     await asyncio.sleep(10)
@@ -353,7 +353,7 @@ async def test_a_claim_whose_answer_was_lost_is_found_and_used(program: Program)
     assert not a.task.done()
 
 
-async def test_a_claim_that_was_lost_is_made_again_however_much_there_is_to_hear_of_other_shards(
+async def test_lost_claim_is_repeated_despite_many_events_of_other_shards(
     program: Program,
 ):
     a = Replica(program, "a")
@@ -365,7 +365,7 @@ async def test_a_claim_that_was_lost_is_made_again_however_much_there_is_to_hear
     assert program.shares == [8]
 
 
-async def test_a_shard_that_nobody_renews_is_taken_though_who_had_it_is_there(program: Program):
+async def test_expired_shard_is_taken_from_a_live_replica(program: Program):
     labels = {f"{NAME}/lease": "shard"}
     for number in range(4):
         # The state that b has left: it gave the Leases up while the server was unreachable.
@@ -420,7 +420,7 @@ async def test_an_outage_shorter_than_the_deadline_moves_nothing(program: Progra
     assert not program.moved(since=before)
 
 
-async def test_a_replica_that_may_not_create_leases_takes_nothing_and_says_why(program: Program):
+async def test_replica_without_the_right_to_create_leases_takes_no_shard_and_reports_it(program: Program):
     await program.start("a")
     b = Replica(program, "b")
     program.replicas.append(b)

@@ -155,7 +155,7 @@ async def test_member_that_deletes_many_leases_slowly_stays_a_member(program: Pr
     assert program.leases == ["a"]
 
 
-async def test_a_lease_that_somebody_has_labelled_is_no_members_and_stays(program: Program):
+async def test_registry_ignores_and_keeps_a_foreign_lease_with_its_label(program: Program):
     (a,) = await program.start("a", cleans=True)
     spec = {"holderIdentity": "them", "leaseDurationSeconds": 1}
     program.server.put(NAMESPACE, "theirs", spec, labels={LABEL: f"{MEMBER}-16"})
@@ -172,7 +172,7 @@ async def test_registry_keeps_expired_leases_when_it_does_not_clean_up(program: 
     assert program.leases == ["a", "b"]
 
 
-async def test_a_lease_that_somebody_has_nested_without_end_hides_none(program: Program):
+async def test_registry_lists_all_members_despite_a_deeply_nested_lease(program: Program):
     """Check Leases of many megabytes, beyond the limit of one cut, and without watch events."""
     (a,) = await program.start("a")
     b = Replica(program.server, "b")
@@ -246,7 +246,7 @@ async def test_member_rejoins_when_its_lease_was_deleted(program: Program):
     assert a.members == b.members == "a b"
 
 
-async def test_a_process_that_was_held_up_does_not_take_itself_for_a_member(program: Program):
+async def test_process_is_not_a_member_after_a_pause_beyond_its_lease(program: Program):
     a, _ = await program.start("a", "b")
     await asyncio.sleep(30)
     freeze(20.0)
@@ -267,7 +267,7 @@ async def test_members_stay_the_same_when_one_renewal_fails(program: Program, fa
     assert b.registry.problem is None
 
 
-async def test_a_dead_watch_is_made_up_for_by_looking(program: Program):
+async def test_registry_polls_when_its_watch_is_dead(program: Program):
     a, b = await program.start("a", "b")
     program.server.silence()  # as if each stream had died in silence
     for _ in range(60):
@@ -321,7 +321,7 @@ async def test_a_lease_that_cannot_be_deleted_in_time_is_left_to_expire(program:
     assert a.members == "a"
 
 
-async def test_a_replica_that_claims_to_last_for_years_is_believed_for_a_minute(program: Program):
+async def test_huge_lease_duration_of_a_replica_is_limited_to_a_minute(program: Program):
     (a,) = await program.start("a", cleans=True)
     spec = {"holderIdentity": "ghost", "leaseDurationSeconds": 2**31 - 1}
     name = a.registry._lease_of("ghost")

@@ -18,7 +18,7 @@ def test_with_no_checks_the_process_is_healthy():
     assert report.text == "[+]ping ok\nreadyz check passed\n"
 
 
-def test_each_check_has_a_line_and_one_that_fails_says_why():
+def test_health_report_has_a_line_for_each_check_with_the_reason_of_failures():
     report = checks(cache="Pod is not synced", lease=None).report()
     assert not report.healthy
     assert report.text.splitlines() == [
@@ -43,7 +43,7 @@ def test_excluding_what_does_not_exist_is_warned_about_once_each():
     assert 'warn: some health checks cannot be excluded: no matches for "x", "y"' in report.text.splitlines()
 
 
-def test_a_check_that_raises_is_a_check_that_fails():
+def test_health_check_fails_when_it_raises():
     made = Checks("healthz")
     made.add("broken", lambda: {}["key"])
     report = made.report()

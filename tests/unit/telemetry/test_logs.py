@@ -126,7 +126,7 @@ def test_stdlib_record_becomes_a_line_of_its_own_logger(output: Output):
     assert line | {"ts": ""} == {"ts": "", "level": "warn", "logger": "some.library", "msg": "got 3"}
 
 
-def test_a_librarys_message_that_does_not_fit_its_arguments_is_shown_all_the_same(output: Output):
+def test_log_shows_a_librarys_message_with_mismatched_arguments(output: Output):
     record = logging.LogRecord("lib", logging.WARNING, __file__, 1, "%d", ("x",), None)
     [line] = output.logged(lambda: BridgeHandler().handle(record))
     assert (line["logger"], line["msg"]) == ("lib", "'%d' % ('x',)")
@@ -407,7 +407,7 @@ def test_flush_waits_until_all_is_written(ends: Ends):
     assert os.read(ends.reading, 100) == b"one\n"
 
 
-def test_a_reader_that_stalls_holds_up_nobody_and_learns_how_much_it_missed(narrow_ends: Ends):
+def test_stalled_log_reader_blocks_no_task_and_gets_the_number_of_lost_lines(narrow_ends: Ends):
     narrow_ends.writer.write(b"x" * (PIPE_HOLDS - 1))
     assert narrow_ends.writer.flush(GENEROUS)
     sent = [b"%04d" % number + b"." * 1020 for number in range(300)]
@@ -452,7 +452,7 @@ def test_a_line_larger_than_the_pipe_comes_out_whole(ends: Ends, blocking: bool)
     assert ends.read_until(b"end") == [large, b"end"]
 
 
-def test_a_reader_that_left_does_no_harm():
+def test_log_writer_survives_a_closed_reader():
     ends = Ends()
     os.close(ends.reading)
     ends.writer.write(b"nobody")

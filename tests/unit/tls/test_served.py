@@ -176,7 +176,7 @@ async def test_served_certificate_stops_looking_at_its_source_after_the_end(pair
     assert shelf.looks <= looks + 1
 
 
-async def test_a_certificate_that_is_yet_to_be_made_is_waited_for(pairs: Pairs):
+async def test_server_waits_for_its_certificate(pairs: Pairs):
     shelf = Shelf(CertificateUnusable("the Secret is empty"))
     certificate = ServedCertificate(shelf)
     assert certificate.problem == "no certificate has been looked for in shelf"

@@ -65,6 +65,6 @@ def test_exponential_delay_lies_between_base_and_cap(
         {"base": float("nan")},
     ],
 )
-def test_numbers_that_make_no_sense_are_refused(wrong: dict[str, float]):
+def test_constructor_refuses_invalid_numbers(wrong: dict[str, float]):
     with pytest.raises(ValueError, match="back-off needs"):
         ExponentialDelay(**{"base": 1.0, "cap": 2.0, **wrong}, rng=random.Random(1))

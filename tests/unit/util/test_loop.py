@@ -104,7 +104,7 @@ def test_work_in_a_thread_counts_until_the_thread_is_done_whoever_was_cancelled(
     assert names == ["work_0 for worker"]
 
 
-async def test_threads_that_are_busy_with_work_keep_nobody_else_waiting():
+async def test_busy_worker_threads_do_not_delay_other_threads():
     loop, threads, may_end = asyncio.get_running_loop(), WorkThreads(), threading.Event()
     loop.set_default_executor(threads)
     context = threads.context()

@@ -130,7 +130,7 @@ def test_decoders_refuse_what_a_person_has_nested_more_deeply(levels: int, stack
 
 
 @pytest.mark.parametrize("levels", DEEP)
-def test_decoders_say_of_what_has_no_end_that_it_is_nested_too_deeply(levels: int):
+def test_decoders_report_endless_nesting_as_nested_too_deeply(levels: int):
     deep = b'{"a":' * levels
     for decode in (lambda: json_object(deep, "a list"), lambda: Decoder(Named, "a list")(deep)):
         with pytest.raises(ProtocolError, match=r"^not a list: it is nested too deeply$"):

@@ -73,7 +73,7 @@ async def test_token_bucket_regains_token_of_a_cancelled_wait():
 
 
 @pytest.mark.parametrize(("rate", "burst"), [(0, 1), (-1, 1), (float("inf"), 1), (1, 0)])
-async def test_numbers_that_make_no_sense_are_refused(rate: float, burst: int):
+async def test_constructor_refuses_invalid_numbers(rate: float, burst: int):
     with pytest.raises(ValueError, match="positive rate"):
         TokenBucket(rate=rate, burst=burst)
 

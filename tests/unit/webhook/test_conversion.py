@@ -181,7 +181,7 @@ async def test_metadata_that_the_server_would_refuse_hide_no_list_and_are_not_st
     assert "Thing team/big cannot be converted" in message
 
 
-async def test_metadata_are_as_long_as_the_server_takes_them(versions: Versions):
+async def test_conversion_accepts_labels_and_annotations_of_the_maximum_length(versions: Versions):
     longest = {
         "annotations": {"own": "x" * 10, "Note.Of/us": "ü" * 131_060 + "x"},
         "labels": {"a" * 63: "", "a.b/c": "A_1.z"},

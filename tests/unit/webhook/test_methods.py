@@ -243,7 +243,7 @@ def test_second_method_for_one_operation_is_refused():
 
 def test_method_that_replaces_a_webhook_needs_its_decorator():
     base = operator(judge=decorated(of_one, create))
-    why = r"^More\.judge: it replaces a method with @webhook\.validate_create, and needs that too; without a "
+    why = r"^More\.judge: it overrides a method, and needs the decorator @webhook\.validate_create too; "
     with pytest.raises(RegistrationError, match=why):
         type("More", (base,), {"judge": of_one})
     type("More", (base,), {"judge": decorated(of_one, create)})

@@ -241,7 +241,7 @@ def test_decode_reports_a_bounded_number_of_wrong_members():
     assert len(error.value.errors()) < 20  # type: ignore[attr-defined]
 
 
-async def test_unanswered_error_truncates_a_long_value_of_the_review():
+async def test_webhook_error_truncates_a_long_value_of_the_review():
     body = admission(b"{}").replace(b'"CREATE"', b'"%b"' % (b"C" * 1_000_000))
     with pytest.raises(Unanswered) as error:
         await _endpoint(MUTATE).answer(body)

@@ -47,7 +47,7 @@ def up() -> Sight:
     )
 
 
-def test_a_site_that_is_up_says_so():
+def test_site_is_reported_ready_when_it_is_up():
     assert seen(up()) == {
         "DatabaseReady": (True, "Ready"),
         "Available": (True, "Ready"),

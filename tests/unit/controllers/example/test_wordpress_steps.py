@@ -199,7 +199,7 @@ async def test_foreign_child_without_an_owner_is_left_unchanged(world: World, ki
     assert (after["metadata"].get("ownerReferences"), after["spec"]) == (None, before["spec"])
 
 
-async def test_names_that_are_taken_are_reported_beside_a_secret_that_is_missing(world: World):
+async def test_taken_names_and_a_missing_secret_are_both_reported(world: World):
     ports = {"ports": [{"port": 9}]}
     await world.api.create("namespaces", "", {"metadata": {"name": world.namespace}})
     for name in ("site-mysql", "site"):
@@ -275,7 +275,7 @@ async def test_a_site_starts_once_its_secret_is_right_and_is_none_the_worse_for_
     assert stored["data"]["root-password"] == base64_of(x="from-a-file")["x"]
 
 
-async def test_the_database_of_a_site_that_is_up_does_not_take_the_site_with_it(world: World):
+async def test_site_is_unavailable_until_its_deleted_database_is_recreated(world: World):
     await world.create()
     await world.settle()
     await world.api.delete("deployments.apps", world.namespace, "site-mysql")
@@ -421,7 +421,7 @@ async def test_refused_secret_is_reported_as_a_condition(world: World, status: i
     assert world.api.peek("secrets", world.namespace, SECRET)["immutable"] is True
 
 
-async def test_a_server_that_fails_and_quotes_the_password_is_not_passed_on(world: World):
+async def test_server_error_that_quotes_the_password_is_not_reported(world: World):
     await world.create(sqlrootpassword="to-be-quoted")
     quoted = base64.b64encode(b"to-be-quoted").decode()
     process = world.process(Fate({2: StatusError(500, "InternalError", f"{quoted} is not liked")}))
@@ -461,7 +461,7 @@ class Reads:
         return await self._get(kind, key)
 
 
-async def test_a_secret_that_it_has_just_made_is_not_read_again(world: World):
+async def test_secret_is_not_read_again_after_its_creation(world: World):
     await world.create()
     process = world.process()
     reads: Any = Reads(process.client.uncached)

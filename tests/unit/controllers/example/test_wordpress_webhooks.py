@@ -28,7 +28,7 @@ async def test_a_password_in_the_open_is_warned_about_without_showing_it():
 
 
 @pytest.mark.parametrize("opened", ["NodePort", "LoadBalancer", None])
-async def test_a_site_that_strangers_may_reach_before_it_is_installed_is_warned_about(opened: str | None):
+async def test_site_reachable_from_outside_before_its_installation_causes_a_warning(opened: str | None):
     spec = {} if opened is None else {"serviceType": opened}
     given = Wordpress.model_validate({"metadata": {"name": "blog"}, "spec": spec})
     (warning,) = await warn_of_what_is_open(given, request(Wordpress))

@@ -129,7 +129,7 @@ async def test_calls_that_fail_while_probes_do_not_leave_the_pets_to_their_back_
     assert len(watch.store.searches) <= 11
 
 
-async def test_a_check_that_gets_no_answer_has_every_pet_say_so_that_does_not_yet():
+async def test_failed_availability_check_updates_every_pet_that_does_not_report_it_yet():
     watch = Watch()
     pets: Any = Pets(THOR, TRON)
     watch.store.up = False
@@ -141,7 +141,7 @@ async def test_a_check_that_gets_no_answer_has_every_pet_say_so_that_does_not_ye
         assert watch.availability.down
 
 
-async def test_a_check_does_not_wait_for_a_store_that_hangs():
+async def test_availability_check_times_out_when_the_store_hangs():
     watch = Watch()
     pets: Any = Pets(THOR)
     watch.store.up, watch.store.hangs = False, True

@@ -27,7 +27,7 @@ from devcluster.schema.formats import checker_of
         ("9999-12-31T23:59:59+00:01", "9999-12-31"),
     ],
 )
-def test_the_day_is_that_of_the_moment_in_utc(text: str, day: str):
+def test_birthday_is_the_utc_day_of_the_timestamp(text: str, day: str):
     assert day_of_moment(text).isoformat() == day
 
 

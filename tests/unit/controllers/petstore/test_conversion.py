@@ -164,7 +164,7 @@ def test_a_new_text_takes_the_place_of_the_one_noted_before():
     ],
 )
 @pytest.mark.parametrize("key", [FROM_V1ALPHA1, FROM_V1BETA1])
-def test_an_annotation_that_is_no_note_is_left_alone_and_says_nothing(key: str, text: Any):
+def test_conversion_ignores_an_annotation_that_is_not_its_own(key: str, text: Any):
     theirs = {key: text, "else": "where"}
     assert to_beta(alpha(annotations=theirs)) == beta(annotations=theirs)
     assert to_alpha(beta(annotations=theirs)) == alpha(annotations=theirs)

@@ -146,7 +146,7 @@ async def test_judge_takes_today_from_utc():
 @pytest.mark.parametrize(
     "birthday", ["0000-01-01", "0000-01-01T00:00:00Z", f"9999-12-31T23:59:59.{'9' * 900}-01:00"]
 )
-async def test_a_moment_that_is_on_no_calendar_is_refused_and_shown_in_short(birthday: str):
+async def test_invalid_timestamp_is_refused_with_a_shortened_value(birthday: str):
     with pytest.raises(Refused, match="must be a day of the calendar") as error:
         await PETS.judge(None, pet(birthday=birthday), request(Pet))
     assert birthday[:64] in str(error.value)
@@ -186,7 +186,7 @@ async def test_warning_names_the_field_of_v1alpha1_to_clients_of_that_version():
     assert warning.startswith("spec.type: changed from dog to cat; ")
 
 
-def test_every_pet_that_is_written_is_looked_at_and_none_that_is_deleted():
+def test_pet_webhook_validates_creates_and_updates_but_no_deletes():
     admission, _ = registrations(PETS)
     assert isinstance(admission, Admission)
     mutating, validating = admission.webhooks
@@ -196,7 +196,7 @@ def test_every_pet_that_is_written_is_looked_at_and_none_that_is_deleted():
     assert admission.match_policy == "Equivalent"
 
 
-def test_an_operator_that_does_not_run_answers_without_the_values_of_its_settings():
+def test_webhooks_of_a_disabled_operator_use_no_settings():
     manager: Any = SimpleNamespace(
         client=SimpleNamespace(named=lambda name, **_: None), settings=SettingValues()
     )

@@ -259,7 +259,7 @@ async def test_a_pet_without_its_finalizer_and_status_keeps_its_record(keyed: St
     assert keyed.pet(key).metadata.finalizers == [FINALIZER]
 
 
-async def test_a_deleted_pet_takes_one_record_with_it_and_not_another_that_says_the_same(keyless: Stage):
+async def test_deleted_pet_removes_only_its_own_record_when_another_has_the_same_content(keyless: Stage):
     key = keyless.create()
     keyless.fate.script = {2: "lost after"}
     await keyless.process.reconcile(key)
@@ -291,7 +291,7 @@ async def test_a_deleted_pet_goes_after_its_record_and_leaves_others_finalizers(
     assert len(stage.fate.passed) == calls
 
 
-async def test_a_pet_that_the_older_operator_left_goes_too(stage: Stage):
+async def test_pet_deleted_under_the_older_operator_is_removed_too(stage: Stage):
     (identity,) = await stage.store.client.add([pet()])
     key = stage.create(finalizers=[OLD_FINALIZER])
     stage.server.edit(key, status={"id": identity})
@@ -356,9 +356,7 @@ async def test_ready_condition_names_the_field_that_the_store_refuses(stage: Sta
     assert stage.server.pets == {}
 
 
-async def test_a_store_that_fails_for_every_pet_is_one_line_of_log(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-):
+async def test_store_failure_of_every_pet_is_logged_once(stage: Stage, monkeypatch: pytest.MonkeyPatch):
     async def fail(self: object, **filters: object) -> AsyncIterator[None]:
         raise PetStoreError("its disk is broken")
         yield  # what makes it a generator
@@ -428,7 +426,7 @@ async def test_reconcile_reports_an_unreachable_store_once_and_backs_off(stage: 
     assert ready.message.endswith(", which does not answer; it is asked again until it does")
 
 
-async def test_a_store_that_is_down_is_not_asked(stage: Stage):
+async def test_reconcile_sends_no_request_to_a_store_that_is_down(stage: Stage):
     key = stage.create()
     stage.process.availability.down = True
     # Thousands of Pets do not need a timer each: `StoreAvailability` requests those that wait.

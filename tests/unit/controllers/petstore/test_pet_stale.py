@@ -99,7 +99,7 @@ async def test_record_of_a_pet_that_vanishes_during_its_first_reconcile_is_remov
         assert steps >= 3, blow
 
 
-async def test_a_new_pet_costs_no_further_look_and_one_that_is_added_again_costs_one(
+async def test_new_pet_needs_no_extra_lookup_and_a_recreated_pet_needs_one(
     server: ApiServer, store: EmbeddedStore
 ):
     fate = Fate()
@@ -113,7 +113,7 @@ async def test_a_new_pet_costs_no_further_look_and_one_that_is_added_again_costs
     assert [pet.name for pet in await store.pets()] == ["Thor"]
 
 
-async def test_a_kind_that_is_not_served_for_a_moment_is_no_pet_that_is_gone(
+async def test_pets_are_not_treated_as_deleted_while_their_kind_is_not_served(
     server: ApiServer, store: EmbeddedStore
 ):
     """Replace the definition before the added Pet's status is known to be written."""

@@ -123,7 +123,7 @@ async def test_failed_write_is_retried_and_reported_once(foos: Seen):
     assert await foos.events_of("foo-01") == [("Waiting", 1), ("BecameHappy", 1)]
 
 
-async def test_a_name_that_no_pod_can_have_is_a_name_that_is_waited_for_in_vain(foos: Seen):
+async def test_foo_reports_an_impossible_pod_name(foos: Seen):
     names = {
         "FriendMissing": ("jack", "web-0.example.com", "a" * 253),
         "NameImpossible": (

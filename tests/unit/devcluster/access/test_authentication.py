@@ -149,7 +149,7 @@ def test_user_with_the_right_impersonates_another_user(world: World):
     assert user == User("ann", ("one", "two", "system:authenticated"), "", {"x": ("y",)})
 
 
-def test_an_account_that_is_acted_as_has_its_groups(world: World):
+def test_impersonated_account_has_its_groups(world: World):
     user = world.ask("secret", impersonate_user="system:serviceaccount:a:robot")
     assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated")
 

@@ -195,14 +195,14 @@ async def test_a_webhook_is_called_by_its_rules(world: World, rule: Object, call
     assert world.called == (["look"] if called else [])
 
 
-async def test_a_namespace_that_is_created_is_selected_by_its_own_labels(world: World):
+async def test_namespace_selector_matches_the_labels_of_a_namespace_being_created(world: World):
     world.hook("look", allow, namespaceSelector={"matchLabels": {"new": "yes"}})
     obj = {"metadata": {"name": "n", "labels": {"new": "yes"}}}
     await world.admit(info(NAMESPACES, obj=obj))
     assert world.called == ["look"]
 
 
-async def test_a_condition_that_cannot_be_evaluated_refuses(world: World):
+async def test_match_condition_refuses_the_request_when_it_cannot_be_evaluated(world: World):
     world.hook("look", allow, matchConditions=[{"name": "c", "expression": "object.nope == 1"}])
     with pytest.raises(StatusError) as caught:
         await world.admit(info())

@@ -48,7 +48,7 @@ async def test_a_list_not_older_than_a_version_is_the_newest_and_a_version_to_co
     assert refused["message"] == "Timeout: Too large resource version: 999, current: 6"
 
 
-async def test_a_list_is_no_object_of_which_to_see_the_metadata(filled: Api):
+async def test_partial_metadata_of_a_list_is_refused(filled: Api):
     refused = await filled.expect(406, "GET", CONFIG_MAPS, accept=METADATA)
     assert refused["message"] == (
         "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)"
@@ -64,7 +64,7 @@ async def test_list_with_a_selector_offers_a_next_page_while_any_object_follows(
     assert (rest["items"], "continue" in rest["metadata"]) == ([], False)
 
 
-async def test_a_forgotten_version_is_an_event_of_a_stream_that_ends(api: Api):
+async def test_watch_from_an_expired_version_sends_an_error_event_and_ends(api: Api):
     for name in "abc":
         await api.expect(201, "POST", CONFIG_MAPS, config_map(name))
     api.server.store.expire_history()
@@ -87,7 +87,7 @@ async def test_a_watch_ends_after_its_time_with_a_bookmark_before(api: Api):
 
 
 @pytest.mark.virtual_time
-async def test_a_watch_from_a_version_that_has_not_been_is_silent(api: Api):
+async def test_watch_from_a_future_version_sends_no_events(api: Api):
     lines = await api.watch(
         f"{CONFIG_MAPS}?watch=1&timeoutSeconds=3&resourceVersion=999&allowWatchBookmarks=true"
     )
@@ -382,7 +382,7 @@ async def write(api: Api, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_a_watch_that_goes_on_where_it_broke_off_misses_nothing(api: Api, seed: int):
+async def test_resumed_watch_misses_no_event(api: Api, seed: int):
     followers = [
         Follower(api, selector, seed * 10 + number)
         for number, selector in enumerate(["", "side=a", "side!=a", "side in (a,b)"])

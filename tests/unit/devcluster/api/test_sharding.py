@@ -112,7 +112,7 @@ async def test_delete_collection_removes_only_the_selected_shard(sharded: Api):
     assert {digits[item["metadata"]["uid"]] for item in left} == set("01234" + "6789abcdef")
 
 
-async def test_a_selector_that_is_no_expression_is_refused(sharded: Api):
+async def test_shard_selector_is_refused_when_it_is_not_an_expression(sharded: Api):
     told = await sharded.expect(500, "GET", f"{CONFIG_MAPS}?shardSelector=foo(")
     assert told["message"].startswith("invalid shard selector: CEL parse error: Syntax error: ")
 

@@ -187,7 +187,7 @@ def test_discovery_refuses_post(discovery: Discovery):
         assert caught.value.message == "the server does not allow this method on the requested resource"
 
 
-def test_a_representation_that_is_not_there_is_not_acceptable(discovery: Discovery):
+def test_discovery_answers_406_for_an_unsupported_representation(discovery: Discovery):
     with pytest.raises(StatusError) as caught:
         ask(discovery, "/apis/apps/v1", "text/x")
     assert caught.value.code == 406

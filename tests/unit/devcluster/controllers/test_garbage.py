@@ -62,7 +62,7 @@ async def test_a_dependent_with_another_owner_stays_with_that(cluster: Cluster):
     assert [owner["name"] for owner in owners] == ["second"]
 
 
-async def test_an_object_whose_owner_never_was_goes(cluster: Cluster):
+async def test_garbage_collector_deletes_an_object_whose_owner_never_existed(cluster: Cluster):
     owner = await cluster.apply("configmaps", config("owner"))
     stranger = config("stranger", {**owner, "metadata": {"name": "owner", "uid": "not-its-uid"}})
     await cluster.settled("configmaps", stranger)

@@ -193,7 +193,7 @@ def test_a_changed_schema_is_in_force_at_once(cluster: Cluster):
     assert str(error) == "spec: Required value"
 
 
-def test_a_version_that_objects_were_stored_in_stays(cluster: Cluster):
+def test_definition_keeps_a_version_in_which_objects_were_stored(cluster: Cluster):
     old = cluster.define()
     new = {**old, "spec": {**old["spec"], "versions": [version("v3", storage=True)]}}
     STRATEGY.prepare_update(new, old, cluster.context)

@@ -88,7 +88,7 @@ def test_paths_name_keys_and_values_as_messages_do():
     ]
 
 
-def test_items_are_ordered_by_value_and_in_custom_kinds_by_text():
+def test_ordered_sorts_set_items_by_value_or_by_text():
     fields = {"f:b": {"v:10": {}, "v:9": {}, ".": {}}, "f:a": {}}
 
     assert json.dumps(ordered(fields)) == '{"f:a": {}, "f:b": {".": {}, "v:9": {}, "v:10": {}}}'

@@ -54,7 +54,7 @@ def recorded(new: dict[str, Any], old: dict[str, Any] | None, manager: str = "m"
     record_update(new, old, manager=manager, **{**common, **more})
 
 
-def test_a_new_object_of_a_built_in_kind_is_owned_without_the_structs_that_go_always_writes():
+def test_new_built_in_object_has_no_managed_fields_for_empty_go_structs():
     deployment = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -165,7 +165,7 @@ def test_fields_are_compared_in_the_version_in_which_they_were_applied(
     assert (entry["apiVersion"], entry["fieldsV1"]) == (API, {"f:spec": {"f:size": {}} if spec else {}})
 
 
-def test_an_object_that_another_writer_s_version_does_not_know_in_full_loses_its_entries():
+def test_managed_fields_are_dropped_when_their_version_does_not_know_all_fields():
     live = applied(None, {"size": 1})
     live["metadata"]["managedFields"][0]["apiVersion"] = "example.com/v2"
     new = copy.deepcopy(live)
@@ -202,7 +202,7 @@ def test_entries_of_a_version_that_is_not_served_any_more_go():
     assert owned(new) == {"m": {"f:spec": {"f:size": {}}}}
 
 
-def test_an_object_whose_lists_make_no_sense_loses_its_entries():
+def test_managed_fields_are_dropped_when_a_list_item_has_no_key():
     new = thing({"list": [{"v": "no name"}]})
 
     recorded(new, None)

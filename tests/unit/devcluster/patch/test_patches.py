@@ -88,7 +88,7 @@ def test_the_document_stays_as_it_was():
     assert before == {"data": {"a": {"b": [1]}}}
 
 
-def test_a_value_that_is_used_twice_is_not_shared():
+def test_json_patch_copies_a_value_that_it_uses_twice():
     patched = json_patch(
         {"a": {"x": 1}},
         [{"op": "copy", "from": "/a", "path": "/b"}, {"op": "add", "path": "/b/x", "value": 2}],

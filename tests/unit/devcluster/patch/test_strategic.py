@@ -127,7 +127,7 @@ def test_strategic_merge_patch_follows_its_directives(
         ),
     ],
 )
-def test_a_patch_that_makes_no_sense_is_refused_in_the_servers_words(
+def test_invalid_strategic_patch_is_refused_with_the_message_of_a_real_server(
     patch: dict[str, Any], code: int, message: str
 ):
     with pytest.raises(StatusError) as refused:

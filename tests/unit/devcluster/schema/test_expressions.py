@@ -46,7 +46,7 @@ def test_a_deep_expression_is_refused_and_not_overflown():
         compile_expression("[" * 5000, {})
 
 
-def test_a_rule_that_goes_round_for_ever_is_stopped():
+def test_cel_rule_is_stopped_when_it_exceeds_its_cost_limit():
     around = "lists.range(1000).all(a, lists.range(1000).all(b, lists.range(1000).all(c, c >= 0)))"
     schema = parse({"type": "object", "x-kubernetes-validations": [{"rule": around}]})
     rules = compile_rules(schema)

@@ -47,7 +47,7 @@ async def test_store_restores_objects_and_version_from_its_journal(tmp_path: Pat
         assert again.create(key("c"), thing("c")).version == store.version + 1
 
 
-async def test_the_version_goes_on_after_everything_was_removed(tmp_path: Path):
+async def test_store_version_keeps_increasing_after_all_objects_are_removed(tmp_path: Path):
     async with opened(tmp_path / "data") as store:
         store.create(key("a"), thing("a"))
         store.delete(key("a"))
@@ -86,7 +86,7 @@ async def test_journal_keeps_durable_writes_after_a_kill(tmp_path: Path):
     assert [name for name in names if name != "late"] == [f"n{number:03d}" for number in range(300)]
 
 
-async def test_a_file_that_is_in_use_or_something_else_is_refused(tmp_path: Path):
+async def test_journal_refuses_a_file_that_is_in_use_or_of_another_format(tmp_path: Path):
     async with opened(tmp_path / "data"):
         with pytest.raises(JournalFailed, match=r"cannot use .*data as data file: database is locked"):
             Journal(tmp_path / "data")
@@ -119,7 +119,7 @@ async def test_journal_files_are_readable_by_their_owner_only(tmp_path: Path):
         assert modes == {0o600}
 
 
-async def test_a_write_that_cannot_be_kept_is_not_called_durable(tmp_path: Path):
+async def test_journal_does_not_report_a_failed_write_as_durable(tmp_path: Path):
     journal = Journal(tmp_path / "data")
     store = Store(journal)
     stored = store.create(key("a"), thing("a"))

@@ -52,7 +52,7 @@ def test_stored_decode_returns_an_independent_copy():
     assert stored.decode()["list"] == [1]
 
 
-def test_an_update_that_changes_nothing_is_no_change():
+def test_update_without_a_difference_sends_no_watch_event():
     store = Store()
     first = store.create(key("a"), thing("a", x=1, y=2))
     again = thing("a")
@@ -122,7 +122,7 @@ def test_the_history_is_bounded_by_number_and_by_size():
     assert 8 <= store.version - store.oldest <= 11
 
 
-async def test_a_watch_begins_in_the_past_and_goes_on():
+async def test_watch_replays_past_events_and_then_sends_new_ones():
     store = Store()
     store.create(key("a"), thing("a"))
     since = store.version
@@ -167,7 +167,7 @@ def test_a_watch_cannot_begin_before_the_history_or_in_the_future():
     store.watch("", "things", since=2).close()
 
 
-async def test_a_watch_that_is_too_slow_is_over():
+async def test_watch_ends_when_its_reader_is_too_slow():
     store = Store(watch_backlog=3)
     watch = store.watch("", "things")
     for number in range(4):
@@ -202,7 +202,7 @@ def test_subscribers_see_each_change_once_it_has_happened():
     assert [(change.version, count) for change, count in seen] == [(2, 1), (3, 0)]
 
 
-async def test_a_watch_that_is_not_read_holds_back_no_more_than_so_many_bytes():
+async def test_unread_watch_buffers_a_bounded_number_of_bytes():
     store = Store(watch_backlog_bytes=10_000)
     watch = store.watch("", "things")
     store.create(key("a"), thing("a", text="x" * 20_000))

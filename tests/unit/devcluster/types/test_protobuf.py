@@ -24,7 +24,9 @@ def envelope(raw: bytes, kind: bytes = b"ConfigMap", api_version: bytes = b"v1")
 
 
 @pytest.mark.parametrize(("name", "body", "obj"), protobuf())
-def test_a_recorded_body_is_the_object_that_its_json_is(name: str, body: bytes, obj: dict[str, Any]):
+def test_recorded_protobuf_body_decodes_to_the_object_of_its_json(
+    name: str, body: bytes, obj: dict[str, Any]
+):
     assert decode_protobuf(body) == obj
 
 
@@ -35,7 +37,7 @@ def test_a_body_cut_anywhere_is_refused_or_less(name: str, body: bytes, obj: dic
             decode_protobuf(body[:end])
 
 
-def test_a_body_of_no_kind_is_of_the_kind_that_the_path_is_about():
+def test_protobuf_body_without_a_kind_gets_the_kind_of_the_path():
     for kind, api_version in ((b"", b"v1"), (b"ConfigMap", b""), (b"", b"")):
         decoded = decode_protobuf(envelope(NAMED_FOO, kind, api_version), CONFIG_MAP)
         assert decoded == {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "foo"}}

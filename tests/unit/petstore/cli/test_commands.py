@@ -70,7 +70,7 @@ def test_serve_listens_on_the_loopback_by_default():
 
 
 @pytest.mark.parametrize("arguments", [PET, ["search"], ["search", "-o", "json"], ["delete", "x"]])
-def test_a_store_that_is_not_there_is_reported_in_one_line(arguments: list[str]):
+def test_unreachable_store_is_reported_in_one_line(arguments: list[str]):
     with PortBlock(1) as ports:
         address = f"127.0.0.1:{ports[0]}"
         done = petstore(*arguments, "--timeout", "5s", environ={"PETSTORE_ADDRESS": address})
