@@ -370,6 +370,7 @@ class ObjectReconciler(Generic[T]):
             if deleting:
                 await self.daemons.stop(obj.key)
                 result = await operator.cleanup(obj, ctx)
+                _check_result(operator, "cleanup", result)
                 if result is None:
                     await self._remove_finalizers(obj, ctx)
                     operator.forget(obj.key)
@@ -382,6 +383,7 @@ class ObjectReconciler(Generic[T]):
                 for timer in due:
                     await getattr(operator, timer)(obj, ctx)
                 result = await operator.reconcile(obj, ctx) if self._reconciles else None
+                _check_result(operator, "reconcile", result)
                 for owns in self._pruned:
                     await ctx.prune(owns.kind, metadata_only=owns.metadata_only)
                 operator.told_blocked.pop(obj.key, None)
@@ -430,6 +432,13 @@ class ObjectReconciler(Generic[T]):
             await ctx.finish()
         except (KubeError, Gone) as error:
             reconcile_log().debug("could not say what the deletion waits for", error=explain(error))
+
+
+def _check_result(operator: Operator[Any], method: str, result: object) -> None:
+    """Raise TypeError for another result; the status is not written then, as after any error."""
+    if result is not None and not isinstance(result, Result):
+        name = f"{type(operator).__name__}.{method}"
+        raise TypeError(f"{name} returns a Result or None, not {result!r}")
 
 
 def _within(result: Result | None, seconds: float) -> Result:

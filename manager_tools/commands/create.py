@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -25,8 +26,8 @@ def create() -> None:
 
 @create.command(
     short_help="add a kind, its operator and a test",
-    help=f"""Add a kind to the project in this folder: model, operator, sample, test, list entry and generated
-    manifests.{_BACK}""",
+    help="Add a kind to the project in this folder: model, operator, sample, test, list entry and generated "
+    f"manifests.{_BACK}",
 )
 @click.option(
     "--group",
@@ -41,6 +42,7 @@ def create() -> None:
 @click.option(
     "--owns",
     metavar="KIND",
+    multiple=True,
     shell_complete=lambda *given: [each for each in beginnings() if each.startswith(given[-1])],
     help=f"begin with an operator that has a child of this kind: {', '.join(beginnings())}",
 )
@@ -52,9 +54,14 @@ def api(
     kind: str,
     plural: str | None,
     cluster_scoped: bool,
-    owns: str | None,
+    owns: Sequence[str],
 ) -> None:
     """Write the files, and say which and what to do next."""
+    if len(owns) > 1:
+        raise click.UsageError(
+            f"--owns is given {len(owns)} times, and the beginning has one child: "
+            "name the other kinds in the `owns` of the operator"
+        )
     try:
         names = Names(
             program=invocation.program.name,
@@ -64,7 +71,7 @@ def api(
             kind=kind,
             plural=plural or plural_of(kind),
         )
-        written = create_api(Path(), names, cluster_scoped=cluster_scoped, owns=owns)
+        written = create_api(Path(), names, cluster_scoped=cluster_scoped, owns=next(iter(owns), None))
     except ScaffoldError as error:
         raise click.UsageError(str(error)) from error
     _print_result(

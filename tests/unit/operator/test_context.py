@@ -133,6 +133,18 @@ async def test_reconcile_fails_when_it_changes_metadata_that_nothing_writes(
         )
 
 
+async def test_reconcile_that_returns_another_value_writes_no_status():
+    async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> Any:
+        ctx.condition("Available", True, "Greeted")
+        return 5
+
+    async with operated(doing(act)) as world:
+        obj = await world.create(greeting())
+        obj = await world.until(obj, lambda it: "Degraded" in said(it))
+        assert said(obj)["Degraded"] == ("True", "TypeError")
+        assert said(obj).get("Available") != ("True", "Greeted")
+
+
 async def test_reconcile_may_write_changed_metadata_by_the_client():
     async def act(operator: GreetingOperator, obj: Greeting, ctx: Context) -> None:
         changed_label(obj)

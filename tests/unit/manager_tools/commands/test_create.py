@@ -200,6 +200,7 @@ def test_scaffold_overwrites_no_existing_file_or_operator(command: Command, proj
         ((*CREATE, "--kind=Operator"), "create api: --kind Operator: that is the name of something"),
         ((*CREATE, "--plural=A B"), "create api: invalid value 'A B' for --plural: "),
         ((*CREATE, "--owns=Widget"), "create api: --owns Widget: there is a beginning for ConfigMap, Deploy"),
+        ((*CREATE, "--owns=Pod", "--owns=Secret"), "create api: --owns is given 2 times, and the beginning"),
         ((*CREATE, "--owns=Namespace"), "create api: --owns Namespace: only cluster-scoped objects can"),
         ((*CREATE, "--cluster"), "create api: No such option '--cluster'. Did you mean '--cluster-scoped'?"),
         (("create", "webhooks", "--kind=A"), "create: No such command 'webhooks'. Did you mean 'webhook'?"),
