@@ -303,7 +303,10 @@ class _Alternative:
 
     @functools.cached_property
     def count(self) -> Callable[[Any], int]:
-        """Return the number of the server's checks that apply; it tells the failure with the most."""
+        """Return the number of the server's checks that apply.
+
+        Of several alternatives that fail, the server reports the one with the highest number.
+        """
         return _counter(self._schema)
 
 

@@ -218,7 +218,7 @@ def _is_same(ours: Any, theirs: Any) -> bool:
 
 
 def merged_by_type(before: Any, ours: Any, theirs: Any) -> list[Any] | None:
-    """Return the conditions `theirs` with those in which `ours` differs from `before`.
+    """Return the conditions in `theirs`, with our changes: the differences of `ours` from `before`.
 
     Returns None for anything else, whatever the field's name is.
     """
