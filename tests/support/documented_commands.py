@@ -104,7 +104,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     "tests/unit/benchmarks/test_live.py": ("make bench-live",),
     "tests/demo/test_demo.py::test_demo_ends_by_itself_when_everything_is_ready": ("make demo",),
     "tests/unit/config/test_makefile.py::test_help_lists_every_target_of_the_field": ("make",),
-    ("tests/unit/config/test_makefile.py::test_a_check_runs_quick_unit_tests_and_each_operator_once"): (
+    ("tests/unit/config/test_makefile.py::test_make_check_runs_quick_unit_tests_and_each_operator_once"): (
         "make check",
     ),
     "tests/unit/config/test_makefile.py::test_make_runs_tests_marked_whole_in_test_all_only": (
@@ -120,7 +120,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
     "tests/integration/test_crds.py::test_model_command_generates_model_from_a_served_kind": (
         ".venv/bin/operator-manager model --from Certificate.cert-manager.io -o apis/acme/certificate.py",
     ),
-    "tests/unit/release/test_configuration.py::test_the_example_of_the_page_loads": (
+    "tests/unit/release/test_configuration.py::test_example_configuration_of_the_page_loads": (
         ".venv/bin/operator-manager run --config manager.yaml --log-level=debug",
     ),
     "tests/integration/test_explain.py::test_explain_blames_image_that_cannot_be_pulled": (

@@ -180,7 +180,7 @@ async def test_correlator_forgets_the_least_recently_used_series(monkeypatch: py
     assert [count(name) for name in "abcadab"] == [1, 1, 1, 2, 1, 3, 1]
 
 
-async def test_an_event_is_stored_as_describe_shows_it(bench: Bench):
+async def test_event_is_stored_with_the_fields_that_describe_shows(bench: Bench):
     bench.recorder.event(widget(), "Normal", "Created", "Created Deployment w")
     (event,) = await bench.settled()
     name = event["metadata"].pop("name")
@@ -286,7 +286,7 @@ async def test_recreated_object_has_its_own_events(bench: Bench):
     assert [event["involvedObject"]["uid"] for event in await bench.settled()] == ["uid-of-w", "another"]
 
 
-async def test_the_tenth_of_many_similar_events_and_further_ones_are_combined(bench: Bench):
+async def test_recorder_combines_similar_events_from_the_tenth_on(bench: Bench):
     for number in range(15):
         bench.recorder.event(widget(), "Warning", "Failed", f"attempt {number}")
     events = await bench.settled()
@@ -304,7 +304,7 @@ async def test_recorder_stops_combining_similar_events_after_ten_quiet_minutes(b
     assert (await bench.settled())[-1]["message"] == "attempt 99"
 
 
-async def test_an_object_with_very_many_events_is_cut_off_and_its_count_stays_true(bench: Bench):
+async def test_recorder_limits_events_of_one_object_and_keeps_their_count_true(bench: Bench):
     for number in range(100):
         bench.recorder.event(widget(), "Warning", "Failed", "no" if number % 2 else f"reason {number % 6}")
         await asyncio.sleep(1)
@@ -335,7 +335,7 @@ async def test_long_texts_are_cut_to_what_the_server_takes(bench: Bench):
     assert len(event["reason"].encode()) <= 128
 
 
-async def test_a_combined_message_stays_within_the_bound_too(bench: Bench):
+async def test_combined_message_stays_within_the_length_limit(bench: Bench):
     for number in range(10):
         bench.recorder.event(widget(), "Warning", "Failed", f"{number} " + "x" * 1022)
     assert all(len(event["message"].encode()) <= 1024 for event in await bench.settled())
@@ -373,14 +373,14 @@ async def write_for(bench: Bench, seconds: float) -> None:
         await bench.transport.request("POST", WRITES)
 
 
-async def test_an_event_is_sent_soon_when_nothing_else_is_written(bench: Bench):
+async def test_event_is_sent_soon_when_no_other_write_is_in_flight(bench: Bench):
     await asyncio.sleep(10)
     bench.recorder.event(widget(), "Normal", "Created", "x")
     await asyncio.sleep(0.1)
     assert len(bench.wire.sent("POST", EVENTS)) == 1
 
 
-async def test_an_event_waits_while_other_writes_are_in_flight(bench: Bench):
+async def test_event_waits_while_other_writes_are_in_flight(bench: Bench):
     writing = asyncio.ensure_future(write_for(bench, 0.7))
     await asyncio.sleep(0.01)
     bench.recorder.event(widget(), "Normal", "Created", "x")
@@ -431,7 +431,7 @@ async def test_recorder_drops_the_oldest_events_when_it_is_full(server: EventSer
     await bench.stop()
 
 
-async def test_a_namespace_with_very_many_keeps_no_other_waiting_and_pushes_none_of_it_out(
+async def test_recorder_is_fair_to_other_namespaces_when_one_has_very_many_events(
     server: EventServer,
 ):
     bench = Bench(server, capacity=20)
@@ -448,7 +448,7 @@ async def test_a_namespace_with_very_many_keeps_no_other_waiting_and_pushes_none
 
 
 @pytest.mark.parametrize("fault", [Unreached(), LostBefore(), Reply.status(500), Reply.status(503)])
-async def test_an_event_that_fails_is_tried_again(bench: Bench, fault: Reply):
+async def test_failed_event_is_retried(bench: Bench, fault: Reply):
     bench.wire.on("POST", EVENTS, fault, fault, bench.server.answer)
     bench.recorder.event(widget(), "Normal", "Created", "x")
     assert len(await bench.settled()) == 1
@@ -534,7 +534,7 @@ async def test_flush_sends_all_pending_events_regardless_of_the_rate_limit(bench
     assert len(bench.server.listed) == 500
 
 
-async def test_a_flush_ends_when_its_time_is_up(bench: Bench):
+async def test_flush_ends_when_its_time_is_up(bench: Bench):
     bench.wire.on("POST", EVENTS, Stall())
     bench.record(5)
     started = now()
@@ -544,7 +544,7 @@ async def test_a_flush_ends_when_its_time_is_up(bench: Bench):
     assert bench.outcome("unsent") == 5
 
 
-async def test_a_flush_with_nothing_to_send_returns_at_once(bench: Bench):
+async def test_flush_returns_at_once_when_no_event_waits(bench: Bench):
     started = now()
     assert await bench.recorder.flush(2.0)
     assert now() == started
@@ -564,7 +564,7 @@ async def test_events_do_not_keep_the_process_awake_when_there_are_none(bench: B
     assert not loop.timers
 
 
-async def test_a_failing_write_of_others_does_not_block_events(bench: Bench):
+async def test_failing_write_of_others_does_not_block_events(bench: Bench):
     bench.wire.on("POST", WRITES, LostBefore())
     with pytest.raises(KubeError):
         await bench.transport.request("POST", WRITES)

@@ -113,7 +113,7 @@ def test_webhooks_skip_system_namespaces_whatever_their_labels(guarded: ControlP
         assert "annotations" not in guarded.api.create(f"{path}/pods", pod("free"))["metadata"]
 
 
-def test_parts_of_an_object_are_judged_as_what_they_are(guarded: ControlPlane, here: str):
+def test_webhook_validates_subresources_as_their_own_kinds(guarded: ControlPlane, here: str):
     guarded.api.create(f"{here}/pods", pod("ours", team="blue"))
     for method in ("GET", "POST"):
         assert "no shell in ours" in refusal(guarded, f"{here}/pods/ours/exec?command=sh", method=method)

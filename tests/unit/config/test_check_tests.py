@@ -25,12 +25,18 @@ def check(folder: Path, files: dict[str, str]) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_check_refuses_names_that_begin_with_a_pronoun(tmp_path: Path):
-    names = ("test_queue_drops_a_key", "test_itself_is_not_a_pronoun_here", "test_nobody_waits", "test_it")
-    text = "class TestQueue:\n" + "".join(f"    async def {name}(self): ...\n" for name in names)
+def test_check_refuses_names_that_begin_with_an_article_or_a_pronoun(tmp_path: Path):
+    good = (
+        "test_queue_drops_a_key",
+        "test_itself_is_not_a_pronoun_here",
+        "test_another_queue_is_empty",
+        "test_a",
+    )
+    bad = ("test_nobody_waits", "test_it", "test_a_key_is_dropped", "test_an_old_key_stays", "test_the_limit")
+    text = "class TestQueue:\n" + "".join(f"    async def {name}(self): ...\n" for name in (*good, *bad))
     assert check(tmp_path, {"tests/integration/test_queue.py": text}) == [
         f"tests/integration/test_queue.py:{line}: {name} does not begin with the unit that it tests"
-        for line, name in ((4, "test_nobody_waits"), (5, "test_it"))
+        for line, name in enumerate(bad, 2 + len(good))
     ]
 
 

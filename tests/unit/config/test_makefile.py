@@ -37,7 +37,7 @@ def test_make_runs_tests_marked_whole_in_test_all_only():
     assert "--all-on-envtest tests" in whole
 
 
-def test_a_check_runs_quick_unit_tests_and_each_operator_once():
+def test_make_check_runs_quick_unit_tests_and_each_operator_once():
     # Without a repository there is nothing that differs.
     listed = subprocess.run(
         [sys.executable, QUICK_TESTS], env={"GIT_DIR": "/nowhere"}, capture_output=True, text=True, check=True

@@ -51,7 +51,7 @@ def labels_of(deployment: Manifest) -> dict[str, str]:
     return labels
 
 
-def test_the_namespace_asks_for_the_restricted_level():
+def test_namespace_asks_for_the_restricted_level():
     labels = the("Namespace", SYSTEM)["metadata"]["labels"]
     for mode in ("enforce", "warn"):
         assert labels[f"pod-security.kubernetes.io/{mode}"] == "restricted"
@@ -70,7 +70,7 @@ def test_pods_run_as_nobody_with_a_read_only_file_system(name: str):
     }
 
 
-def test_the_manager_understands_its_flags():
+def test_manager_understands_its_flags():
     deployment = the("Deployment", MANAGER)
     settings = settings_of(deployment)
     assert settings.leader_elect
@@ -86,7 +86,7 @@ def test_the_manager_understands_its_flags():
     assert settings.webhook_bind_address == parse_bind_address(f":{ports['webhook-server']}")
 
 
-def test_the_manager_looks_for_configurations_and_secret_under_the_names_they_have():
+def test_manager_flags_match_the_names_of_configurations_and_secret():
     prefix = settings_of(the("Deployment", MANAGER)).webhook_name_prefix
     configured = {each["metadata"]["name"] for each in manifests() if "webhooks" in each}
     assert configured
@@ -180,7 +180,7 @@ def named_in(role: dict[str, Any], resource: str) -> set[str]:
     return {name for each in rules for name in each.get("resourceNames", ())}
 
 
-def test_the_manager_may_put_its_authority_wherever_webhooks_are_called_and_nowhere_else():
+def test_manager_role_can_inject_its_authority_only_into_its_webhooks():
     role = the("ClusterRole", "operator-manager-webhook-injection-role")
     assert all(each["resourceNames"] for each in role["rules"])
     for resource, kind in (
@@ -206,7 +206,7 @@ def client_configs(overlay: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("overlay", ["default", "cert-manager", "high-availability", "namespaced"])
-def test_the_api_server_is_led_to_the_managers_service(overlay: str):
+def test_webhook_configurations_refer_to_the_service_of_the_manager(overlay: str):
     service = the("Service", WEBHOOK_SERVICE, overlay)
     for each in client_configs(overlay):
         called = each["service"]
@@ -264,7 +264,7 @@ def test_api_servers_reach_the_port_of_the_webhooks_and_nothing_else():
     assert all("ipBlock" in each for each in rule["from"])
 
 
-def test_the_store_understands_its_flags():
+def test_store_understands_its_flags():
     deployment = the("Deployment", PETSTORE)
     command, *flags = container_of(deployment)["args"]
     given = params_of(commands, command, flags)

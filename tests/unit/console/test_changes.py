@@ -58,7 +58,7 @@ def conditions(**statuses: str) -> dict[str, Any]:
         ({"status": {"observedGeneration": 1}}, {"status": {"observedGeneration": 2}}, []),
     ],
 )
-def test_a_change_is_reported_by_its_fields(
+def test_change_is_reported_by_its_fields(
     before: dict[str, Any], after: dict[str, Any], told: list[tuple[str, str, str]]
 ):
     assert changed(before, after) == told

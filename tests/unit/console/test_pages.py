@@ -175,7 +175,7 @@ PATH = "/objects/foos.tutorial.my.domain/default/lonely"
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{987654*7}}\n\u202e"
 
 
-async def test_an_objects_page_says_what_is_wrong_and_when_it_is_looked_at_again(serve_pages: ServePages):
+async def test_object_page_shows_the_problem_and_the_trigger_of_the_next_reconcile(serve_pages: ServePages):
     async with visited(serve_pages) as (_, site):
         status, text = await get(site, PATH)
         assert status == 200
@@ -226,7 +226,7 @@ async def test_live_part_of_a_page_has_the_last_run_and_no_frame(serve_pages: Se
         assert live == "/search?part=1&amp;name=lon&amp;state=failing"
 
 
-async def test_the_last_change_of_an_object_and_of_its_children_is_shown(serve_pages: ServePages):
+async def test_object_page_shows_the_last_change_of_the_object_and_its_children(serve_pages: ServePages):
     memcached = Memcached(metadata=ObjectMeta(name="web", namespace="default"), spec=MemcachedSpec(size=1))
     async with operated(MemcachedOperator, objects=[memcached]) as world:
         console = console_of(world)
@@ -272,7 +272,7 @@ async def test_search_finds_objects_by_kind_namespace_name_and_state(
         assert set(re.findall(r'href="/objects/foos.tutorial.my.domain/default/(\w+)"', text)) == found
 
 
-async def test_the_overview_has_numbers_and_no_name_of_an_object(serve_pages: ServePages):
+async def test_overview_has_numbers_and_no_object_names(serve_pages: ServePages):
     async with lonely() as world:
         served = world.manager.certificates["metrics"] = ServedCertificate(SelfSigned())
         site = await serve_pages(console_of(world).pages())
@@ -337,7 +337,7 @@ async def test_console_pages_require_a_token_and_rights_in_a_cluster(serve_pages
         assert asked(wire)[-1]["nonResourceAttributes"] == {"path": "/console", "verb": "get"}
 
 
-async def test_the_pages_of_a_browser_load_nothing_from_elsewhere_and_run_no_script_of_others(
+async def test_browser_pages_load_no_foreign_resources_and_run_no_foreign_scripts(
     serve_pages: ServePages,
 ):
     async with visited(serve_pages) as (_, site), aiohttp.ClientSession() as session:
@@ -384,7 +384,7 @@ async def test_console_limits_concurrent_pages_to_four_and_to_one_per_user(
     assert most == (1 if token else 4)
 
 
-def test_the_files_of_others_are_as_they_were_published():
+def test_third_party_files_are_as_published():
     folder = ROOT / "manager/console/static"
     said = dict(re.findall(r"`([\w.-]+\.js)` \|.*`([0-9a-f]{64})`", (folder / "README.md").read_text()))
     assert len(said) == 1
@@ -448,7 +448,7 @@ async def test_console_actions_answer_404_and_do_nothing_when_the_object_is_miss
         assert len(controller.runs) == 1
 
 
-async def test_a_pause_ends_with_its_object(serve_pages: ServePages):
+async def test_pause_ends_with_its_object(serve_pages: ServePages):
     async with visited(serve_pages) as (world, site):
         foo = await world.get(Foo, "lonely")
         for _ in range(2):  # to ask for it again is no second one
@@ -547,7 +547,7 @@ async def test_console_shows_yaml_to_users_who_may_get_the_object(serve_pages: S
         assert (status, "name: lonely" in text) == (200, True)
 
 
-async def test_a_page_shows_of_other_objects_only_what_its_reader_may_get(serve_pages: ServePages):
+async def test_page_shows_only_other_objects_that_its_reader_may_get(serve_pages: ServePages):
     wire = api_server()
 
     def memcacheds_alone(sent: Sent) -> Reply:
@@ -588,7 +588,7 @@ async def test_tasks_are_reported_with_where_they_wait_and_a_profile_with_where_
 
 
 @pytest.mark.parametrize("path", ["/debug/tasks", "/debug/profile"])
-async def test_the_debug_pages_are_off_by_default_and_guarded_when_on(serve_pages: ServePages, path: str):
+async def test_debug_pages_are_off_by_default_and_guarded_when_on(serve_pages: ServePages, path: str):
     wire = api_server()
     async with visited(serve_pages) as (world, site):
         assert (await get(site, path))[0] == 404

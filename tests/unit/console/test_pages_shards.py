@@ -147,7 +147,7 @@ async def test_console_api_finds_the_owner_of_an_uncached_object_by_its_uid(serv
         assert (await post(site, f"{PATH.replace('lonely', 'elsewhere')}/reconcile"))[0] == 409
 
 
-async def test_an_object_that_is_not_in_the_cache_is_listed_because_a_manager_may_do_no_more(
+async def test_console_lists_uncached_object_with_the_rights_of_a_manager(
     serve_pages: ServePages, monkeypatch: pytest.MonkeyPatch
 ):
     asked_for: list[str] = []

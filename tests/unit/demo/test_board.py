@@ -59,7 +59,7 @@ def seen(shown: Board, plural: str, obj: dict[str, Any], *, gone: bool = False) 
     ],
     ids=["no status", "available", "not available", "of an older generation", "without conditions"],
 )
-def test_a_sample_is_ready_when_its_status_says_so(obj: dict[str, Any], ready: bool):
+def test_sample_is_ready_when_its_status_says_so(obj: dict[str, Any], ready: bool):
     shown = board()
     shown.see("memcacheds", obj)
     assert shown.ready is ready

@@ -45,7 +45,7 @@ def shown(what: Board, *, width: int = 100, height: int = 60) -> str:
     return text.getvalue()
 
 
-def test_a_tall_terminal_shows_everything():
+def test_tall_terminal_shows_all_lines():
     text = shown(board())
     for wanted in ("foo/f", "happy", "Friend jack", "memcached/m", "not there", "pod/pod-00", "pod/pod-19"):
         assert wanted in text

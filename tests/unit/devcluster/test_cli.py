@@ -75,7 +75,7 @@ def test_up_gives_devcluster_what_the_flags_say():
 
 
 @pytest.mark.parametrize("flag", ["--data", "--kubeconfig"])
-def test_a_file_that_cannot_be_written_is_reported_in_one_line(
+def test_command_reports_unwritable_file_in_one_line(
     flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     with pytest.raises(SystemExit) as ended:

@@ -38,7 +38,7 @@ async def get(kubeconfig: dict[str, Any], path: str, directory: Path) -> tuple[i
         return response.status, await response.json()
 
 
-async def test_the_administrator_is_served(tmp_path: Path):
+async def test_cluster_serves_the_administrator(tmp_path: Path):
     async with DevCluster(controllers=False) as cluster:
         status, namespaces = await get(cluster.kubeconfig, "/api/v1/namespaces", tmp_path)
     assert status == 200
@@ -81,7 +81,7 @@ async def test_right_to_one_name_allows_lists_and_watches_that_select_the_name(t
             assert (await get(kubeconfig, CONFIG_MAPS + query, tmp_path))[0] == status, query
 
 
-async def test_a_temporary_cluster_leaves_nothing_behind():
+async def test_temporary_cluster_leaves_no_files_behind():
     async with DevCluster(controllers=False) as cluster:
         path = cluster.kubeconfig_path
         assert path is not None
@@ -110,7 +110,7 @@ async def test_cluster_refuses_to_overwrite_a_foreign_kubeconfig(tmp_path: Path)
     assert theirs.read_text() == "apiVersion: v1\n"
 
 
-async def test_a_kubeconfig_of_ours_is_written_again(tmp_path: Path):
+async def test_cluster_overwrites_its_own_kubeconfig(tmp_path: Path):
     path = tmp_path / "config"
     for _ in range(2):
         async with DevCluster(kubeconfig=path, controllers=False) as cluster:
@@ -125,7 +125,7 @@ async def test_cluster_without_a_port_answers_in_process():
     assert answer.status == 200
 
 
-async def test_a_port_that_is_taken_is_an_error_of_the_system():
+async def test_occupied_port_raises_os_error():
     async with DevCluster(controllers=False) as first:
         with pytest.raises(OSError, match="Address already in use"):
             await DevCluster(port=first.port, controllers=False).start()
@@ -139,7 +139,7 @@ def test_background_cluster_serves_callers_without_an_event_loop():
     assert token == "t"
 
 
-def test_a_cluster_in_a_thread_reports_why_it_did_not_start(tmp_path: Path):
+def test_cluster_in_a_thread_reports_why_it_did_not_start(tmp_path: Path):
     (tmp_path / "config").write_text("mine")
     with pytest.raises(ForeignFile), BackgroundCluster(kubeconfig=tmp_path / "config"):
         pass
@@ -161,7 +161,7 @@ async def test_stopping_ends_watches_over_tls_as_if_they_were_over():
         await response.read()
 
 
-async def test_an_access_review_of_no_path_in_particular_is_answered():
+async def test_access_review_without_a_path_is_answered():
     async with DevCluster(port=None, controllers=False) as cluster:
         answer = await cluster.handle(
             ApiRequest(

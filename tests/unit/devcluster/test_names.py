@@ -56,7 +56,7 @@ def test_name_rule_gives_the_error_of_the_real_server(rule: object, value: objec
     assert rule(value) == wrong
 
 
-def test_a_prefix_may_end_in_a_dash():
+def test_name_prefix_may_end_in_a_dash():
     assert names.dns_subdomain("a-", prefix=True) == []
     assert names.dns_label("abc-", prefix=True) == []
     assert names.dns_label("abc-") == [LABEL]

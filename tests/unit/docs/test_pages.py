@@ -130,7 +130,7 @@ def is_test(path: str, *names: str) -> bool:
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/limits.md"])
-def test_the_supported_versions_of_kubernetes_are_those_that_are_tested(page: str):
+def test_supported_versions_of_kubernetes_are_the_tested_ones(page: str):
     assert f"for Kubernetes {OLDEST} to {NEWEST}." in Path(page).read_text()
 
 
@@ -185,7 +185,7 @@ def help_of(*program: str) -> str:
 
 
 @pytest.mark.parametrize("text", sorted({each.text for each in DOCUMENTED if each.text.startswith(OURS)}))
-def test_our_programs_know_the_flags(text: str):
+def test_programs_know_the_documented_flags(text: str):
     program, *words = shlex.split(text.partition("|")[0])
     command = words[: 2 if words[0] == "create" else 1]
     flags = [word.partition("=")[0] for word in words if word.startswith("--")]
@@ -221,7 +221,7 @@ def example(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
 
 @pytest.mark.parametrize("example", ["alone", "with webhooks"], indirect=True)
 @pytest.mark.parametrize("check", [("check",), ("format", "--check")], ids=" ".join)
-def test_the_linter_finds_nothing_to_complain_about(example: ExampleOperator, check: tuple[str, ...]):
+def test_linter_finds_no_problems(example: ExampleOperator, check: tuple[str, ...]):
     done = ruff(example.folder, *check)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -233,7 +233,7 @@ def ruff(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 # tests/integration/test_library.py runs the tests of the first page alone.
 @pytest.mark.parametrize("example", ["with webhooks"], indirect=True)
-def test_the_tests_of_the_pages_pass(example: ExampleOperator, monkeypatch: pytest.MonkeyPatch):
+def test_example_tests_on_the_pages_pass(example: ExampleOperator, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # of ours they need but one
     options = ("-c", "/dev/null", f"--rootdir={example.folder}", "-o", "asyncio_mode=auto")
     plugin = ("-p", "pytest_asyncio.plugin")

@@ -14,12 +14,12 @@ import pytest
 from manager.election.config import LeaseTiming, host_clock, new_identity
 
 
-def test_the_defaults_fit_together():
+def test_default_durations_are_consistent():
     timing = LeaseTiming()
     assert (timing.lease_duration, timing.renew_deadline, timing.retry_period) == (15.0, 10.0, 2.0)
 
 
-def test_a_lease_must_last_longer_than_the_leader_may_go_without_renewal():
+def test_lease_duration_must_exceed_the_renew_deadline():
     with pytest.raises(ValueError, match="--leader-elect-lease-duration") as caught:
         LeaseTiming(lease_duration=60, renew_deadline=90)
     assert str(caught.value) == (
@@ -30,7 +30,7 @@ def test_a_lease_must_last_longer_than_the_leader_may_go_without_renewal():
         LeaseTiming(lease_duration=10, renew_deadline=10)
 
 
-def test_the_renew_deadline_must_leave_time_for_a_second_try():
+def test_renew_deadline_must_leave_time_for_a_second_attempt():
     with pytest.raises(ValueError, match="--leader-elect-renew-deadline") as caught:
         LeaseTiming(lease_duration=15, renew_deadline=12, retry_period=10)
     assert str(caught.value) == (
@@ -53,24 +53,24 @@ def test_durations_must_be_positive_and_finite(field: str, flag: str, value: flo
         LeaseTiming(**{field: value})
 
 
-def test_a_lease_lasts_no_longer_than_its_record_can_say():
+def test_lease_duration_is_limited_by_its_record():
     assert LeaseTiming(lease_duration=2**31 - 1).lease_seconds == 2**31 - 1
     with pytest.raises(ValueError, match="--leader-elect-lease-duration must be at most 2147483647s, not "):
         LeaseTiming(lease_duration=2**31 - 0.5)
 
 
-def test_the_record_says_whole_seconds_and_never_too_few():
+def test_lease_record_rounds_its_duration_up_to_whole_seconds():
     assert LeaseTiming(lease_duration=15.2).lease_seconds == 16
     assert LeaseTiming().lease_seconds == 15
     assert LeaseTiming(lease_duration=0.3, renew_deadline=0.2, retry_period=0.1).lease_seconds == 1
 
 
-def test_an_attempt_leaves_time_for_another_within_the_deadline():
+def test_attempt_leaves_time_for_another_within_the_deadline():
     assert LeaseTiming().attempt_timeout == 5.0
     assert LeaseTiming(lease_duration=15, renew_deadline=10, retry_period=7).attempt_timeout == 7.0
 
 
-def test_an_identity_names_the_host_and_is_new_each_time():
+def test_identity_names_the_host_and_is_new_each_time():
     rng = random.Random(1)
     first, second = new_identity(rng), new_identity(rng)
     assert first != second

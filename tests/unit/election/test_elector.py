@@ -28,7 +28,7 @@ async def lost(candidate: Candidate) -> str:
     return str(caught.value)
 
 
-async def test_a_leader_renews_once_each_retry_period_and_asks_nothing_else(election: Election):
+async def test_leader_renews_once_each_retry_period_and_sends_no_other_request(election: Election):
     first = await election.leader()
     await asyncio.sleep(1)
     before = len(first.wire.requests)
@@ -62,7 +62,7 @@ async def test_leader_sends_no_write_after_its_renew_deadline(election: Election
         first.elector.leadership.permit()
 
 
-async def test_the_deadline_counts_from_when_the_renewal_was_sent(election: Election):
+async def test_renew_deadline_counts_from_the_time_of_sending(election: Election):
     first = await election.leader()
     await asyncio.sleep(60)
     # The server renews it at once, and its answer takes long.
@@ -86,7 +86,7 @@ async def test_elector_recognises_its_own_renewal_after_a_lost_answer(election: 
     assert election.spec["leaseTransitions"] == 0
 
 
-async def test_a_renewal_refused_because_of_an_edit_by_others_is_made_again_at_once(election: Election):
+async def test_renewal_is_retried_at_once_after_a_conflict(election: Election):
     first = await election.leader()
     await asyncio.sleep(60.3)
     election.server.put(NAMESPACE, NAME, {**election.spec, "strategy": "x"})
@@ -98,7 +98,7 @@ async def test_a_renewal_refused_because_of_an_edit_by_others_is_made_again_at_o
     assert first.elector.problem is None
 
 
-async def test_a_request_that_hangs_leaves_time_for_a_second_one(election: Election):
+async def test_hanging_request_leaves_time_for_a_second_one(election: Election):
     first = await election.leader()
     await asyncio.sleep(60)
     first.wire.on("PUT", LEASE, Stall(), election.server.answer)
@@ -200,7 +200,7 @@ async def taken_over(first: Candidate, second: Candidate) -> float:
 NOT_ALLOWED = Reply.status(403, "Forbidden", 'leases "election" is forbidden: User "x" cannot do that')
 
 
-async def test_the_first_replica_creates_the_lease_and_leads_at_once(election: Election):
+async def test_first_replica_creates_the_lease_and_leads_at_once(election: Election):
     first = election.candidate("first")
     assert first.gauge == 0
     first.start()
@@ -213,7 +213,9 @@ async def test_the_first_replica_creates_the_lease_and_leads_at_once(election: E
     assert election.spec["leaseTransitions"] == 0
 
 
-async def test_a_standby_asks_nothing_while_the_leader_renews_and_sees_a_release_at_once(election: Election):
+async def test_standby_sends_no_request_while_the_leader_renews_and_sees_a_release_at_once(
+    election: Election,
+):
     first = await election.leader("first")
     second = await election.standby("second")
     asked = len(second.wire.requests)
@@ -262,7 +264,7 @@ async def test_standby_of_the_same_clock_waits_while_the_leader_renews(election:
         await first.run
 
 
-async def test_a_standby_takes_over_when_the_leader_was_silent_for_the_lease_duration(election: Election):
+async def test_standby_takes_over_when_the_leader_was_silent_for_the_lease_duration(election: Election):
     first = await election.leader("first")
     second = await election.standby("second")
     await asyncio.sleep(60)
@@ -305,7 +307,7 @@ async def test_silent_lease_watch_is_replaced_and_the_lease_is_read(election: El
     assert await taken_over(first, second) < 0.1
 
 
-async def test_a_read_that_hangs_does_not_keep_a_standby_from_seeing_the_release(election: Election):
+async def test_standby_sees_the_release_when_a_read_hangs(election: Election):
     first = await election.leader("first")
     second = election.candidate("second")
     second.wire.on("GET", LEASE, Stall())
@@ -324,7 +326,7 @@ async def test_elector_reports_no_problem_after_it_lost_the_race_for_a_released_
     assert election.spec["leaseTransitions"] == 1
 
 
-async def test_a_lease_of_a_foreign_holder_is_waited_for_whatever_it_holds(election: Election):
+async def test_elector_waits_for_any_lease_of_a_foreign_holder(election: Election):
     election.server.put(
         NAMESPACE, NAME, {"holderIdentity": "somebody", "renewTime": 7, "leaseTransitions": "x"}
     )
@@ -384,7 +386,7 @@ async def test_elector_reports_a_missing_right_to_leases_and_tries_again(electio
 NOT_ALLOWED_TEXT = 'leases "election" is forbidden: User "x" cannot do that'
 
 
-async def test_a_missing_namespace_is_named_as_the_problem(election: Election):
+async def test_elector_reports_missing_namespace(election: Election):
     first = election.candidate("first")
     first.wire.on("POST", LEASES, Reply.status(404, "NotFound", 'namespaces "default" not found'))
     first.start()
@@ -470,7 +472,7 @@ async def test_elector_reports_a_lasting_problem_and_logs_it_once(election: Elec
         await asyncio.wait_for(first.elector.elected.wait(), 2.1)
 
 
-async def test_a_released_lease_is_free_and_the_election_ends(election: Election):
+async def test_election_ends_and_its_lease_is_free_after_release(election: Election):
     first = await election.leader()
     await asyncio.sleep(60)
     released = now()
@@ -525,7 +527,7 @@ async def test_lost_release_is_verified_and_sent_again(
     assert now() - started <= 5.0
 
 
-async def test_a_release_that_cannot_be_done_ends_in_time_and_raises_nothing(election: Election):
+async def test_failed_release_ends_in_time_without_an_exception(election: Election):
     first = await election.leader()
     await asyncio.sleep(60)
     first.wire.on("PUT", LEASE, Unreached())
@@ -537,7 +539,7 @@ async def test_a_release_that_cannot_be_done_ends_in_time_and_raises_nothing(ele
     assert election.spec["holderIdentity"] == "first"
 
 
-async def test_a_release_waits_for_the_renewal_in_flight(election: Election):
+async def test_release_waits_for_the_renewal_in_flight(election: Election):
     first = await election.leader()
     await asyncio.sleep(60)
     first.wire.on("PUT", LEASE, Delayed(1.0, election.server.answer), election.server.answer)
@@ -548,7 +550,7 @@ async def test_a_release_waits_for_the_renewal_in_flight(election: Election):
     assert first.elector.problem is None
 
 
-async def test_a_standby_stops_at_once_and_writes_nothing(election: Election):
+async def test_standby_stops_at_once_and_writes_nothing(election: Election):
     await election.leader()
     second = await election.standby()
     await asyncio.sleep(30)
@@ -562,7 +564,7 @@ async def test_a_standby_stops_at_once_and_writes_nothing(election: Election):
     assert election.spec["holderIdentity"] == "first"
 
 
-async def test_a_claim_in_flight_when_asked_to_stop_is_given_back(election: Election):
+async def test_claim_in_flight_is_released_when_the_election_stops(election: Election):
     first = election.candidate("first")
     first.wire.on("POST", LEASES, Delayed(1.0, election.server.answer))
     first.start()
@@ -585,7 +587,7 @@ async def test_stop_releases_a_lease_whose_claim_got_no_answer(election: Electio
     assert election.spec["holderIdentity"] == ""
 
 
-async def test_an_election_that_was_stopped_before_it_began_does_nothing(election: Election):
+async def test_election_does_nothing_when_stopped_before_its_start(election: Election):
     first = election.candidate("first")
     await first.elector.release()
     await first.start()

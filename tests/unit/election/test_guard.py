@@ -45,14 +45,14 @@ async def test_guard_permits_writes_while_the_leader_renews(election: Election):
             first.elector.leadership.permit(seconds=10)
 
 
-async def test_an_effect_may_take_long_as_long_as_the_lease_is_renewed(election: Election):
+async def test_effect_may_take_long_while_the_lease_is_renewed(election: Election):
     first = await election.leader()
     async with first.elector.leadership.held():
         await asyncio.sleep(120)
     first.elector.leadership.permit()
 
 
-async def test_an_effect_under_way_is_ended_when_the_lease_cannot_be_held_for_sure(election: Election):
+async def test_effect_in_flight_is_cancelled_when_the_lease_may_be_lost(election: Election):
     first = await election.leader()
     await asyncio.sleep(60)
     renewed = first.wire.sent("PUT", LEASE)[-1].at
@@ -103,7 +103,7 @@ async def test_leadership_held_passes_a_cancellation_on(election: Election):
         await task
 
 
-async def test_a_thread_may_ask_as_well(election: Election):
+async def test_permit_may_be_called_from_a_thread(election: Election):
     first = await election.leader()
     await asyncio.to_thread(first.elector.leadership.permit)
     await first.elector.release()

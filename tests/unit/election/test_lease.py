@@ -27,7 +27,7 @@ def test_lease_decode_refuses_malformed_bodies(body: bytes):
 
 
 @pytest.mark.parametrize("levels", [197, 198, 250, 300, 1_000])
-def test_a_lease_that_can_be_read_can_be_written_back(levels: int):
+def test_readable_lease_can_be_written_back(levels: int):
     body = orjson.dumps({"metadata": {"name": "x"}, "spec": {"x": 0}}).replace(
         b"0", b"[" * levels + b"]" * levels
     )
@@ -75,7 +75,7 @@ def test_versions_are_ordered_only_where_they_are_numbers():
     assert Lease({}, {}).version is None
 
 
-def test_a_claim_names_the_holder_and_counts_the_change_of_hands():
+def test_claim_names_the_holder_and_counts_the_transition():
     claimed = lease(holderIdentity="other", leaseTransitions=4, acquireTime="x").claimed(
         identity="me", seconds=15, now=NOW
     )
@@ -88,7 +88,7 @@ def test_a_claim_names_the_holder_and_counts_the_change_of_hands():
     }
 
 
-def test_a_claim_of_a_released_lease_counts_as_a_change_of_hands():
+def test_claim_of_a_released_lease_counts_as_a_transition():
     released = lease(holderIdentity="other", leaseTransitions=4, acquireTime="x").released(now=NOW)
     assert released.spec["holderIdentity"] == ""
     assert released.spec["leaseDurationSeconds"] == 1
@@ -101,7 +101,7 @@ def test_first_claim_of_a_new_lease_counts_no_transition():
     assert orjson.loads(claimed.encode())["metadata"] == {"namespace": "ns", "name": "x"}
 
 
-def test_a_renewal_keeps_when_the_lease_was_acquired():
+def test_renewal_keeps_the_acquire_time_of_the_lease():
     mine = lease(holderIdentity="me", leaseTransitions=4, acquireTime="then", renewTime="then")
     renewed = mine.claimed(identity="me", seconds=15, now=NOW)
     assert renewed.spec["acquireTime"] == "then"
@@ -121,7 +121,7 @@ def test_times_are_written_in_utc_whatever_the_clocks_zone():
     assert claimed.spec["renewTime"] == "2026-05-04T03:02:01.123456Z"
 
 
-def test_a_write_carries_version_and_uid_and_what_others_put_there():
+def test_lease_write_keeps_version_uid_and_foreign_fields():
     metadata = {"name": "x", "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}}
     spec = {"holderIdentity": "other", "strategy": "OldestEmulationVersion"}
     stored = {"metadata": {**metadata, "managedFields": [{}]}, "spec": spec}
@@ -134,7 +134,7 @@ def test_a_write_carries_version_and_uid_and_what_others_put_there():
         assert document["spec"]["strategy"] == "OldestEmulationVersion"
 
 
-def test_a_lease_to_be_created_again_keeps_its_history_but_not_its_identity():
+def test_recreated_lease_keeps_its_history_but_not_its_identity():
     again = lease(holderIdentity="me", leaseTransitions=4).recreated()
     assert again.metadata == {"name": "x", "namespace": "ns"}
     assert again.transitions == 4

@@ -23,21 +23,21 @@ def test_observation_is_not_claimable_before_the_lease_was_seen():
     assert not view().claimable(1e9)
 
 
-def test_a_lease_that_does_not_exist_can_be_claimed_at_once():
+def test_missing_lease_can_be_claimed_at_once():
     seen = view()
     seen.saw_none()
     assert seen.claimable(0.0)
     assert seen.lease is None
 
 
-def test_a_free_lease_and_our_own_can_be_claimed_at_once():
+def test_free_lease_and_own_lease_can_be_claimed_at_once():
     for holder in ("", "me"):
         seen = view()
         seen.saw(lease(holder=holder), now=100.0)
         assert seen.claimable(100.0)
 
 
-def test_a_held_lease_can_be_claimed_when_it_has_not_changed_for_its_duration():
+def test_held_lease_can_be_claimed_when_it_has_not_changed_for_its_duration():
     seen = view()
     seen.saw(lease(leaseDurationSeconds=20), now=100.0)
     seen.saw(lease(leaseDurationSeconds=20), now=110.0)
@@ -108,7 +108,7 @@ def test_observation_takes_an_older_version_after_a_rewound_history():
     assert seen.newest == 20
 
 
-def test_a_deleted_lease_is_still_its_holders_until_it_would_have_expired():
+def test_deleted_lease_cannot_be_claimed_until_its_expiry():
     seen = view()
     seen.saw(lease(1), now=100.0)
     seen.saw_deletion(lease(2))
@@ -126,7 +126,7 @@ def test_deleted_lease_with_a_huge_duration_blocks_claims_for_four_lease_duratio
     assert seen.claimable(160.0)
 
 
-def test_a_lease_deleted_after_its_release_can_be_claimed_at_once():
+def test_lease_deleted_after_its_release_can_be_claimed_at_once():
     seen = view()
     seen.saw(lease(1, holder=""), now=100.0)
     seen.saw_none()

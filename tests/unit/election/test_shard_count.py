@@ -50,7 +50,7 @@ async def led_after(program: Program, **how: float) -> tuple[Leader, Replica]:
     return leader, other
 
 
-async def test_a_leader_begins_when_the_last_shard_is_given_back(program: Program):
+async def test_leader_begins_when_the_last_shard_is_released(program: Program):
     leader, other = await led_after(program, ends=20.0)
     assert other.permitted
     assert not leader.leads

@@ -54,7 +54,7 @@ async def load(
     return await load_config(kubeconfig=flag and str(flag), context=context, environ=environ)
 
 
-async def test_the_flag_comes_first_then_the_variable_then_the_pod_then_the_home(tmp_path: Path, pod: Path):
+async def test_config_prefers_flag_then_variable_then_pod_then_home(tmp_path: Path, pod: Path):
     flag = write(tmp_path / "flag", "https://flag")
     variable = write(tmp_path / "variable", "https://variable")
     write(tmp_path / "home/.kube/config", "https://home")
@@ -70,7 +70,7 @@ async def test_naming_a_context_leaves_out_the_pod(tmp_path: Path, pod: Path):
     assert (await load(context="a", HOME=str(tmp_path), **IN_POD)).server.host == "home"
 
 
-async def test_a_kubeconfig_gives_server_token_namespace_and_where_it_was_found(tmp_path: Path):
+async def test_kubeconfig_gives_server_token_namespace_and_its_own_path(tmp_path: Path):
     path = write(tmp_path / "config")
     config = await load(path)
     assert config.server == URL("https://a:6443")
@@ -80,7 +80,7 @@ async def test_a_kubeconfig_gives_server_token_namespace_and_where_it_was_found(
     assert config.proxy is None
 
 
-async def test_a_pod_gives_server_token_namespace_and_authority(pod: Path):
+async def test_pod_gives_server_token_namespace_and_authority(pod: Path):
     config = await load(**IN_POD)
     assert config.server == URL("https://10.96.0.1:443")
     assert config.namespace == "pod-namespace"
@@ -91,7 +91,7 @@ async def test_a_pod_gives_server_token_namespace_and_authority(pod: Path):
     assert context.cert_store_stats()["x509_ca"] == 1
 
 
-async def test_a_pod_with_addresses_of_version_6_works(pod: Path):
+async def test_pod_with_ipv6_addresses_works(pod: Path):
     config = await load(KUBERNETES_SERVICE_HOST="fd00::1", KUBERNETES_SERVICE_PORT="443")
     assert str(config.server) == "https://[fd00::1]"
 
@@ -103,7 +103,7 @@ async def test_kubeconfig_variable_may_name_several_files_and_the_first_one_wins
     assert (await load(KUBECONFIG=variable)).server.host == "first"
 
 
-async def test_a_path_may_begin_with_the_home(tmp_path: Path):
+async def test_kubeconfig_path_may_begin_with_the_home(tmp_path: Path):
     write(tmp_path / "x/config")
     assert (await load(KUBECONFIG="~/x/config", HOME=str(tmp_path))).server.host == "a"
 
@@ -115,7 +115,7 @@ async def test_a_path_may_begin_with_the_home(tmp_path: Path):
         ("https://a/k8s/clusters/c-1", {}, "https://a/k8s/clusters/c-1"),
     ],
 )
-async def test_the_server_may_be_written_in_several_ways(
+async def test_server_url_may_be_written_in_several_ways(
     tmp_path: Path, authority: trustme.CA, address: str, cluster: dict[str, Any], expected: str
 ):
     authority.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
@@ -221,7 +221,7 @@ async def test_credentials_are_not_sent_to_a_server_over_plain_http_nor_is_a_pro
         "https://hunter2:12?x@a",
     ],
 )
-async def test_an_address_with_a_password_is_refused_without_showing_it(tmp_path: Path, address: str):
+async def test_server_url_with_a_password_is_refused_without_quoting_it(tmp_path: Path, address: str):
     path = write(tmp_path / "config", address)
     with pytest.raises(ConfigError, match=f"^{path}: server of cluster 'a': ") as caught:
         await load(path)
@@ -321,7 +321,7 @@ async def test_in_cluster_config_names_its_missing_files(pod: Path, missing: str
         await load(**IN_POD)
 
 
-async def test_the_certificate_that_a_program_gives_is_presented(tmp_path: Path, authority: trustme.CA):
+async def test_certificate_of_an_exec_program_is_presented(tmp_path: Path, authority: trustme.CA):
     issued = authority.issue_cert("a.test", common_name="from-program")
     status = {
         "clientCertificateData": issued.cert_chain_pems[0].bytes().decode(),

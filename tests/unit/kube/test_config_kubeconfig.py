@@ -51,7 +51,7 @@ def read(*paths: Path) -> Kubeconfig:
     return read_kubeconfig(paths, source="here")
 
 
-def test_the_current_context_is_chosen(tmp_path: Path):
+def test_current_context_is_used(tmp_path: Path):
     path = write(tmp_path / "config", document())
     choice = read(path).choose(None)
     assert choice.cluster.value == {"server": "https://a"}
@@ -94,7 +94,7 @@ def test_files_that_do_not_exist_are_left_out_unless_none_does(tmp_path: Path):
         read(tmp_path / "none")
 
 
-def test_a_context_may_name_no_user(tmp_path: Path):
+def test_context_may_name_no_user(tmp_path: Path):
     path = write(tmp_path / "config", document(contexts=[{"name": "a", "context": {"cluster": "a"}}]))
     choice = read(path).choose(None)
     assert choice.user is None
@@ -182,12 +182,12 @@ def test_kubeconfig_yaml_error_quotes_nothing_that_may_be_a_secret(tmp_path: Pat
     assert not re.search("hun|ter2|nter", told)
 
 
-def test_a_key_in_place_of_the_name_of_its_file_is_not_quoted(tmp_path: Path):
+def test_error_does_not_quote_a_key_given_instead_of_its_file_name(tmp_path: Path):
     with pytest.raises(ConfigError, match=r": client-key of 'a' cannot be the name of a file$"):
         Entry("a", {"client-key": "-----BEGIN\nhunter2"}, tmp_path / "config").pem("client-key")
 
 
-def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path: Path):
+def test_error_names_unreadable_kubeconfig_file(tmp_path: Path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(ConfigError, match="/folder: cannot be read: Is a directory"):
         read(tmp_path / "folder")
@@ -254,7 +254,7 @@ async def test_user_sends_the_header_of_its_credentials(
     assert await header(user(tmp_path, **value)) == expected
 
 
-async def test_a_program_lies_beside_the_kubeconfig_and_learns_of_the_cluster(tmp_path: Path):
+async def test_exec_program_beside_the_kubeconfig_receives_the_cluster_info(tmp_path: Path):
     plugin = tmp_path / "plugin"
     plugin.write_text(
         '#!/bin/sh\necho "$KUBERNETES_EXEC_INFO" > "$(dirname "$0")/seen"\n'
@@ -295,7 +295,7 @@ async def test_a_program_lies_beside_the_kubeconfig_and_learns_of_the_cluster(tm
         ({"username": "jane", "password": 12345}, "password of 'me' is not text"),
     ],
 )
-async def test_a_user_that_is_wrong_is_an_error_that_names_the_file(
+async def test_error_names_the_kubeconfig_of_an_invalid_user(
     tmp_path: Path, value: dict[str, Any], message: str
 ):
     with pytest.raises(ConfigError, match=message) as caught:
@@ -315,7 +315,7 @@ OTHERS: list[dict[str, Any]] = [{}, {"token": "x"}, {"tokenFile": "x"}, {"exec":
 
 @pytest.mark.parametrize("others", OTHERS, ids=lambda others: next(iter(others), "alone"))
 @pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.get("name", "unnamed"))
-def test_an_auth_provider_is_refused_by_the_users_name_with_what_to_use_instead(
+def test_auth_provider_is_refused_with_the_name_of_its_user_and_an_alternative(
     tmp_path: Path, provider: dict[str, Any], others: dict[str, Any]
 ):
     expected = (
@@ -327,7 +327,7 @@ def test_an_auth_provider_is_refused_by_the_users_name_with_what_to_use_instead(
     assert str(caught.value) == expected
 
 
-def test_a_certificate_is_found_as_data_or_as_a_file_beside_the_kubeconfig(tmp_path: Path):
+def test_certificate_is_read_from_data_or_from_a_file_beside_the_kubeconfig(tmp_path: Path):
     (tmp_path / "x.crt").write_text("FILE")
     data = base64.b64encode(b"DATA").decode()
     by_data = user(tmp_path, **{"crt-data": data, "crt": "x.crt"}).pem("crt")
@@ -338,7 +338,7 @@ def test_a_certificate_is_found_as_data_or_as_a_file_beside_the_kubeconfig(tmp_p
     assert user(tmp_path, crt="").pem("crt") is None
 
 
-def test_a_user_may_act_as_another(tmp_path: Path):
+def test_user_may_impersonate_another(tmp_path: Path):
     entry = user(
         tmp_path,
         **{"as": "jane", "as-uid": "1", "as-groups": ["a", "b"], "as-user-extra": {"reason": ["x", "y"]}},
@@ -467,7 +467,7 @@ def odd_documents() -> Iterator[Any]:
         yield odd_document(exec={"env": [{"name": odd, "value": odd}]})
 
 
-def test_a_kubeconfig_with_anything_in_any_place_is_read_or_refused_in_one_line(
+def test_kubeconfig_with_arbitrary_values_is_read_or_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     path = tmp_path / "config"
@@ -563,7 +563,7 @@ def test_read_kubeconfig_raises_only_one_line_errors_for_any_bytes(
         (b"token: hunter2\nusers: " + b"[" * 250, "not valid YAML in line 2, column 207: it is nested too"),
     ],
 )
-def test_a_file_that_is_not_yaml_is_reported_by_its_line_and_not_by_its_content(
+def test_error_names_the_line_of_invalid_yaml_and_does_not_quote_it(
     tmp_path: Path, content: bytes, expected: str
 ):
     file = tmp_path / "config"
@@ -589,7 +589,7 @@ def test_invalid_impersonation_is_refused_with_a_one_line_message(value: dict[st
 
 
 @pytest.mark.parametrize("data", ["schlüssel", "YWJj=", "YWJj====", "YQ=", "YQ==YQ==", "YW Jj"])
-def test_a_certificate_that_is_not_base64_is_refused(data: str):
+def test_certificate_without_valid_base64_is_refused(data: str):
     with pytest.raises(ConfigError, match="client-key-data of 'jane': not base64"):
         Entry("jane", {"client-key-data": data}, Path("file")).pem("client-key")
 

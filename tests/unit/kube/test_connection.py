@@ -64,7 +64,7 @@ async def test_complete_answer_leaves_the_connection_in_use_unless_the_server_en
     assert script.connections == connections
 
 
-async def test_an_answer_without_a_length_ends_with_the_connection(wire: HttpWire, script: ScriptedServer):
+async def test_answer_without_a_length_ends_with_the_connection(wire: HttpWire, script: ScriptedServer):
     head = b"HTTP/1.0 502 Bad Gateway\r\nContent-Type: text/html\r\n\r\n"
     script.play(head + b"nobody ", b"there", end_of_answers)
     assert await fetch(wire) == (502, b"nobody there")
@@ -107,7 +107,7 @@ async def test_connection_closed_before_a_later_answer_raises_an_error(
     assert script.connections == 1
 
 
-async def test_a_connection_that_the_server_closes_while_it_is_idle_is_not_used(
+async def test_idle_connection_is_not_reused_when_the_server_closed_it(
     wire: HttpWire, script: ScriptedServer
 ):
     let_go = asyncio.Event()
@@ -121,7 +121,7 @@ async def test_a_connection_that_the_server_closes_while_it_is_idle_is_not_used(
     assert script.connections == 2
 
 
-async def test_the_connection_used_last_is_used_next_and_the_others_are_closed_in_time(
+async def test_pool_reuses_the_latest_connection_and_closes_the_others_in_time(
     wire: HttpWire, script: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("manager.kube.http_wire.KEEP_ALIVE", 0.05)
@@ -179,7 +179,7 @@ async def test_wire_refuses_an_unencoded_path_without_connecting(
     assert script.connections == 0
 
 
-async def test_a_header_of_several_lines_is_never_sent(wire: HttpWire, script: ScriptedServer):
+async def test_multiline_header_is_never_sent(wire: HttpWire, script: ScriptedServer):
     with pytest.raises(ValueError, match="the header User-Agent has more than one line"):
         await fetch(wire, WireRequest("GET", "/api", {"User-Agent": "a\r\nb: c"}))
     assert script.connections == 0
@@ -214,9 +214,7 @@ async def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("it never happened")
 
 
-async def test_a_connection_on_which_half_a_request_was_sent_is_not_used_again(
-    wire: HttpWire, script: ScriptedServer
-):
+async def test_connection_with_a_half_sent_request_is_not_reused(wire: HttpWire, script: ScriptedServer):
     asked = asyncio.Event()
     script.play(REFUSED, asked, b"big", silence)
     async with wire.exchange(LARGE) as response:
@@ -259,7 +257,7 @@ async def test_connection_is_reused_after_an_answer_that_was_not_read_to_its_end
     assert await fetch_in_time(wire) == (200, b"ok")
 
 
-async def test_an_answer_without_end_is_given_up_where_it_is_too_long(wire: HttpWire, script: ScriptedServer):
+async def test_endless_answer_is_abandoned_when_it_is_too_long(wire: HttpWire, script: ScriptedServer):
     script.play(CHUNKED, without_end(b"10000\r\n" + bytes(65536) + b"\r\n"))
     async with asyncio.timeout(10), wire.exchange(GET) as response:
         with pytest.raises(ProtocolError, match="the answer is longer than 1000000 bytes"):
@@ -421,7 +419,7 @@ async def outcome_of(pieces: list[bytes]) -> Outcome:
 
 
 @given(answer=answers(), data=st.data())
-def test_an_answer_in_any_pieces_is_the_same_answer(answer: bytes, data: st.DataObject):
+def test_answer_is_the_same_in_any_pieces(answer: bytes, data: st.DataObject):
     cuts = sorted(data.draw(st.sets(st.integers(1, len(answer) - 1))))
     pieces = [answer[start:end] for start, end in zip([0, *cuts], [*cuts, len(answer)], strict=True)]
     single = [answer[at : at + 1] for at in range(len(answer))]
@@ -435,7 +433,7 @@ def test_an_answer_in_any_pieces_is_the_same_answer(answer: bytes, data: st.Data
 
 
 @given(prelude=st.sampled_from(PRELUDES), status=st.sampled_from([200, 201, 404, 500]), parts=bodies)
-def test_a_good_answer_is_what_was_sent(prelude: bytes, status: int, parts: list[bytes]):
+def test_valid_answer_is_parsed_unchanged(prelude: bytes, status: int, parts: list[bytes]):
     whole = b"".join(parts)
     head = prelude + b"HTTP/1.1 %d Whatever\r\n" % status
 

@@ -134,7 +134,7 @@ async def test_fixed_credentials_stay_the_same_when_rejected():
     assert (await FixedCredentials(None).current()).header is None
 
 
-async def test_the_token_of_a_file_is_stripped_of_its_line_end(tmp_path: Path):
+async def test_file_token_loses_its_line_end(tmp_path: Path):
     file = tmp_path / "token"
     file.write_text("secret\n")
     obtained = await TokenFile(file, label="token").current()
@@ -143,7 +143,7 @@ async def test_the_token_of_a_file_is_stripped_of_its_line_end(tmp_path: Path):
 
 
 @pytest.mark.virtual_time
-async def test_the_token_of_a_file_is_read_at_each_rejection(tmp_path: Path):
+async def test_file_token_is_read_again_at_each_rejection(tmp_path: Path):
     file = tmp_path / "token"
     file.write_text("old")
     credentials = TokenFile(file, label="token")
@@ -157,7 +157,7 @@ async def test_the_token_of_a_file_is_read_at_each_rejection(tmp_path: Path):
     assert seen == ["Bearer old"] * 4 + ["Bearer new"]
 
 
-async def test_a_token_is_read_however_busy_the_threads_of_reconcilers_are(tmp_path: Path):
+async def test_token_is_read_when_all_reconciler_threads_are_busy(tmp_path: Path):
     file = tmp_path / "token"
     file.write_text("secret")
     over = threading.Event()
@@ -174,9 +174,7 @@ async def test_a_token_is_read_however_busy_the_threads_of_reconcilers_are(tmp_p
     ("content", "message"),
     [(None, "No such file"), (b" \n", "is empty"), (b"\xff", "one line"), (b"a\nb", "one line")],
 )
-async def test_a_token_file_that_holds_no_token_is_an_error(
-    tmp_path: Path, content: bytes | None, message: str
-):
+async def test_token_file_without_a_token_is_an_error(tmp_path: Path, content: bytes | None, message: str):
     file = tmp_path / "token"
     if content is not None:
         file.write_bytes(content)
@@ -228,7 +226,7 @@ def plugin(tmp_path: Path) -> Plugin:
     return Plugin(tmp_path)
 
 
-async def test_a_token_without_expiry_is_good_until_it_is_rejected(plugin: Plugin):
+async def test_token_without_expiry_is_valid_until_its_rejection(plugin: Plugin):
     obtained = await plugin.run(printing({"token": "secret"}))
     assert obtained == Obtained("Bearer secret", FOREVER, FOREVER, None)
 
@@ -241,14 +239,14 @@ async def test_token_is_renewed_before_it_expires(plugin: Plugin, lives: int, ma
     assert obtained.validity - obtained.lifetime == pytest.approx(min(margin, obtained.validity / 5))
 
 
-async def test_a_client_certificate_takes_the_place_of_a_token(plugin: Plugin):
+async def test_client_certificate_replaces_a_token(plugin: Plugin):
     obtained = await plugin.run(printing({"clientCertificateData": "CRT", "clientKeyData": "KEY"}))
     assert obtained.header is None
     assert obtained.certificate is not None
     assert [pem.read() for pem in obtained.certificate] == [b"CRT", b"KEY"]
 
 
-async def test_the_program_gets_its_arguments_its_environment_and_what_is_wanted(plugin: Plugin):
+async def test_exec_program_gets_arguments_environment_and_exec_info(plugin: Plugin):
     script = 'echo "$1 $A $HOME $KUBERNETES_EXEC_INFO" > seen\n'
     await plugin.run(
         f'cd "$(dirname "$0")"\n{script}{printing({"token": "x"})}',
@@ -270,13 +268,13 @@ async def test_credential_program_gets_the_cluster_info_on_request(plugin: Plugi
     assert orjson.loads(plugin.read("seen"))["spec"]["cluster"] == {"server": "https://x"}
 
 
-async def test_a_command_without_a_folder_is_looked_for_in_the_path(plugin: Plugin):
+async def test_command_without_a_folder_is_found_in_the_path(plugin: Plugin):
     environ = {"PATH": f"{plugin.folder}:{os.environ['PATH']}"}
     obtained = await plugin.run(printing({"token": "x"}), command="plugin", environ=environ)
     assert obtained.header == "Bearer x"
 
 
-async def test_a_program_beside_a_kubeconfig_without_a_folder_is_not_looked_for_in_the_path(
+async def test_program_beside_a_kubeconfig_without_a_folder_is_not_searched_in_the_path(
     plugin: Plugin, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(plugin.folder)
@@ -365,7 +363,7 @@ async def test_credential_program_is_killed_when_every_caller_has_been_cancelled
         os.kill(process, 0)
 
 
-async def test_a_rejected_token_makes_the_program_run_again(plugin: Plugin):
+async def test_rejected_token_makes_the_program_run_again(plugin: Plugin):
     plugin.folder.joinpath("token").write_text("1")
     script = 'read t < "$(dirname "$0")/token"; echo $((t + 1)) > "$(dirname "$0")/token"\n'
     script += printing({"token": "$t"}).replace("'END'", "END")

@@ -145,7 +145,7 @@ PIECES = [
 
 
 @given(raw=garbled())
-def test_a_garbled_answer_is_one_of_our_errors_and_is_not_quoted(raw: bytes):
+def test_garbled_answer_raises_a_client_error_without_quoting_it(raw: bytes):
     for what, decode in DECODERS.items():
         error: Exception | None = None
         try:
@@ -197,7 +197,7 @@ async def test_empty_lines_are_left_out():
     assert await cut(b"\n\na\n\n", b"\n", b"b\n") == [b"a", b"b"]
 
 
-async def test_a_line_without_end_is_refused_before_it_fills_the_memory():
+async def test_endless_line_is_refused_before_it_fills_the_memory():
     with pytest.raises(ProtocolError, match="longer than 10 bytes"):
         await cut(b"12345678", b"9012", limit=10)
 
@@ -210,7 +210,7 @@ async def test_lines_do_not_depend_on_how_they_were_cut_into_pieces(wanted: list
     assert await cut(*chunks, limit=10**6) == wanted
 
 
-def test_an_event_is_split_and_its_object_left_alone():
+def test_decode_event_leaves_the_object_undecoded():
     event = decode_event(b'{"type":"ADDED","object":{"kind":"Pod", "x": 1}}')
     assert event.type == "ADDED"
     assert bytes(event.object) == b'{"kind":"Pod", "x": 1}'
@@ -224,7 +224,7 @@ def test_an_event_is_split_and_its_object_left_alone():
         b'{"type":"MODIFIED","object":{"kind":"Pod", "x": {"y": 1}} }',
     ],
 )
-async def test_an_event_is_read_however_it_is_written(line: bytes):
+async def test_decode_event_accepts_any_order_and_spacing(line: bytes):
     (event,) = [event async for event in watch_events(pieces(line + b"\n"))]
     assert (event.type, bytes(event.object)) == ("MODIFIED", b'{"kind":"Pod", "x": {"y": 1}}')
 
@@ -239,7 +239,7 @@ async def test_watch_events_yields_to_other_tasks_between_events_of_one_piece():
 
 
 @pytest.mark.parametrize("rest", [b"", b'"a":1},"object":{'])
-async def test_an_object_of_an_event_is_one_value(rest: bytes):
+async def test_event_object_is_one_value(rest: bytes):
     line = b'{"type":"ADDED","object":{"kind":"Secret",%b"metadata":{' % rest + b"}}}\n"
     (event,) = [event async for event in watch_events(pieces(line))]
     with pytest.raises(ProtocolError, match="not a Secret object"):
@@ -261,7 +261,7 @@ def test_error_event_raises_the_matching_status_error():
     assert (error.status, error.reason, str(error)) == (410, "Expired", "too old")
 
 
-def test_an_error_event_without_a_status_is_an_error_of_the_server():
+def test_error_event_without_a_status_is_a_server_error():
     assert isinstance(status_error(decode_event(b'{"type":"ERROR","object":{"a":1}}').object), ServerError)
 
 
@@ -274,7 +274,7 @@ def test_shallow_at_once_cuts_deep_json_and_keeps_flat_or_oversized_input():
 
 @pytest.mark.parametrize("end", [b"", b"\\", b'"', b'"]'])
 @pytest.mark.parametrize("text", [b'\\"', b'a\\"', b"\\\\"])
-def test_a_text_without_end_is_looked_through_once(text: bytes, end: bytes):
+def test_endless_text_is_scanned_once(text: bytes, end: bytes):
     deep = b"[" * 1_000 + b'"' + text * 100_000 + end
     with Effort() as spent:
         assert shallow_at_once(deep).startswith(b"[" * 200)

@@ -89,7 +89,7 @@ async def test_proxy_dial_leaves_no_unseen_error_when_it_is_cancelled(authority:
         assert unseen == []
 
 
-async def test_a_proxy_may_want_tls_itself(authority: trustme.CA):
+async def test_proxy_may_require_tls(authority: trustme.CA):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     async with LocalServer(authority) as server, Proxy(server.port, context=context) as proxy:
@@ -146,7 +146,7 @@ async def test_refused_proxy_tunnel_makes_the_server_unreachable(
         proxy.close()
 
 
-async def test_a_proxy_that_is_not_there_is_named_without_its_password(authority: trustme.CA):
+async def test_error_names_missing_proxy_without_its_password(authority: trustme.CA):
     with PortBlock(1) as ports:
         proxy = URL(f"http://bob:secret@127.0.0.1:{ports[0]}")
         message = rf"^cannot connect to the proxy 127\.0\.0\.1:{ports[0]}: Connection refused$"
@@ -334,7 +334,7 @@ class TestDialNames:
             name_server.error = None
             assert await fetch_root(wire) == 200
 
-    async def test_an_address_is_not_looked_up(
+    async def test_ip_address_causes_no_dns_query(
         self, name_server: NameServer, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setattr(threading, "Thread", None)

@@ -88,7 +88,7 @@ def test_details_are_kept():
         (b"x" * 5000, "502 Bad Gateway: " + "x" * 300),
     ],
 )
-def test_an_answer_in_plain_text_makes_a_readable_error(body: bytes, message: str):
+def test_plain_text_answer_gives_a_readable_error(body: bytes, message: str):
     error = error_from(502, {"Content-Type": "text/plain; charset=utf-8"}, body)
     assert isinstance(error, ServerError)
     assert str(error) == message
@@ -103,9 +103,7 @@ def test_an_answer_in_plain_text_makes_a_readable_error(body: bytes, message: st
         ({"Content-Type": "application/json"}, b'{"kind":"Status","message":"hunter2'),
     ],
 )
-def test_an_answer_that_is_neither_a_status_nor_plain_text_is_not_quoted(
-    headers: dict[str, str], body: bytes
-):
+def test_error_does_not_quote_an_answer_other_than_status_or_plain_text(headers: dict[str, str], body: bytes):
     assert str(error_from(502, headers, body)) == "502 Bad Gateway"
     assert str(status_error(body)) == "an error that is no Status"
 
@@ -121,7 +119,7 @@ def test_retry_after_is_that_of_the_header_or_else_of_the_details():
 
 
 @pytest.mark.virtual_time
-async def test_a_date_to_come_back_counts_from_now():
+async def test_retry_after_date_counts_from_now():
     asyncio.get_running_loop().wall_clock = lambda: 0.0  # type: ignore[attr-defined]
     assert retry_after_seconds("Thu, 01 Jan 1970 00:01:00 GMT") == 60
     assert retry_after_seconds("Wed, 31 Dec 1969 00:01:00 GMT") == 0

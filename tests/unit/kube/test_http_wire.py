@@ -76,7 +76,7 @@ async def test_server_path_is_prepended_to_the_request_path(server: LocalServer,
         ("http://[2001:db8::1]:8080", "[2001:db8::1]:8080"),
     ],
 )
-async def test_the_host_is_named_as_browsers_do(url: str, host: str):
+async def test_host_header_has_the_form_of_browsers(url: str, host: str):
     lines = HttpWire(config_for(url)).head(GET, None).decode().split("\r\n")
     assert lines == ["GET /api HTTP/1.1", f"Host: {host}", "Accept-Encoding: identity", "", ""]
 
@@ -165,7 +165,7 @@ async def test_server_certificate_of_an_unknown_authority_is_not_trusted(
     assert server.requests == []
 
 
-async def test_a_certificate_may_be_for_a_name_other_than_the_host(authority: trustme.CA):
+async def test_certificate_may_be_for_a_name_other_than_the_host(authority: trustme.CA):
     async with LocalServer(authority, identity="kubernetes.default") as server:
         async with wire_to(server.url, authority, tls_server_name="kubernetes.default") as wire:
             assert await fetch(wire) == (200, b"")
@@ -186,7 +186,7 @@ async def test_further_headers_go_with_every_request(server: LocalServer, author
     assert server.requests[0].headers["Impersonate-User"] == "jane"
 
 
-async def test_a_rejected_token_is_renewed_and_the_request_sent_once_more(
+async def test_rejected_token_is_renewed_and_the_request_sent_once_more(
     server: LocalServer, authority: trustme.CA, tmp_path: Path
 ):
     file = tmp_path / "token"
@@ -207,13 +207,13 @@ async def test_a_rejected_token_is_renewed_and_the_request_sent_once_more(
     assert {request.body for request in server.requests} == {b"body"}
 
 
-async def test_a_rejection_is_passed_on_where_there_is_nothing_to_renew(wire: HttpWire, server: LocalServer):
+async def test_rejection_is_returned_when_credentials_cannot_be_renewed(wire: HttpWire, server: LocalServer):
     server.answer = lambda _: Answer(b"who?", status=401)
     assert await fetch(wire) == (401, b"who?")
     assert len(server.requests) == 1
 
 
-async def test_an_authority_that_was_replaced_is_trusted_after_the_first_failure(
+async def test_replaced_authority_is_trusted_after_the_first_failure(
     authority: trustme.CA, other_authority: trustme.CA, tmp_path: Path
 ):
     ca = tmp_path / "ca.crt"
@@ -229,7 +229,7 @@ async def test_an_authority_that_was_replaced_is_trusted_after_the_first_failure
         await wire.aclose()
 
 
-async def test_a_client_certificate_that_was_replaced_is_presented_after_a_rejection(
+async def test_replaced_client_certificate_is_presented_after_a_rejection(
     authority: trustme.CA, tmp_path: Path
 ):
     def write(name: str) -> None:
@@ -457,7 +457,7 @@ class TestHttpWirePermit:
         assert request.headers["Content-Length"] == str(len(body or b""))
 
     @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-    async def test_a_write_that_is_no_longer_permitted_once_it_has_a_connection_is_not_sent(
+    async def test_write_is_not_sent_when_its_permit_ends_while_it_connects(
         self, wire: HttpWire, server: LocalServer, body: bytes | None
     ):
         for _ in range(3):
@@ -500,7 +500,7 @@ class TestHttpWirePermit:
             with accepted, contextlib.suppress(ConnectionResetError):
                 assert await loop.sock_recv(accepted, 1) == b""
 
-    async def test_a_large_write_that_is_no_longer_permitted_half_way_is_never_complete(
+    async def test_large_write_stays_incomplete_when_its_permit_ends_half_way(
         self, wire: HttpWire, server: LocalServer
     ):
         with pytest.raises(NotPermittedError):

@@ -49,7 +49,7 @@ async def wire() -> ScriptedWire:
     return wire
 
 
-async def test_a_kind_is_found_with_its_scope_verbs_and_subresources(mapper: RestMapper):
+async def test_kind_is_found_with_its_scope_verbs_and_subresources(mapper: RestMapper):
     mapping = await mapper.resolve(POD)
     assert (mapping.gvk, mapping.plural, mapping.namespaced) == (POD, "pods", True)
     assert mapping.verbs == {"get", "list"}
@@ -67,7 +67,7 @@ async def test_paths_follow_the_scope_of_the_kind(mapper: RestMapper, wire: Scri
     assert memcached.path("ns", "m") == "/apis/cache.example.com/v1/namespaces/ns/memcacheds/m"
 
 
-async def test_a_name_cannot_lead_to_another_path(mapper: RestMapper):
+async def test_object_name_cannot_lead_to_another_path(mapper: RestMapper):
     mapping = await mapper.resolve(POD)
     assert mapping.path("ns", "a/../b?c#d%") == "/api/v1/namespaces/ns/pods/a%2F..%2Fb%3Fc%23d%25"
     assert mapping.path("ns", "system:x.y") == "/api/v1/namespaces/ns/pods/system:x.y"
@@ -76,7 +76,7 @@ async def test_a_name_cannot_lead_to_another_path(mapper: RestMapper):
             mapping.path("ns", name)
 
 
-async def test_a_namespaced_object_needs_its_namespace(mapper: RestMapper):
+async def test_namespaced_object_needs_its_namespace(mapper: RestMapper):
     mapping = await mapper.resolve(POD)
     with pytest.raises(ValueError, match=r"Pod\.v1 is namespaced"):
         mapping.path("", "a")
@@ -110,16 +110,14 @@ async def test_rest_mapper_answers_a_waiting_caller_when_the_first_is_cancelled(
     assert (await second).plural == "pods"
 
 
-async def test_a_kind_that_is_not_served_is_found_once_its_definition_is_installed(
-    mapper: RestMapper, wire: ScriptedWire
-):
+async def test_kind_is_found_once_its_definition_is_installed(mapper: RestMapper, wire: ScriptedWire):
     with pytest.raises(NoMatch, match=r"does not serve Memcached\.v1\.cache\.example\.com"):
         await mapper.resolve(MEMCACHED)
     wire.on("GET", "/apis/cache.example.com/v1", GROUP)
     assert (await mapper.resolve(MEMCACHED)).plural == "memcacheds"
 
 
-async def test_a_kind_missing_from_a_group_that_is_known_is_looked_for_again(
+async def test_mapping_repeats_discovery_for_a_kind_missing_from_a_known_group(
     mapper: RestMapper, wire: ScriptedWire
 ):
     wire.on("GET", "/apis/cache.example.com/v1", GROUP)
@@ -140,7 +138,7 @@ async def test_rest_mapper_requests_a_group_again_after_forget(mapper: RestMappe
         await mapper.resolve(NODE)
 
 
-async def test_an_error_of_discovery_is_not_taken_for_a_missing_kind(mapper: RestMapper, wire: ScriptedWire):
+async def test_discovery_error_is_not_reported_as_a_missing_kind(mapper: RestMapper, wire: ScriptedWire):
     wire.on("GET", "/api/v1", Reply.status(403, "Forbidden"))
     with pytest.raises(Forbidden):
         await mapper.resolve(POD)

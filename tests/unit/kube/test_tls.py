@@ -45,7 +45,7 @@ def trusted(context: ssl.SSLContext) -> int:
     return context.cert_store_stats()["x509_ca"]
 
 
-def test_the_authorities_of_the_configuration_are_the_only_ones_trusted(ca_file: Path):
+def test_authorities_of_the_configuration_are_the_only_trusted_ones(ca_file: Path):
     context = TlsFiles(authorities=Pem("ca", path=ca_file)).build()
     assert trusted(context) == 1
     assert context.verify_mode == ssl.CERT_REQUIRED
@@ -82,12 +82,12 @@ def test_authorities_that_are_none_are_an_error_that_names_the_file(tmp_path: Pa
         TlsFiles(authorities=Pem("the CA", path=file)).build()
 
 
-def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path):
+def test_error_names_missing_tls_file(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"^the CA: .*/none cannot be read: No such file"):
         TlsFiles(authorities=Pem("the CA", path=tmp_path / "none")).build()
 
 
-def test_a_certificate_with_the_key_of_another_is_an_error(authority: trustme.CA):
+def test_certificate_with_a_foreign_key_is_refused(authority: trustme.CA):
     first, second = authority.issue_cert("a.test"), authority.issue_cert("b.test")
     files = TlsFiles(
         certificate=Pem("the certificate", data=first.cert_chain_pems[0].bytes()),
@@ -97,7 +97,7 @@ def test_a_certificate_with_the_key_of_another_is_an_error(authority: trustme.CA
         files.build()
 
 
-def test_an_encrypted_key_is_an_error_instead_of_a_question_on_the_terminal(authority: trustme.CA):
+def test_encrypted_key_is_refused_without_a_prompt_on_the_terminal(authority: trustme.CA):
     issued = authority.issue_cert("a.test")
     key = load_pem_private_key(issued.private_key_pem.bytes(), None)
     encrypted = key.private_bytes(
@@ -110,7 +110,7 @@ def test_an_encrypted_key_is_an_error_instead_of_a_question_on_the_terminal(auth
         files.build()
 
 
-async def test_the_context_is_kept_while_the_files_are_the_same(ca_file: Path):
+async def test_context_is_kept_while_the_files_are_unchanged(ca_file: Path):
     tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
     first = await tls.context()
     assert await tls.context() is first
@@ -118,7 +118,7 @@ async def test_the_context_is_kept_while_the_files_are_the_same(ca_file: Path):
     assert await tls.context() is first
 
 
-async def test_a_file_that_changed_makes_a_new_context_at_the_next_check(
+async def test_context_is_renewed_at_the_next_check_when_a_file_changed(
     ca_file: Path, authority: trustme.CA, other_authority: trustme.CA
 ):
     tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
@@ -129,7 +129,9 @@ async def test_a_file_that_changed_makes_a_new_context_at_the_next_check(
     assert trusted(await tls.context()) == 2
 
 
-async def test_a_file_replaced_by_another_of_its_size_and_time_is_seen(ca_file: Path, tmp_path: Path):
+async def test_context_is_renewed_when_a_file_is_replaced_with_same_size_and_time(
+    ca_file: Path, tmp_path: Path
+):
     replace(ca_file, tmp_path / "first", size=10_000)
     tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
     first = await tls.context()
@@ -138,7 +140,7 @@ async def test_a_file_replaced_by_another_of_its_size_and_time_is_seen(ca_file: 
     assert await tls.context() is not first
 
 
-async def test_a_file_that_is_broken_or_gone_meanwhile_leaves_the_earlier_context(ca_file: Path):
+async def test_context_is_kept_when_a_file_becomes_broken_or_missing(ca_file: Path):
     tls = Tls(TlsFiles(authorities=Pem("ca", path=ca_file)))
     first = await tls.context()
     for spoil in (lambda: write(ca_file, b"half a certificate"), ca_file.unlink):

@@ -49,7 +49,7 @@ async def wire() -> ScriptedWire:
     return ScriptedWire()
 
 
-async def test_a_success_answers_its_body(transport: Transport, wire: ScriptedWire):
+async def test_request_returns_the_body_on_success(transport: Transport, wire: ScriptedWire):
     wire.on("GET", "/api", Reply(200, b"hello"))
     assert await transport.request("GET", "/api", query={"labelSelector": "a=b,c"}) == b"hello"
     (sent,) = wire.requests
@@ -102,7 +102,7 @@ async def test_expired_client_certificate_is_named_when_the_server_does_not_know
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("code", [429, 503])
-async def test_a_refusal_with_retry_after_is_honoured_for_every_method(
+async def test_retry_after_is_honoured_for_every_method(
     transport: Transport, wire: ScriptedWire, method: str, code: int
 ):
     wire.on(method, "/api", Reply.status(code, retry_after=3), Reply(200, b"ok"))
@@ -136,7 +136,7 @@ async def test_retry_after_of_zero_causes_no_tight_loop(transport: Transport, wi
     "fault",
     [Reply.status(500, "InternalError"), Reply.status(504, "Timeout"), LostBefore(), Unreached(), Cut(b"x")],
 )
-async def test_a_read_survives_passing_faults(transport: Transport, wire: ScriptedWire, fault: Step):
+async def test_read_survives_transient_faults(transport: Transport, wire: ScriptedWire, fault: Step):
     wire.on("GET", "/api", fault, fault, Reply(200, b"ok"))
     assert await transport.request("GET", "/api") == b"ok"
     assert len(wire.requests) == 3
@@ -169,7 +169,7 @@ async def test_transport_raises_the_servers_message_after_few_attempts(
         (Reply.status(500, "InternalError"), ServerError),
     ],
 )
-async def test_a_write_is_not_sent_twice_when_its_fate_is_unknown(
+async def test_write_is_not_sent_twice_when_its_outcome_is_unknown(
     transport: Transport, wire: ScriptedWire, fault: Step, error: type[Exception]
 ):
     wire.on("PUT", "/api", fault, Reply(200, b"ok"))
@@ -178,7 +178,7 @@ async def test_a_write_is_not_sent_twice_when_its_fate_is_unknown(
     assert len(wire.requests) == 1
 
 
-async def test_a_server_that_never_answers_runs_into_the_deadline(transport: Transport, wire: ScriptedWire):
+async def test_request_times_out_when_the_server_never_answers(transport: Transport, wire: ScriptedWire):
     wire.on("PUT", "/api", Stall())
     with pytest.raises(DeadlineExceeded, match=r"PUT /api: no answer within 5 s"):
         await transport.request("PUT", "/api", deadline=5)
@@ -219,7 +219,7 @@ async def test_transport_fence_ends_a_write_in_progress(
     assert (len(wire.requests), wire.aborts) == (1, 1)
 
 
-async def test_a_stream_gives_pieces_as_they_come_and_ends_with_the_server(
+async def test_stream_yields_pieces_as_they_arrive_and_ends_with_the_server(
     transport: Transport, wire: ScriptedWire
 ):
     stream = Stream()
@@ -233,7 +233,7 @@ async def test_a_stream_gives_pieces_as_they_come_and_ends_with_the_server(
     assert wire.in_progress == 0
 
 
-async def test_a_stream_that_breaks_raises_connection_lost(transport: Transport, wire: ScriptedWire):
+async def test_stream_raises_connection_lost_when_it_breaks(transport: Transport, wire: ScriptedWire):
     stream = Stream()
     wire.on("GET", "/watch", stream)
     stream.feed(b"a")
@@ -243,7 +243,7 @@ async def test_a_stream_that_breaks_raises_connection_lost(transport: Transport,
             assert [chunk async for chunk in chunks]
 
 
-async def test_a_stream_with_nothing_on_it_counts_as_dead(transport: Transport, wire: ScriptedWire):
+async def test_silent_stream_counts_as_dead(transport: Transport, wire: ScriptedWire):
     stream = Stream()
     wire.on("GET", "/watch", stream)
     asyncio.get_running_loop().call_later(50, stream.feed, b"bookmark")
@@ -255,7 +255,7 @@ async def test_a_stream_with_nothing_on_it_counts_as_dead(transport: Transport, 
     assert stream.closed
 
 
-async def test_a_stream_may_outlive_the_deadline_of_requests(transport: Transport, wire: ScriptedWire):
+async def test_stream_may_outlive_the_request_deadline(transport: Transport, wire: ScriptedWire):
     stream = Stream()
     wire.on("GET", "/watch", stream)
     asyncio.get_running_loop().call_later(500, stream.end)
@@ -264,7 +264,7 @@ async def test_a_stream_may_outlive_the_deadline_of_requests(transport: Transpor
     assert asyncio.get_running_loop().time() == 500
 
 
-async def test_a_stream_that_never_begins_runs_into_the_deadline(transport: Transport, wire: ScriptedWire):
+async def test_stream_times_out_when_it_never_begins(transport: Transport, wire: ScriptedWire):
     wire.on("GET", "/watch", Stall())
     with pytest.raises(DeadlineExceeded, match="no answer within 30 s"):
         async with transport.stream("/watch", idle_timeout=60):
@@ -350,7 +350,7 @@ def test_server_warning_is_a_line_of_the_managers_log():
     assert (line["level"], line["logger"], line["warning"]) == ("warn", "kube", "too small a request")
 
 
-async def test_a_write_asks_for_its_permit_when_the_wire_is_ready_and_a_read_needs_none(
+async def test_write_checks_its_permit_when_the_wire_is_ready_and_read_needs_none(
     transport: Transport, wire: ScriptedWire
 ):
     permits: list[object] = []
@@ -412,7 +412,7 @@ class TestTransportWrites:
         assert await transport.request("GET", PATH) == b""
         assert len(wire.sent("PUT")) == 1
 
-    async def test_the_right_to_write_can_be_renewed_and_made_unlimited(self, transport: Transport):
+    async def test_write_permit_can_be_renewed_and_made_unlimited(self, transport: Transport):
         transport.fence_at(10.0)
         transport.fence_at(20.0)
         await asyncio.sleep(15)
@@ -529,7 +529,7 @@ class TestTransportWrites:
         with pytest.raises(Fenced, match="the range is another's"):
             await left
 
-    async def test_the_fence_of_the_process_holds_whatever_a_write_needs(self, transport: Transport):
+    async def test_process_fence_stops_a_write_with_any_permit(self, transport: Transport):
         transport.fence("another one leads")
         with require_permit(Term().permit), pytest.raises(Fenced, match="another one leads"):
             await transport.request("PUT", PATH)

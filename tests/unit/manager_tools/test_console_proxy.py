@@ -80,7 +80,7 @@ async def proxied(
             yield world, site, mine
 
 
-async def test_a_browser_sees_and_does_what_the_token_may(serve_pages: ServePages):
+async def test_console_proxy_gives_the_browser_the_rights_of_the_token(serve_pages: ServePages):
     async with proxied(serve_pages, always("ann")) as (world, site, mine):
         status, text = await get(site, PATH, **mine)
         assert status == 200
@@ -130,7 +130,7 @@ async def test_proxy_refuses_foreign_cookies_hosts_and_origins(
         assert "Paused" not in await world.events(foo)
 
 
-async def test_a_token_that_has_expired_is_replaced(serve_pages: ServePages):
+async def test_console_proxy_replaces_expired_token(serve_pages: ServePages):
     asked: list[str | None] = []
 
     async def ask(rejected: str | None) -> str:
@@ -186,7 +186,7 @@ async def test_console_proxy_sends_the_token_only_to_the_managers_certificate(wr
         assert (status, text, asked) == (200, "hello", ["Bearer ann"])
 
 
-async def test_a_manager_that_does_not_answer_is_reported(serve_pages: ServePages):
+async def test_console_proxy_reports_manager_that_does_not_answer(serve_pages: ServePages):
     proxy = Proxy(URL("http://127.0.0.1:1"), always("ann"))
     async with visited(serve_pages, proxy) as (site, mine):
         status, text = await get(site, "/", **mine)

@@ -142,7 +142,7 @@ async def test_installed_trust_raises_when_no_webhook_configuration_is_usable(
         await PLACE.trust(transport)
 
 
-async def test_a_token_of_an_account_is_for_the_console_alone(wire: ScriptedWire, transport: Transport):
+async def test_account_token_is_for_the_console_alone(wire: ScriptedWire, transport: Transport):
     wire.on("POST", TOKEN, Reply.json({"status": {"token": "t"}}, status=201))
     tokens = AccountToken(transport, "zoo", "ann", "operator-manager-console")
     assert (await tokens.current()).header == "Bearer t"
@@ -153,9 +153,7 @@ async def test_a_token_of_an_account_is_for_the_console_alone(wire: ScriptedWire
 @pytest.mark.parametrize(
     "answer", [Reply.status(403, "Forbidden"), Reply.json({"status": {"token": "a\nb"}})]
 )
-async def test_an_account_without_a_token_is_reported(
-    wire: ScriptedWire, transport: Transport, answer: Reply
-):
+async def test_account_without_a_token_is_reported(wire: ScriptedWire, transport: Transport, answer: Reply):
     wire.on("POST", TOKEN, answer)
     with pytest.raises(ConfigError, match="a token of the service account zoo/ann"):
         await AccountToken(transport, "zoo", "ann", "operator-manager-console").current()

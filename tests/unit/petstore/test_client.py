@@ -73,7 +73,7 @@ async def test_client_raises_unreachable_when_no_store_listens():
 
 
 @pytest.mark.parametrize("variable", ["grpc_proxy", "https_proxy", "http_proxy"])
-async def test_a_store_is_asked_without_the_proxy_whose_password_grpc_would_quote(
+async def test_client_bypasses_the_proxy_whose_password_grpc_would_quote(
     monkeypatch: pytest.MonkeyPatch, variable: str
 ):
     monkeypatch.setenv(variable, "http://me:s3cret/x@127.0.0.1:1")
@@ -169,13 +169,13 @@ class EndlessStore(OtherStore):
             yield pet_message(pet())
 
 
-async def test_a_store_that_ignores_the_filter_for_keys_is_not_read_to_its_end():
+async def test_client_stops_reading_when_the_store_ignores_the_key_filter():
     async with client_of(EndlessStore()) as client:
         assert [each async for each in client.search(keys=["mine"])] == []
         assert client.knows_keys is False
 
 
-async def test_the_end_of_each_call_is_reported():
+async def test_client_reports_the_end_of_each_call():
     told: list[tuple[str, str, str]] = []
     async with (
         local_store() as store,

@@ -55,7 +55,7 @@ def test_messages_and_calls_are_as_published_but_for_the_extensions():
         assert method.input_type.full_name == f"petstore.{method.name}Req"
 
 
-def test_the_stubs_are_current():
+def test_stubs_are_current():
     command = [sys.executable, str(ROOT / "scripts/generate-petstore"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

@@ -19,7 +19,7 @@ async def found(storage: Storage, query: Query | None = None) -> list[str]:
     return [one.name async for page in storage.search(query or Query()) for one in page]
 
 
-async def test_a_restart_keeps_all(tmp_path: Path):
+async def test_storage_keeps_all_records_across_a_restart(tmp_path: Path):
     path = tmp_path / "pets.db"
     async with Storage(path) as storage:
         ids = await storage.add([pet("a", idempotency_key="key"), pet("b")])

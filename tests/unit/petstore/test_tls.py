@@ -89,7 +89,7 @@ async def test_store_refuses_a_client_without_a_trusted_certificate(world: World
         await ask(address, world.client_files)
 
 
-async def test_a_store_of_another_authority_or_name_is_not_talked_to(world: World):
+async def test_client_refuses_store_with_another_authority_or_name(world: World):
     async with serving(world.server_files) as address:
         for files, name in ((TlsFiles(ca_file=world.server.ca), None), (world.client_files, "other.example")):
             with pytest.raises(Unreachable):
@@ -191,7 +191,7 @@ def test_wrong_files_are_one_line_that_names_the_flag(
     ("names", "missing"),
     [(("ca_file",), "cert_file"), (("cert_file",), "key_file"), (("key_file",), "cert_file")],
 )
-def test_a_server_has_a_certificate_with_its_key(world: World, names: tuple[str, ...], missing: str):
+def test_server_tls_needs_certificate_and_key(world: World, names: tuple[str, ...], missing: str):
     files = TlsFiles(**{name: getattr(world.server_files, name) for name in names})
     with pytest.raises(TlsUnusable, match="is missing") as caught:
         ServerTls.of_server(files)

@@ -67,7 +67,7 @@ def test_manifests_for_deletion_come_in_parts_with_the_namespace_last(printed: P
 
 
 @pytest.mark.usefixtures("kubectl")
-def test_an_overlay_that_names_namespaces_itself_is_not_limited_to_others(
+def test_overlay_with_its_own_namespaces_is_not_limited_to_others(
     capsys: pytest.CaptureFixture[str],
 ):
     assert main(["manifests", "--namespaces=a", "namespaced"]) == 1

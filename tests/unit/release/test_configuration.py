@@ -47,7 +47,7 @@ def test_with_tables_refuses_a_page_without_markers(page: str):
         with_tables(page, OPERATORS, PROGRAM)
 
 
-def test_the_example_of_the_page_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_example_configuration_of_the_page_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (example,) = (block.text for block in Page(PAGE).blocks() if block.language == "yaml")
     file = tmp_path / "manager.yaml"
     file.write_text(example)

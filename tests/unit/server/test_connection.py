@@ -128,7 +128,7 @@ async def site(
 
 @pytest.mark.each_loop
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-async def test_a_connection_may_have_to_go_in_the_moment_it_is_there(tls: bool):
+async def test_connection_closes_when_the_acceptor_ends_while_it_is_made(tls: bool):
     ending = []
 
     class Greeted(asyncio.Protocol):
@@ -445,7 +445,7 @@ async def test_page_that_fails_for_everybody_is_logged_a_few_times_and_then_coun
     assert isinstance(told[0]["exc_info"], LookupError)
 
 
-async def test_a_compressed_body_is_not_unpacked():
+async def test_connection_does_not_unpack_compressed_body():
     async def reads(request: web.Request) -> web.StreamResponse:
         return web.Response(body=await request.read())
 
@@ -456,7 +456,7 @@ async def test_a_compressed_body_is_not_unpacked():
         assert await hostile.answer() == packed
 
 
-async def test_a_listener_that_cannot_accept_tries_again(monkeypatch: pytest.MonkeyPatch):
+async def test_listener_that_cannot_accept_tries_again(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(connection, "_ACCEPT_PAUSE", 0.01)
     accept = socket.socket.accept
     failures: list[OSError] = [
@@ -547,7 +547,7 @@ async def test_server_drops_a_silent_connection_when_no_descriptor_is_left(monke
                     assert await second.ask() == b"hello"
 
 
-async def test_a_fault_of_ours_costs_one_connection_and_is_reported(monkeypatch: pytest.MonkeyPatch):
+async def test_internal_error_costs_one_connection_and_is_reported(monkeypatch: pytest.MonkeyPatch):
     loop = asyncio.get_running_loop()
     connect, faults = loop.connect_accepted_socket, [ValueError("odd")]
 

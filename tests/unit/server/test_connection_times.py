@@ -64,12 +64,12 @@ async def ends_after(seconds: float, transport: Transport) -> None:
     assert transport.ended
 
 
-async def test_a_request_has_to_come_soon():
+async def test_connection_closes_when_no_request_comes_in_time():
     _, transport = connected()
     await ends_after(LIMITS.head, transport)
 
 
-async def test_a_request_has_to_be_whole_soon_however_often_a_part_comes():
+async def test_connection_closes_when_a_request_is_incomplete_despite_frequent_parts():
     connection, transport = connected()
     for _ in range(int(LIMITS.head) * 2):
         connection.data_received(b"G")
@@ -95,7 +95,7 @@ async def test_connection_ends_after_linger_limit_when_the_client_reads_nothing(
     await ends_after(LIMITS.head + LIMITS.linger, transport)
 
 
-async def test_an_answer_may_take_its_time():
+async def test_answer_may_take_longer_than_the_request_timeout():
     connection, transport = connected()
     connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
     connection.begin_answer(lambda: True, 0)
@@ -123,7 +123,7 @@ async def test_connection_starts_no_head_limit_for_bytes_during_an_answer():
     assert not transport.ended
 
 
-async def test_the_time_for_a_request_begins_anew_with_its_first_byte():
+async def test_request_timeout_starts_again_with_the_first_byte():
     connection, transport = connected()
     connection.begin_answer(lambda: True, 0)
     connection.end_answer()

@@ -17,7 +17,7 @@ async def site(serve_pages: ServePages) -> Site:
     return await serve_pages(health_routes(health))
 
 
-async def test_a_healthy_process_says_ok(site: Site):
+async def test_health_page_says_ok_when_the_process_is_healthy(site: Site):
     answer = await site.get("/healthz")
     assert (answer.status, answer.content_type, answer.text) == (200, PLAIN, "ok")
 
@@ -34,12 +34,12 @@ async def test_health_page_lists_all_checks_without_verbose_when_one_fails(site:
     assert answer.text == "[+]ping ok\n[-]cache failed: Pod is not synced\nreadyz check failed\n"
 
 
-async def test_a_trailing_slash_makes_no_difference(site: Site):
+async def test_health_page_ignores_trailing_slash(site: Site):
     with_slash, without = await site.get("/readyz/"), await site.get("/readyz")
     assert (with_slash.status, with_slash.text) == (without.status, without.text)
 
 
-async def test_a_check_can_be_excluded(site: Site):
+async def test_health_page_can_exclude_a_check(site: Site):
     assert (await site.get("/readyz?exclude=cache")).text == "ok"
 
 
@@ -57,7 +57,7 @@ async def test_health_check_has_a_path_of_its_own(site: Site):
     assert (await site.get("/healthz/loop?verbose")).text == "[+]loop ok\n"
 
 
-async def test_an_unknown_check_is_not_found(site: Site):
+async def test_health_page_answers_not_found_for_unknown_check(site: Site):
     assert (await site.get("/readyz/nope")).status == 404
     assert (await site.get("/healthz/cache")).status == 404
 

@@ -104,9 +104,7 @@ async def test_https_server_presents_the_new_certificate_when_the_secret_is_rene
 
 
 @pytest.mark.each_loop
-async def test_an_open_connection_outlives_the_certificate_it_began_with(
-    authority: trustme.CA, secret: Secret
-):
+async def test_open_connection_outlives_the_certificate_it_began_with(authority: trustme.CA, secret: Secret):
     client = trusting(authority.cert_pem.bytes())
     async with site(secret) as address:
         reader, writer = await asyncio.open_connection(
@@ -123,7 +121,7 @@ async def test_an_open_connection_outlives_the_certificate_it_began_with(
 
 
 @pytest.mark.each_loop
-async def test_a_client_with_tls_1_1_is_refused(authority: trustme.CA, secret: Secret):
+async def test_server_refuses_client_with_tls_1_1(authority: trustme.CA, secret: Secret):
     client = trusting(authority.cert_pem.bytes())
     async with site(secret) as address:
         client.minimum_version = client.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -208,7 +206,7 @@ async def test_serve_takes_another_port_where_the_address_may_be_any(host: str, 
     )
 
 
-async def test_a_host_that_does_not_exist_is_reported_in_a_sentence(monkeypatch: pytest.MonkeyPatch):
+async def test_server_reports_missing_host_in_a_sentence(monkeypatch: pytest.MonkeyPatch):
     async def unknown(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -218,7 +216,7 @@ async def test_a_host_that_does_not_exist_is_reported_in_a_sentence(monkeypatch:
             pytest.fail("it was served")
 
 
-async def test_a_port_is_free_again_at_once():
+async def test_server_port_is_free_again_at_once():
     async with serving("pages", ANY_PORT, {"/": hello}) as address:
         await fetch(address, "127.0.0.1")
     async with serving("pages", address, {"/": hello}):

@@ -137,7 +137,7 @@ async def test_guarded_page_answers_429_when_too_many_access_reviews_wait(
     assert (await get(site, bearer("anns-token")))[0] == 429
 
 
-async def test_the_method_is_the_verb(site: Site, cluster: Cluster):
+async def test_access_review_has_the_request_method_as_its_verb(site: Site, cluster: Cluster):
     assert (await get(site, bearer("anns-token"), method="HEAD"))[0] == 200
     assert cluster.asked == [("ann", "head", "/metrics")]
 

@@ -68,7 +68,7 @@ async def test_server_answers_400_at_once_when_bytes_cannot_begin_a_request(
 
 
 @pytest.mark.parametrize("target", ["http://somewhere/?q=1", "http://somewhere:80/?q=1"])
-async def test_a_target_may_name_its_server(target: str):
+async def test_request_target_may_name_its_server(target: str):
     assert (await asked(echo, head(f"GET {target} HTTP/1.1"))).endswith(b"/  1")
 
 
@@ -82,7 +82,7 @@ async def test_missing_path_and_unsupported_method_are_distinguished(serve_pages
 
 
 @pytest.mark.parametrize("page", [echo, streamed])
-async def test_the_answer_to_head_has_no_body(page: Handler):
+async def test_head_answer_has_no_body(page: Handler):
     answer = await asked(page, head("HEAD / HTTP/1.1"))
     assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
     assert answer.endswith(b"\r\n\r\n")
@@ -111,7 +111,7 @@ async def test_stream_to_an_http_1_0_client_ends_with_the_connection():
         ("HTTP/1.1", "Connection: upgrade\r\nUpgrade: websocket", True),
     ],
 )
-async def test_a_connection_stays_where_the_client_wishes(line: str, wish: str, stays: bool):
+async def test_connection_stays_open_when_the_client_asks_for_it(line: str, wish: str, stays: bool):
     async with site(echo) as address, client(address) as one:
         one.send("\r\n".join([f"GET / {line}", "Host: x", *([wish] if wish else []), "", ""]).encode())
         assert await one.answer() == b"/  "
@@ -133,7 +133,7 @@ async def test_server_sends_100_continue_before_the_body():
         assert await polite.answer() == b"body"
 
 
-async def test_a_header_of_two_lines_is_a_fault_of_ours_and_not_sent():
+async def test_multiline_answer_header_is_an_internal_error_and_not_sent():
     async def splits(request: web.Request) -> web.StreamResponse:
         return web.Response(headers={"Location": "/\r\nSet-Cookie: a=b"})
 
@@ -153,7 +153,7 @@ async def test_connection_is_closed_when_a_page_fails_in_the_middle_of_its_answe
 
 
 @pytest.mark.each_loop
-async def test_a_body_is_taken_ahead_only_in_part():
+async def test_request_body_is_read_ahead_only_in_part():
     entered, go_on, size = asyncio.Event(), asyncio.Event(), 20_000_000
 
     async def late(request: web.Request) -> web.StreamResponse:

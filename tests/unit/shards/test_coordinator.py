@@ -264,7 +264,7 @@ async def test_metric_measures_how_long_shards_of_a_killed_replica_had_no_owner(
     assert 4 * 15.0 <= a.measured("lease_unowned_seconds_sum") <= 4 * 20.0
 
 
-async def test_a_shard_is_given_up_only_when_its_work_has_ended(program: Program):
+async def test_shard_is_released_only_when_its_work_has_ended(program: Program):
     (a,) = await program.start("a", ends=20.0)
     await program.start("b")
     await asyncio.sleep(10)
@@ -308,7 +308,7 @@ async def test_replica_stops_when_disconnected_and_others_take_its_shards(progra
     assert program.shares == [4, 4]
 
 
-async def test_the_loss_of_one_shard_ends_it_all(program: Program):
+async def test_coordinator_ends_when_one_shard_is_lost(program: Program):
     a, _ = await program.start("a", "b")
     number = min(a.permitted - {0})
     program.server.put(NAMESPACE, f"{NAME}-{number}", {"holderIdentity": "somebody"})
@@ -342,7 +342,7 @@ async def test_shard_is_unowned_for_less_than_2_s_in_a_rolling_update(program: P
     assert len(program.moved(since=before)) <= 2 * COUNT, "each twice at most"
 
 
-async def test_a_claim_whose_answer_was_lost_is_found_and_used(program: Program):
+async def test_claim_with_a_lost_answer_is_found_and_used(program: Program):
     (a,) = await program.start("a")
     b = Replica(program, "b")
     program.replicas.append(b)
@@ -406,7 +406,7 @@ async def test_leadership_of_an_earlier_term_permits_nothing_in_a_later_term(pro
 
 
 @pytest.mark.parametrize("fault", [Stall, Unreached, lambda: Reply.status(500)])
-async def test_an_outage_shorter_than_the_deadline_moves_nothing(program: Program, fault: type[Stall]):
+async def test_outage_shorter_than_the_deadline_moves_no_shard(program: Program, fault: type[Stall]):
     a, b = await program.start("a", "b")
     await asyncio.sleep(5)
     before = now()
@@ -478,7 +478,7 @@ async def test_replica_that_stops_before_it_has_a_shard_leaves_no_lease(program:
     assert holders == {"a"}
 
 
-async def test_a_process_is_ended_in_time_for_the_first_of_its_leases(program: Program):
+async def test_process_ends_before_its_first_lease_expires(program: Program):
     (a,) = await program.start("a")
     await asyncio.sleep(30)
     oldest = min(lock.deadline for lock in a.coordinator._locks)

@@ -289,7 +289,7 @@ async def test_member_that_renews_stays_a_member_after_a_rewound_history(program
         assert a.members == "a b c"
 
 
-async def test_a_missing_right_is_reported_in_one_line_and_makes_no_member(program: Program):
+async def test_registry_reports_missing_right_in_one_line_and_adds_no_member(program: Program):
     (a,) = await program.start("a")
     b = Replica(program.server, "b")
     program.replicas.append(b)
@@ -311,7 +311,7 @@ async def test_names_of_replicas_of_another_program_are_none_of_ours(program: Pr
     assert [view.holder for view in a.watcher] == ["a"], "nor are they looked at"
 
 
-async def test_a_lease_that_cannot_be_deleted_in_time_is_left_to_expire(program: Program):
+async def test_member_lease_is_left_to_expire_when_it_cannot_be_deleted_in_time(program: Program):
     a, b = await program.start("a", "b")
     b.wire.on("DELETE", EVERYTHING, Stall())
     started = now()

@@ -18,11 +18,11 @@ COUNTS = [2**power for power in range(9)]
     # Values by the authors of the hash.
     [("", 0xCBF29CE484222325), ("a", 0xAF63DC4C8601EC8C), ("foobar", 0x85944171F73967E8)],
 )
-def test_the_hash_is_fnv_1a(text: str, hashed: int):
+def test_shard_hash_is_fnv_1a(text: str, hashed: int):
     assert hash_of(text) == hashed
 
 
-def test_a_real_server_has_each_object_in_the_shard_of_our_hash():
+def test_real_server_puts_each_object_in_the_shard_of_our_hash():
     found = recorded_uids()
     assert len({number for _, number in found}) == 16, "the recording has objects in all shards"
     for uid, number in found:
@@ -31,7 +31,7 @@ def test_a_real_server_has_each_object_in_the_shard_of_our_hash():
 
 @pytest.mark.parametrize("count", COUNTS)
 @given(uid=UIDS)
-def test_an_object_is_in_one_shard_and_its_label_says_the_same(uid: str, count: int):
+def test_object_is_in_one_shard_and_its_label_agrees(uid: str, count: int):
     inside = [number for number in range(count) if uid in ShardSet.of(count, {number})]
     assert inside == [ShardSet.of(count, ()).number_of(uid)]
     assert [
@@ -40,7 +40,7 @@ def test_an_object_is_in_one_shard_and_its_label_says_the_same(uid: str, count: 
 
 
 @given(st.sampled_from(COUNTS), st.data(), UIDS)
-def test_a_selector_has_what_is_in_its_shards(count: int, data: st.DataObject, uid: str):
+def test_selector_selects_the_objects_of_its_shards(count: int, data: st.DataObject, uid: str):
     shards = ShardSet.of(count, data.draw(st.sets(st.integers(0, count - 1), min_size=1)))
     bounds = [int(text, 16) for text in shards.selector.split("'")[1::2]]
     pairs = list(zip(bounds[::2], bounds[1::2], strict=True))
@@ -48,7 +48,7 @@ def test_a_selector_has_what_is_in_its_shards(count: int, data: st.DataObject, u
     assert within == (uid in shards)
 
 
-def test_a_selector_joins_neighbours_and_says_nothing_of_everything():
+def test_selector_joins_neighbours_and_is_empty_for_all_shards():
     def text(*numbers: int) -> str:
         return ShardSet.of(4, numbers).selector.replace("0" * 15, "...").replace("object.metadata.uid", "uid")
 
@@ -58,11 +58,11 @@ def test_a_selector_joins_neighbours_and_says_nothing_of_everything():
 
 
 @pytest.mark.parametrize("count", [-1, 0, 3, 12, 512])
-def test_a_count_that_is_no_power_of_two_or_too_large_is_refused(count: int):
+def test_shard_count_is_refused_when_too_large_or_no_power_of_two(count: int):
     with pytest.raises(ValueError, match=f"must be a power of two from 1 to 256, not {count}"):
         check_count(count)
 
 
-def test_a_shard_that_is_not_there_is_refused():
+def test_missing_shard_is_refused():
     with pytest.raises(ValueError, match="there is no shard 4 among 4"):
         ShardSet.of(4, {1, 4})

@@ -79,7 +79,7 @@ STRONG = """
 from planted.code import is_below
 
 
-def test_the_limit():
+def test_limit_is_3():
     assert [is_below(number) for number in (2, 3)] == [True, False]
 
 
@@ -137,7 +137,7 @@ def test_mutant_survives_until_a_test_tells_it_apart(planted: Path):
     }
 
 
-def test_the_tests_of_another_commit_see_the_code_as_it_is(planted: Path):
+def test_tests_of_another_commit_run_against_the_current_code(planted: Path):
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
     old = planted / "tests/test_old.py"
     old.parent.mkdir()

@@ -29,7 +29,7 @@ def test_health_report_has_a_line_for_each_check_with_the_reason_of_failures():
     ]
 
 
-def test_an_excluded_check_is_not_run():
+def test_excluded_check_is_not_run():
     made = Checks("healthz")
     made.add("bad", lambda: pytest.fail("it ran"))
     report = made.report(excluded=["bad"])
@@ -51,7 +51,7 @@ def test_health_check_fails_when_it_raises():
     assert "[-]broken failed: the check itself failed: KeyError('key')" in report.text
 
 
-def test_a_problem_of_several_lines_stays_on_one():
+def test_multiline_problem_stays_on_one_line():
     assert "[-]cache failed: a b\n" in checks(cache="a\n  b").report().text
 
 

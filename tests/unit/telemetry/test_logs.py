@@ -47,7 +47,7 @@ def output(tmp_path: Path) -> Output:
     return Output(tmp_path / "log")
 
 
-def test_a_line_has_its_time_level_logger_and_message_first_and_then_its_fields(output: Output):
+def test_log_line_has_time_level_logger_and_message_before_its_fields(output: Output):
     [line] = output.logged(lambda: get_logger("cache", kind="Pod").info("synced", objects=3))
     assert list(line) == ["ts", "level", "logger", "msg", "kind", "objects"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("ts"))
@@ -74,13 +74,13 @@ def test_log_level_leaves_out_lines_below_it(output: Output, level: LogLevel, wr
     assert [line["level"] for line in output.logged(call, level)] == written
 
 
-def test_a_logger_made_before_the_setup_follows_it(output: Output):
+def test_logger_made_before_the_setup_follows_it(output: Output):
     early = get_logger("early")
     assert output.logged(lambda: early.info("hello"), "warn") == []
     assert [line["logger"] for line in output.logged(lambda: early.info("hello"))] == ["early"]
 
 
-def test_an_exception_comes_with_its_message_and_stack(output: Output):
+def test_logged_exception_has_its_message_and_stack(output: Output):
     def call() -> None:
         try:
             raise ValueError("wrong")
@@ -94,7 +94,7 @@ def test_an_exception_comes_with_its_message_and_stack(output: Output):
     assert "ValueError: wrong" in line["stacktrace"]
 
 
-def test_an_error_given_as_a_field_is_kept_beside_the_stack(output: Output):
+def test_error_field_is_kept_beside_the_stack(output: Output):
     problem = KeyError("k")
     [line] = output.logged(lambda: get_logger("x").error("failed", error="in short", exc_info=problem))
     assert line["error"] == "in short"
@@ -185,12 +185,12 @@ class Unwilling:
     ],
     ids=["fits", "long", "list", "short object", "bytes", "number", "very long number", "unwilling"],
 )
-def test_a_value_is_cut_where_it_becomes_too_long(output: Output, value: object, shown: object):
+def test_log_value_is_cut_when_it_is_too_long(output: Output, value: object, shown: object):
     [line] = output.logged(lambda: get_logger("x").info("hello", user=value))
     assert line["user"] == shown
 
 
-def test_a_message_and_an_error_are_cut_as_well(output: Output):
+def test_log_message_and_error_are_cut_when_they_are_too_long(output: Output):
     def call() -> None:
         get_logger("x").error("m" * 3000, exc_info=ValueError("e" * 1_000_000))
 
@@ -200,7 +200,7 @@ def test_a_message_and_an_error_are_cut_as_well(output: Output):
     assert len(line["stacktrace"]) < 5000
 
 
-def test_a_traceback_of_very_many_steps_has_its_beginning_and_its_end(output: Output):
+def test_long_traceback_keeps_its_beginning_and_its_end(output: Output):
     def fail(steps: int) -> None:
         if not steps:
             raise ValueError("at last")
@@ -221,7 +221,7 @@ def test_a_traceback_of_very_many_steps_has_its_beginning_and_its_end(output: Ou
     assert len(line["stacktrace"]) < 33_000
 
 
-def test_a_stack_is_kept_where_a_value_would_be_cut(output: Output):
+def test_stack_is_kept_whole_when_a_value_of_its_size_would_be_cut(output: Output):
     [line] = output.logged(lambda: get_logger("x").error("ended", stack="step\n" * 1000))
     assert line["stack"] == "step\n" * 1000
     [line] = output.logged(lambda: get_logger("x").error("ended", stack="x" * 40_000))
@@ -247,7 +247,7 @@ def hello() -> None:
     get_logger("cache").warning("hello there", kind="Pod", reason="two words")
 
 
-def test_a_console_line_is_readable_without_colours_when_it_is_no_terminal():
+def test_console_line_has_no_colours_when_the_output_is_no_terminal():
     line = written(hello, "console")
     assert "\x1b" not in line
     assert "warn" in line
@@ -256,7 +256,7 @@ def test_a_console_line_is_readable_without_colours_when_it_is_no_terminal():
     assert line.rstrip().endswith("kind=Pod reason='two words'")
 
 
-def test_an_exception_is_shown_below_its_line():
+def test_exception_is_shown_below_its_console_line():
     def call() -> None:
         get_logger("x").error("failed", exc_info=ValueError("wrong"))
 
@@ -265,7 +265,7 @@ def test_an_exception_is_shown_below_its_line():
     assert rest[-1] == "  ValueError: wrong"
 
 
-def test_a_stack_is_shown_below_its_line_and_nothing_in_it_looks_like_another():
+def test_stack_is_shown_below_its_line_and_cannot_look_like_another_line():
     def call() -> None:
         get_logger("x").error("ended", stack="task a:\n  sleep()\n2026-11-21 [error] \x1b[2J")
 
@@ -444,7 +444,7 @@ def test_line_writer_keeps_at_most_8_mb_waiting():
 
 
 @pytest.mark.parametrize("blocking", [True, False])
-def test_a_line_larger_than_the_pipe_comes_out_whole(ends: Ends, blocking: bool):
+def test_log_line_larger_than_the_pipe_comes_out_whole(ends: Ends, blocking: bool):
     os.set_blocking(ends.writing, blocking)
     large = b"y" * (3 * PIPE_HOLDS)
     ends.writer.write(large)

@@ -13,7 +13,7 @@ CERTIFICATE, KEY = b"-----BEGIN CERTIFICATE-----\n", b"-----BEGIN PRIVATE KEY---
 
 
 @pytest.mark.parametrize("line", [CERTIFICATE, KEY, b"-----BEGIN " + b"A" * 40, b"- " * 10])
-def test_a_text_of_blocks_without_an_end_is_looked_through_once(line: bytes):
+def test_text_of_unterminated_blocks_is_scanned_once(line: bytes):
     text = line * (1024 * 1024 // len(line))
     with Effort() as spent:
         assert (certificates_in(text), keys_in(text)) == ((), ())

@@ -72,14 +72,14 @@ async def test_served_certificate_raises_when_the_first_certificate_is_unusable(
             pytest.fail("it was served")
 
 
-async def test_a_certificate_that_cannot_be_used_is_reported_with_where_it_is_from(pairs: Pairs):
+async def test_error_names_the_source_of_an_unusable_certificate(pairs: Pairs):
     certificate = ServedCertificate(Shelf(KeyPair(pairs[0].certificates, pairs[1].key)))
     with pytest.raises(CertificateUnusable, match=r"^shelf: the key is not that of the certificate$"):
         async with certificate.refreshed():
             pytest.fail("it was served")
 
 
-async def test_a_context_lasts_until_there_is_another_certificate(pairs: Pairs):
+async def test_context_is_kept_until_the_certificate_changes(pairs: Pairs):
     shelf = Shelf(pairs[0])
     certificate = ServedCertificate(shelf)
     async with certificate.refreshed():
@@ -123,7 +123,7 @@ def put(file: Path, content: bytes | None) -> None:
         file.write_bytes(content)
 
 
-async def test_an_authority_is_taken_away_though_the_certificate_cannot_be_renewed(
+async def test_client_authority_is_removed_when_the_certificate_cannot_be_renewed(
     pairs: Pairs, clients: Path
 ):
     shelf = Shelf(pairs[0])
@@ -138,9 +138,7 @@ async def test_an_authority_is_taken_away_though_the_certificate_cannot_be_renew
         assert certificate.lets_in(certificate.context, SHOWN)
 
 
-async def test_a_certificate_is_renewed_though_the_authorities_of_clients_cannot_be_read(
-    pairs: Pairs, clients: Path
-):
+async def test_certificate_is_renewed_when_the_client_authorities_are_unreadable(pairs: Pairs, clients: Path):
     shelf = Shelf(pairs[0])
     certificate = ServedCertificate(shelf, clients=ClientAuthorities(clients))
     with capture_logs() as lines:
@@ -196,7 +194,7 @@ async def test_server_waits_for_its_certificate(pairs: Pairs):
         assert certificate.context is not None
 
 
-def test_a_context_is_for_a_server_of_today(pairs: Pairs):
+def test_context_has_tls_1_2_and_forward_secrecy(pairs: Pairs):
     context = pairs[0].context()
     assert context.protocol is ssl.PROTOCOL_TLS_SERVER
     assert context.minimum_version is context.maximum_version is ssl.TLSVersion.TLSv1_2
@@ -216,7 +214,7 @@ def test_key_pair_context_refuses_a_truncated_file(pairs: Pairs, half: float):
             damaged.context()
 
 
-def test_an_encrypted_key_is_refused_without_asking_for_a_password(pairs: Pairs):
+def test_encrypted_key_is_refused_without_asking_for_a_password(pairs: Pairs):
     key = load_pem_private_key(pairs[0].key, password=None)
     secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"x"))
     with pytest.raises(CertificateUnusable, match="the key is encrypted"):
@@ -228,7 +226,7 @@ def test_key_pair_repr_shows_no_private_key(pairs: Pairs):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is a temporary file")
-def test_a_key_is_not_put_on_a_disk():
+def test_key_is_not_written_to_a_disk():
     with as_file(b"secret", name="example") as path:
         assert re.fullmatch(r"/proc/self/fd/\d+", path)
         assert Path(path).read_bytes() == b"secret"
@@ -266,7 +264,7 @@ def test_files_are_read_anew_each_time(tmp_path: Path):
         assert source.pair(NOW) == KeyPair(content, content)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path):
+def test_error_names_missing_certificate_file(tmp_path: Path):
     (tmp_path / "tls.crt").touch()
     source = CertificateFiles(tmp_path / "tls.crt", tmp_path / "tls.key")
     with pytest.raises(CertificateUnusable) as error:
@@ -274,7 +272,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path):
     assert str(error.value) == f"{tmp_path}/tls.key cannot be read: No such file or directory"
 
 
-def test_a_self_signed_certificate_is_for_a_server_of_these_names():
+def test_self_signed_certificate_is_for_a_server_with_the_given_names():
     made = certificate(SelfSigned(["localhost", "example.com", "10.0.0.1", "::1"]).pair(NOW))
     names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["localhost", "example.com"]
@@ -284,7 +282,7 @@ def test_a_self_signed_certificate_is_for_a_server_of_these_names():
     made.verify_directly_issued_by(made)
 
 
-def test_a_self_signed_certificate_is_kept_and_replaced_in_good_time():
+def test_self_signed_certificate_is_kept_and_replaced_before_its_expiry():
     source = SelfSigned()
     first = source.pair(NOW)
     assert source.pair(NOW + 200 * DAY) == first

@@ -17,7 +17,7 @@ from manager.util.address import BindAddress, parse_bind_address
         ("my-host.example.com:1", "my-host.example.com", 1),
     ],
 )
-def test_an_address_is_a_host_and_a_port(text: str, host: str, port: int):
+def test_bind_address_is_a_host_and_a_port(text: str, host: str, port: int):
     address = parse_bind_address(text)
     assert address == BindAddress(host, port)
     assert str(address) == text

@@ -59,7 +59,7 @@ async def test_deadlines_interrupt_each_concurrent_block_at_its_own_time(deadlin
     assert ended == {within: within for within in (7.0, 3.0, 5.0, 3.5, 20.0)}
 
 
-async def test_a_later_block_has_its_own_deadline(deadlines: Deadlines):
+async def test_later_block_has_its_own_deadline(deadlines: Deadlines):
     for _ in range(3):
         assert await work(deadlines, seconds=4, within=5) == "done"
     with pytest.raises(Missed):
@@ -67,7 +67,7 @@ async def test_a_later_block_has_its_own_deadline(deadlines: Deadlines):
     assert now() == 17
 
 
-async def test_a_cancellation_from_elsewhere_stays_one(deadlines: Deadlines):
+async def test_cancellation_from_elsewhere_stays_a_cancellation(deadlines: Deadlines):
     task = asyncio.create_task(work(deadlines, seconds=5, within=3))
     await asyncio.sleep(1)
     task.cancel()
@@ -75,14 +75,14 @@ async def test_a_cancellation_from_elsewhere_stays_one(deadlines: Deadlines):
         await task
 
 
-async def test_a_cancellation_together_with_the_deadline_stays_one(deadlines: Deadlines):
+async def test_cancellation_together_with_the_deadline_stays_a_cancellation(deadlines: Deadlines):
     task = asyncio.create_task(work(deadlines, seconds=5, within=3))
     asyncio.get_running_loop().call_at(3, task.cancel)
     with pytest.raises(asyncio.CancelledError):
         await task
 
 
-async def test_an_enclosing_timeout_is_distinguished(deadlines: Deadlines):
+async def test_enclosing_timeout_is_distinguished(deadlines: Deadlines):
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(2):
             await work(deadlines, seconds=5, within=3)
@@ -91,7 +91,7 @@ async def test_an_enclosing_timeout_is_distinguished(deadlines: Deadlines):
             await work(deadlines, seconds=5, within=3)
 
 
-async def test_a_deadline_within_a_deadline_interrupts_only_what_is_late(deadlines: Deadlines):
+async def test_nested_deadline_interrupts_only_its_own_block(deadlines: Deadlines):
     outer = deadlines.start(10)
     with pytest.raises(Missed):
         await work(deadlines, seconds=5, within=3)

@@ -14,7 +14,7 @@ from manager_tools.testing import without_manager
 SAMPLE = Path(__file__).parents[1] / "config" / "samples" / "hello_v1_greeting.yaml"
 
 
-async def test_an_object_that_goes_there_and_back_is_the_same() -> None:
+async def test_conversion_round_trip_keeps_the_object() -> None:
     operator = without_manager(GreetingOperator)
     sample = next(yaml.safe_load_all(SAMPLE.read_text()))
     greeting = copy.deepcopy(sample)

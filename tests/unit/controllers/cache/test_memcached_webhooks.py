@@ -18,7 +18,7 @@ def memcached(size: int, **metadata: Any) -> Memcached:
 
 
 @pytest.mark.parametrize("size", [1001, 10_000])
-async def test_a_very_large_cluster_is_warned_about(size: int):
+async def test_memcached_webhook_warns_about_very_large_cluster(size: int):
     (warning,) = await OPERATOR.warn_of_many(None, memcached(size), CREATE)
     assert warning.startswith(f"spec.size: {size} ")
     assert "1000" in warning

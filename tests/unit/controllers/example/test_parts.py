@@ -81,7 +81,7 @@ def test_check_ours_names_the_reason_why_a_left_over_child_remains(
     assert blocked.value.message == f"{earlier}: {awaited}"
 
 
-def test_the_policy_decides_whether_the_site_is_the_owner():
+def test_reclaim_policy_decides_whether_the_site_owns_its_child():
     stranger = owner(uid="x", kind="Job", name="j", controller=None)
     labels = {"mine": "kept", "tier": "wrong"}
     metadata = ObjectMeta(name="c", namespace="default", labels=labels, owner_references=[stranger])

@@ -27,7 +27,7 @@ def claim(storage: str, phase: str = "Bound") -> PersistentVolumeClaim:
     ],
     ids=["more", "the same", "a little more", "in other units", "less", "not bound", "lost"],
 )
-def test_a_claim_only_grows_and_only_with_a_volume(
+def test_claim_only_grows_and_only_with_a_volume(
     wanted: str, found: PersistentVolumeClaim, grown: str | None
 ):
     assert grown_storage(site(storageSize=wanted), found) == grown

@@ -103,7 +103,7 @@ def test_degraded_condition_joins_all_troubles_and_takes_the_first_reason():
     ],
     ids=["pending", "address", "name", "IPv6"],
 )
-def test_a_load_balancers_address_is_the_sites(ingress: list[dict[str, str]] | None, url: str | None):
+def test_site_status_has_address_of_the_load_balancer(ingress: list[dict[str, str]] | None, url: str | None):
     wanted = site(serviceType="LoadBalancer")
     assert url_of(wanted, service(ingress=ingress)) == url
     assert node_port_of(wanted, service(ingress=ingress)) is None

@@ -52,7 +52,7 @@ def behind(world: World) -> Process:
 
 
 @pytest.mark.parametrize("policy", ["Retain", "Delete"])
-async def test_a_site_that_is_gone_gets_no_volume_and_no_password(world: World, policy: str):
+async def test_wordpress_steps_create_no_volume_or_password_for_deleted_site(world: World, policy: str):
     # A new leader's cache may miss the deletion. Retained children have no owner, so nothing deletes them.
     await world.create(reclaimPolicy=policy)
     process = behind(world)
@@ -61,7 +61,7 @@ async def test_a_site_that_is_gone_gets_no_volume_and_no_password(world: World, 
     assert world.children() == {}
 
 
-async def test_a_site_that_is_gone_gets_no_new_password(world: World):
+async def test_wordpress_steps_create_no_new_password_for_deleted_site(world: World):
     # Its volumes are retained, so that nothing else asks whether it still is.
     await world.create()
     await world.settle()
@@ -72,7 +72,7 @@ async def test_a_site_that_is_gone_gets_no_new_password(world: World):
     assert world.api.peek("secrets", world.namespace, SECRET) is None
 
 
-async def test_a_site_of_an_earlier_one_s_name_gets_its_own_volumes(world: World):
+async def test_site_gets_its_own_volumes_when_an_earlier_site_had_its_name(world: World):
     await world.create(storageSize="20Gi")
     process = behind(world)
     await world.api.delete(SITES, world.namespace, "site")
@@ -81,7 +81,7 @@ async def test_a_site_of_an_earlier_one_s_name_gets_its_own_volumes(world: World
     assert world.children() == {}
 
 
-async def test_a_volume_does_not_grow_for_an_earlier_site_of_the_name(world: World):
+async def test_volume_does_not_grow_for_an_earlier_site_of_the_same_name(world: World):
     # A volume cannot shrink.
     await world.create(storageSize="10Gi")
     await world.settle()
@@ -122,7 +122,7 @@ async def take_owners_off(world: World) -> None:
         await world.api.patch(kind, world.namespace, name, {"metadata": {"ownerReferences": None}})
 
 
-async def test_a_child_that_lost_its_owner_or_a_label_gets_it_back(world: World):
+async def test_child_regains_lost_owner_or_label(world: World):
     await world.create()
     await world.settle()
     before = world.children()
@@ -239,7 +239,7 @@ async def live(world: World, process: Process) -> None:
     await process.reconcile(world.key)
 
 
-async def test_a_site_starts_once_its_secret_is_right_and_is_none_the_worse_for_what_becomes_of_it(
+async def test_site_starts_once_its_secret_is_right_and_survives_later_secret_changes(
     world: World,
 ):
     await world.create(sqlrootpassword="", sqlRootPasswordSecretRef={"name": "given", "key": "root"})

@@ -20,7 +20,7 @@ def site(**spec: Any) -> Wordpress:
     )
 
 
-async def test_a_password_in_the_open_is_warned_about_without_showing_it():
+async def test_wordpress_webhook_warns_about_plain_password_without_quoting_it():
     (warning,) = await warn_of_what_is_open(site(sqlrootpassword=PASSWORD), request(Wordpress))
     assert warning.startswith("spec.sqlrootpassword: ")
     assert "spec.sqlRootPasswordSecretRef" in warning

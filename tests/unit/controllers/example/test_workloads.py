@@ -62,7 +62,7 @@ def test_database_and_frontend_share_user_password_and_host():
 
 
 @pytest.mark.parametrize("empty", [None, ""])
-def test_a_site_without_images_gets_the_managers(empty: str | None):
+def test_site_without_images_gets_images_of_the_manager(empty: str | None):
     images = [pod_of(each)["containers"][0]["image"] for each in both(site(mysqlImage=empty, image=empty))]
     assert images == ["mysql:default", "wordpress:default"]
 

@@ -86,7 +86,7 @@ async def test_pets_that_a_check_cannot_help_are_not_asked_for(scene: Scene):
     assert await scene.asked_for() == []
 
 
-async def test_a_status_with_a_wrong_id_is_put_right_where_keys_are_known(scene: Scene):
+async def test_status_with_a_wrong_id_is_corrected_when_keys_are_known(scene: Scene):
     (key,) = await scene.settled("thor")
     before = scene.id_of(key)
     scene.server.edit(key, status={"id": "somebody wrote this"})

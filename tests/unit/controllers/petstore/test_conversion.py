@@ -68,7 +68,7 @@ def same(one: JsonObject, other: JsonObject) -> bool:
         ("9999-12-31T23:59:59+00:01", "9999-12-31"),
     ],
 )
-def test_a_time_becomes_its_day_in_utc_and_the_text_rides_along(text: str, day: str):
+def test_birthday_converts_to_its_utc_day_and_keeps_the_original_text(text: str, day: str):
     converted = to_beta(alpha(text))
     assert converted == beta(day, {FROM_V1ALPHA1: note(birthday=text)})
     assert to_alpha(converted) == alpha(text)
@@ -104,7 +104,7 @@ def test_conversion_to_v1alpha1_keeps_the_owner_in_an_annotation():
     assert to_beta(converted) == beta(owner=ANN)
 
 
-def test_an_owner_stays_when_a_writer_of_v1alpha1_changes_everything_else():
+def test_owner_survives_v1alpha1_write_that_changes_everything_else():
     written = to_alpha(beta(owner=ANN))
     written["spec"] = {"name": "Tron", "type": "cat", "birthday": NOON}
     stored = to_beta(written)
@@ -113,7 +113,7 @@ def test_an_owner_stays_when_a_writer_of_v1alpha1_changes_everything_else():
     assert to_alpha(stored) == written
 
 
-def test_a_day_that_was_changed_is_not_overwritten_by_the_text_that_it_had_before():
+def test_changed_day_is_not_overwritten_by_its_earlier_text():
     stored = to_beta(alpha(NOON))
     stored["spec"]["birthday"] = "2022-02-02"
     assert to_alpha(stored) == alpha("2022-02-02T00:00:00Z")
@@ -121,7 +121,7 @@ def test_a_day_that_was_changed_is_not_overwritten_by_the_text_that_it_had_befor
     assert to_alpha(stored) == alpha(NOON)
 
 
-def test_a_new_text_takes_the_place_of_the_one_noted_before():
+def test_new_text_replaces_the_noted_text():
     stored = to_beta(alpha(NOON))
     shown = to_alpha(stored)
     shown["spec"]["birthday"] = "2022-02-02T10:00:00Z"

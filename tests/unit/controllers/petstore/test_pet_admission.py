@@ -69,7 +69,7 @@ def blank() -> list[str]:
     return [chr(number) for number in range(sys.maxunicode + 1) if chr(number).isspace()]
 
 
-async def test_the_name_is_trimmed_and_the_species_becomes_lower_case():
+async def test_pet_webhook_trims_name_and_lowercases_species():
     assert await tidied(written(name="  Thor \n", species="DoG")) == written()["spec"]
 
 
@@ -79,7 +79,7 @@ async def test_tidy_trims_every_character_that_the_store_calls_blank():
         assert spec["name"] == "Thor", hex(ord(character))
 
 
-async def test_a_name_stored_untrimmed_stays_while_something_else_is_written():
+async def test_stored_untrimmed_name_stays_when_another_field_is_written():
     old = written(name=" Thor ")
     assert (await tidied(written(name=" Thor ", birthday="2021-04-02"), old=old))["name"] == " Thor "
     assert (await tidied(written(name="  Thor "), old=old))["name"] == "Thor"
@@ -154,12 +154,12 @@ async def test_invalid_timestamp_is_refused_with_a_shortened_value(birthday: str
 
 
 @pytest.mark.parametrize("birthday", ["2999-01-01", "1899-12-31", "0000-01-01T00:00:00Z"])
-async def test_an_old_pet_with_an_impossible_birthday_can_still_be_changed(birthday: str):
+async def test_old_pet_with_an_impossible_birthday_can_still_be_changed(birthday: str):
     old, new = pet(birthday=birthday), pet(birthday=birthday, name="Thorbert", labels={"good": "yes"})
     assert list(await PETS.judge(old, new, UPDATE)) == []
 
 
-async def test_a_birthday_is_judged_when_it_changes():
+async def test_birthday_is_validated_when_it_changes():
     with pytest.raises(Refused, match="in the future"):
         await PETS.judge(pet(), pet(birthday="2999-01-01"), UPDATE)
     with pytest.raises(Refused, match="before 1900-01-01"):

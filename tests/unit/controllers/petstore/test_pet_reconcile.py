@@ -85,7 +85,7 @@ async def keyed(server: ApiServer) -> AsyncIterator[Stage]:
         yield Stage(server, store)
 
 
-async def test_a_new_pet_takes_two_writes_and_one_add(stage: Stage):
+async def test_new_pet_takes_two_writes_and_one_add(stage: Stage):
     key = stage.create()
     assert await stage.process.reconcile(key) is None
     # The first record shows whether the store knows keys.
@@ -116,7 +116,7 @@ async def test_reconcile_writes_nothing_when_nothing_changed(stage: Stage):
     assert stage.process.events.reasons == []
 
 
-async def test_a_change_updates_the_same_record(stage: Stage):
+async def test_pet_change_updates_the_same_record(stage: Stage):
     key = stage.create()
     await stage.process.settle(key)
     before = stage.pet(key).status.id
@@ -191,7 +191,7 @@ async def test_pet_adopts_an_equal_record_without_a_key(keyed: Stage):
     assert keyed.process.events.reasons == [("thor", "Adopted")]
 
 
-async def test_a_record_with_anothers_key_is_never_touched(keyed: Stage):
+async def test_record_with_a_foreign_key_is_never_changed(keyed: Stage):
     theirs = pet(idempotency_key="theirs")
     (before,) = await keyed.store.client.add([theirs])
     key = keyed.create()
@@ -223,7 +223,7 @@ async def test_older_of_two_pets_with_one_id_keeps_the_record(keyless: Stage):
     assert identity in {pet.id for pet in await keyless.store.pets()}
 
 
-async def test_a_record_without_a_key_gets_it_once_the_store_knows_keys(keyed: Stage):
+async def test_record_without_a_key_gets_one_once_the_store_supports_keys(keyed: Stage):
     key = keyed.create()
     await keyed.process.settle(key)
     (record,) = await keyed.store.pets()
@@ -238,7 +238,7 @@ async def test_a_record_without_a_key_gets_it_once_the_store_knows_keys(keyed: S
     assert keyed.process.events.reasons == []
 
 
-async def test_a_pet_that_the_older_operator_added_takes_over_its_record(keyed: Stage):
+async def test_pet_of_the_older_operator_adopts_its_record(keyed: Stage):
     """Check a Pet with only a finalizer, whose record has no key."""
     await keyed.process.settle(keyed.create("first", name="Loki"))
     assert keyed.store.client.knows_keys
@@ -248,7 +248,7 @@ async def test_a_pet_that_the_older_operator_added_takes_over_its_record(keyed: 
     assert keyed.pet(key).status.id == identity
 
 
-async def test_a_pet_without_its_finalizer_and_status_keeps_its_record(keyed: Stage):
+async def test_pet_without_its_finalizer_and_status_keeps_its_record(keyed: Stage):
     key = keyed.create()
     await keyed.process.settle(key)
     identity = keyed.pet(key).status.id
@@ -273,7 +273,7 @@ async def test_deleted_pet_removes_only_its_own_record_when_another_has_the_same
     assert mine.id != other
 
 
-async def test_a_deleted_pet_goes_after_its_record_and_leaves_others_finalizers(stage: Stage):
+async def test_deleted_pet_outlives_its_record_and_keeps_foreign_finalizers(stage: Stage):
     key = stage.create(finalizers=["example.com/theirs", OLD_FINALIZER])
     await stage.process.settle(key)
     assert stage.pet(key).metadata.finalizers == ["example.com/theirs", FINALIZER]
@@ -318,7 +318,7 @@ async def test_deleted_pet_removes_a_record_that_is_added_late(keyed: Stage):
 
 
 @pytest.mark.parametrize("impossible", ["0000-06-01T00:00:00Z", "0000-06-01"])
-async def test_an_impossible_birthday_is_said_and_mended_by_a_change(stage: Stage, impossible: str):
+async def test_impossible_birthday_is_reported_until_it_is_changed(stage: Stage, impossible: str):
     key = stage.create(birthday=impossible)
     assert await stage.process.reconcile(key) is None
     assert stage.says(key, "Ready") == ("False", "InvalidBirthday")

@@ -159,7 +159,7 @@ async def test_record_of_a_vanished_pet_is_removed_when_its_successor_is_deleted
     assert (await store.pets(), server.pets) == ([], {})
 
 
-async def test_a_pet_whose_name_another_one_has_when_the_status_is_written_is_taken_back_at_once(
+async def test_record_is_removed_at_once_when_its_pet_is_replaced_before_the_status_write(
     server: ApiServer,
     store: EmbeddedStore,
 ):

@@ -105,7 +105,7 @@ async def test_foo_is_happy_while_any_namespace_has_a_pod_of_its_friends_name(fo
     assert happy(foos) == [False]
 
 
-async def test_a_pod_that_is_being_deleted_is_no_friend(foos: Seen):
+async def test_pod_under_deletion_is_no_friend(foos: Seen):
     await foos.cost(pod(foos, "jack", finalizers=HELD), delete(foos, "jack"))
     await create(foos, foo_01="jack")
     assert happy(foos) == [False]
@@ -194,7 +194,7 @@ async def cost_of_pod_events(count: int, monkeypatch: pytest.MonkeyPatch) -> lis
     return costs
 
 
-async def test_a_pod_event_costs_the_same_whatever_the_number_of_foos(monkeypatch: pytest.MonkeyPatch):
+async def test_pod_event_cost_is_independent_of_the_number_of_foos(monkeypatch: pytest.MonkeyPatch):
     few = await cost_of_pod_events(5, monkeypatch)
     many = await cost_of_pod_events(50, monkeypatch)
     assert many == few

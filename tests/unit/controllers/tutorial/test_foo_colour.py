@@ -14,5 +14,5 @@ from controllers.tutorial.foo import colour_of
         ("schön", "yellow"),
     ],
 )
-def test_the_colour_of_a_text_never_changes(text: str, colour: str):
+def test_colour_of_a_text_never_changes(text: str, colour: str):
     assert colour_of(text) == colour

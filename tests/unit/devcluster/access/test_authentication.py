@@ -55,7 +55,7 @@ def world() -> World:
     return World()
 
 
-def test_a_token_stands_for_its_user(world: World):
+def test_token_authenticates_its_user(world: World):
     assert world.ask("secret") == ADMIN
     assert world.ask("bobs") == User("bob", ("system:authenticated",))
 
@@ -71,7 +71,7 @@ def test_unknown_token_is_refused(world: World, token: str):
     assert (caught.value.code, caught.value.message) == (401, "Unauthorized")
 
 
-def test_a_certificate_names_user_and_groups(world: World):
+def test_certificate_names_user_and_groups(world: World):
     request = ApiRequest(method="GET", path="/", client_certificate={"CN": ["ann"], "O": ["one", "two"]})
     assert world.authenticator.authenticate(request) == User("ann", ("one", "two", "system:authenticated"))
 
@@ -83,7 +83,7 @@ def test_certificate_is_identified_by_its_fingerprint(world: World):
     assert world.authenticator.authenticate(request).extra == extra
 
 
-def test_an_account_token_stands_for_the_account(world: World):
+def test_account_token_authenticates_the_account(world: World):
     user = world.ask(world.token())
     assert user.name == "system:serviceaccount:a:robot"
     assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated")
@@ -91,7 +91,7 @@ def test_an_account_token_stands_for_the_account(world: World):
     assert list(user.extra) == ["authentication.kubernetes.io/credential-id"]
 
 
-def test_an_account_token_ends_with_its_time(world: World):
+def test_account_token_expires_after_its_duration(world: World):
     token = world.token(expirationSeconds=600)
     world.time += 599
     world.ask(token)
@@ -100,7 +100,7 @@ def test_an_account_token_ends_with_its_time(world: World):
         world.ask(token)
 
 
-def test_an_account_token_ends_with_the_account(world: World):
+def test_account_token_is_invalid_after_the_account_is_deleted(world: World):
     token = world.token()
     world.ask(token)
     world.store.delete(Key("", "serviceaccounts", "a", "robot"))
@@ -108,7 +108,7 @@ def test_an_account_token_ends_with_the_account(world: World):
         world.ask(token)
 
 
-def test_a_token_bound_to_a_pod_ends_with_it(world: World):
+def test_pod_token_is_invalid_after_the_pod_is_deleted(world: World):
     world.store.create(Key("", "pods", "a", "p"), POD)
     token = world.token(boundObjectRef={"apiVersion": "v1", "kind": "Pod", "name": "p"})
     assert world.ask(token).extra["authentication.kubernetes.io/pod-name"] == ("p",)
@@ -117,12 +117,12 @@ def test_a_token_bound_to_a_pod_ends_with_it(world: World):
         world.ask(token)
 
 
-def test_a_token_for_others_is_none_here(world: World):
+def test_token_for_another_audience_is_refused(world: World):
     with pytest.raises(StatusError):
         world.ask(world.token(audiences=["others"]))
 
 
-def test_a_token_of_another_key_is_refused(world: World):
+def test_token_signed_with_another_key_is_refused(world: World):
     stranger = ServiceAccountTokens(world.store, world.clock, random.Random(1))
     with pytest.raises(StatusError):
         world.ask(stranger.issue(ACCOUNT, {})["status"]["token"])
@@ -135,7 +135,7 @@ def test_token_request_answer_has_the_granted_audience_and_lifetime(world: World
     assert answer["status"]["expirationTimestamp"] == expires.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def test_a_token_for_longer_than_can_be_is_refused(world: World):
+def test_token_with_an_excessive_duration_is_refused(world: World):
     with pytest.raises(StatusError) as caught:
         world.token(expirationSeconds=4294967297)
     assert caught.value.message == (
@@ -194,7 +194,7 @@ async def test_token_review_names_the_error_of_an_invalid_token_or_audience(worl
     )
 
 
-async def test_an_access_review_decides(world: World):
+async def test_access_review_decides(world: World):
     attributes = {"verb": "get", "resource": "pods", "namespace": "x"}
     assert await review(world, "SelfSubjectAccessReview", {"resourceAttributes": attributes}) == {
         "allowed": False

@@ -90,7 +90,7 @@ def test_role_allows_only_requests_that_its_rule_matches(
         ),
     ],
 )
-def test_the_reason_names_the_binding(
+def test_reason_names_the_binding(
     store: Store, authorizer: RbacAuthorizer, subject: dict[str, str], user: User, source: str
 ):
     put_role(store, rule())
@@ -99,7 +99,7 @@ def test_the_reason_names_the_binding(
     assert authorizer.authorize(user, wanted()) == Decision(allowed=True, reason=reason)
 
 
-def test_a_role_binding_holds_in_its_namespace_only(store: Store, authorizer: RbacAuthorizer):
+def test_role_binding_holds_in_its_namespace_only(store: Store, authorizer: RbacAuthorizer):
     put_role(store, rule(), namespace="a")
     bind(store, {"kind": "User", "name": "bob"}, namespace="a", kind="Role")
     assert authorizer.authorize(BOB, wanted()).reason == (
@@ -109,7 +109,7 @@ def test_a_role_binding_holds_in_its_namespace_only(store: Store, authorizer: Rb
     assert not authorizer.authorize(BOB, wanted(namespace="")).allowed
 
 
-def test_an_account_of_a_role_binding_is_of_its_namespace_unless_said(
+def test_role_binding_defaults_the_namespace_of_an_account_to_its_own(
     store: Store, authorizer: RbacAuthorizer
 ):
     put_role(store, rule(), namespace="a")
@@ -117,13 +117,13 @@ def test_an_account_of_a_role_binding_is_of_its_namespace_unless_said(
     assert authorizer.authorize(ACCOUNT, wanted()).allowed
 
 
-def test_a_missing_role_is_reported(store: Store, authorizer: RbacAuthorizer):
+def test_missing_role_is_reported(store: Store, authorizer: RbacAuthorizer):
     bind(store, {"kind": "User", "name": "bob"})
     decision = authorizer.authorize(BOB, wanted())
     assert decision == Decision(allowed=False, reason=f'RBAC: clusterrole.{GROUP} "r" not found')
 
 
-def test_a_change_of_roles_counts_at_once(store: Store, authorizer: RbacAuthorizer):
+def test_role_change_takes_effect_at_once(store: Store, authorizer: RbacAuthorizer):
     assert not authorizer.authorize(BOB, wanted()).allowed
     put_role(store, rule())
     bind(store, {"kind": "User", "name": "bob"})

@@ -136,7 +136,7 @@ async def test_admission_handles_nothing_without_webhooks(world: World):
     assert not world.admission.handles(info())
 
 
-async def test_an_object_with_nothing_changed_is_not_shown_again(world: World):
+async def test_unchanged_object_causes_no_reinvocation(world: World):
     world.hook("a", label("a"), mutating=True, reinvocationPolicy="IfNeeded")
     world.hook("b", allow, mutating=True)
     await world.admit(info())
@@ -182,7 +182,7 @@ async def test_webhook_is_called_only_for_objects_that_its_selectors_and_conditi
         ({"scope": "Namespaced"}, True),
     ],
 )
-async def test_a_webhook_is_called_by_its_rules(world: World, rule: Object, called: bool):
+async def test_webhook_is_called_by_its_rules(world: World, rule: Object, called: bool):
     whole = {
         "apiGroups": [""],
         "apiVersions": ["v1"],
@@ -234,7 +234,7 @@ def fail(_request: Object) -> Object:
         ),
     ],
 )
-async def test_a_webhook_that_fails_is_reported(world: World, answer: Answer, problem: str):
+async def test_webhook_failure_is_reported(world: World, answer: Answer, problem: str):
     world.hook("bad", answer, mutating=True)
     with pytest.raises(StatusError) as caught:
         await world.admit(info())
@@ -243,7 +243,7 @@ async def test_a_webhook_that_fails_is_reported(world: World, answer: Answer, pr
     assert message.startswith(f'Internal error occurred: failed calling webhook "bad.example.com": {problem}')
 
 
-async def test_a_webhook_with_side_effects_is_not_called_in_a_dry_run(world: World):
+async def test_webhook_with_side_effects_is_not_called_in_a_dry_run(world: World):
     world.hook("acts", allow, sideEffects="Some")
     with pytest.raises(StatusError) as caught:
         await world.admit(info(dry_run=True))

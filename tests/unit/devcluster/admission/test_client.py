@@ -57,13 +57,13 @@ async def client() -> AsyncIterator[WebhookClient]:
     await client.close()
 
 
-async def test_an_answer_in_several_parts_is_read_to_its_end(client: WebhookClient, webhook: Webhook):
+async def test_answer_in_several_parts_is_read_to_its_end(client: WebhookClient, webhook: Webhook):
     webhook.parts = [b'{"a":', b'"b"', b"}"]
     answer = await client.call({"url": f"http://127.0.0.1:{webhook.port}/"}, {}, 5)
     assert answer == {"a": "b"}
 
 
-async def test_an_answer_without_end_is_not_read_to_it(
+async def test_endless_answer_is_not_read_to_its_end(
     client: WebhookClient, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("devcluster.admission.client._ANSWER_LIMIT", 1000)

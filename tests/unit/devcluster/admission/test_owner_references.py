@@ -68,7 +68,7 @@ def test_blocking_owner_reference_needs_the_right_to_set_finalizers_of_the_owner
     assert refusal(None, with_owners(blocking()), ("update", "*/finalizers")) is None
 
 
-def test_an_owner_of_the_whole_cluster_takes_a_right_in_the_whole_cluster():
+def test_cluster_scoped_owner_needs_a_cluster_wide_right():
     assert refusal(None, with_owners(blocking("Namespace")), ("update", "namespaces/finalizers")) == (
         NEEDS_FINALIZERS
     )
@@ -82,7 +82,7 @@ def test_update_needs_the_finalizers_right_for_new_blocking_owners_only():
 
 
 @pytest.mark.parametrize("api_version", ["v1", "example.com/v1", "v7"])
-def test_an_owner_of_no_known_kind_is_refused(api_version: str):
+def test_owner_of_unknown_kind_is_refused(api_version: str):
     assert refusal(None, with_owners(blocking("Nope", api_version))) == (
         'configmaps "a" is forbidden: cannot set blockOwnerDeletion in this case because cannot find '
         f"RESTMapping for APIVersion {api_version} Kind Nope: "

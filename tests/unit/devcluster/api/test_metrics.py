@@ -57,7 +57,7 @@ async def test_metrics_make_no_series_for_paths_and_methods_that_are_not_served(
     assert len((await scrape(api)).all) == before
 
 
-async def test_a_watch_is_open_until_it_ends_and_counted_then(api: Api):
+async def test_metrics_count_a_watch_when_it_ends(api: Api):
     labels = {**OF_CONFIG_MAPS, "verb": "WATCH"}
     lines = await api.watch(f"{CONFIG_MAPS}?watch=1")
     one = await api.watch(f"{CONFIG_MAPS}?watch=1&fieldSelector=metadata.name%3Da")

@@ -31,7 +31,7 @@ async def names(api: Api, query: str) -> list[str]:
     return [item["metadata"]["name"] for item in listed["items"]]
 
 
-async def test_a_page_after_its_state_is_forgotten_offers_to_go_on(filled: Api):
+async def test_list_page_of_a_forgotten_version_offers_a_token_to_continue(filled: Api):
     page = await filled.expect(200, "GET", f"{CONFIG_MAPS}?limit=2")
     await filled.expect(200, "DELETE", f"{CONFIG_MAPS}/d")
     filled.server.store.expire_history()
@@ -40,7 +40,7 @@ async def test_a_page_after_its_state_is_forgotten_offers_to_go_on(filled: Api):
     assert await names(filled, f"continue={gone['metadata']['continue']}") == ["c", "e"]
 
 
-async def test_a_list_not_older_than_a_version_is_the_newest_and_a_version_to_come_is_refused(
+async def test_list_not_older_than_a_version_is_the_newest_and_future_version_is_refused(
     filled: Api,
 ):
     assert await names(filled, "resourceVersion=3&resourceVersionMatch=NotOlderThan") == list("abcde")
@@ -76,7 +76,7 @@ async def test_watch_from_an_expired_version_sends_an_error_event_and_ends(api: 
 
 
 @pytest.mark.virtual_time
-async def test_a_watch_ends_after_its_time_with_a_bookmark_before(api: Api):
+async def test_watch_sends_a_bookmark_and_ends_after_its_timeout(api: Api):
     await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
     lines = await api.watch(
         f"{CONFIG_MAPS}?watch=1&timeoutSeconds=3&resourceVersion=2&allowWatchBookmarks=true"
@@ -95,26 +95,26 @@ async def test_watch_from_a_future_version_sends_no_events(api: Api):
     assert await lines.ended()
 
 
-async def test_a_stream_that_was_never_read_leaves_no_watch(api: Api):
+async def test_unread_stream_leaves_no_watch(api: Api):
     lines = await api.watch(f"{CONFIG_MAPS}?watch=1")
     await lines.aclose()
     assert not api.server.store._watches["", "configmaps"]
 
 
-async def test_a_name_is_generated_and_is_free(api: Api):
+async def test_generated_name_is_unused(api: Api):
     body = {"metadata": {"generateName": "job-"}}
     names = {(await api.expect(201, "POST", CONFIG_MAPS, body))["metadata"]["name"] for _ in range(20)}
     assert len(names) == 20
     assert all(name.startswith("job-") and len(name) == 9 for name in names)
 
 
-async def test_a_write_that_changes_nothing_keeps_the_version(api: Api):
+async def test_write_without_a_change_keeps_the_version(api: Api):
     first = await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
     again = await api.expect(200, "PUT", f"{CONFIG_MAPS}/a", first)
     assert again == first
 
 
-async def test_the_last_finalizer_takes_the_object_with_it(api: Api):
+async def test_removal_of_the_last_finalizer_deletes_the_object(api: Api):
     await api.expect(201, "POST", CONFIG_MAPS, config_map("a", finalizers=["x.y/z"]))
     marked = await api.expect(200, "DELETE", f"{CONFIG_MAPS}/a")
     assert marked["metadata"]["deletionTimestamp"] == "2027-01-15T08:00:00Z"
@@ -125,7 +125,7 @@ async def test_the_last_finalizer_takes_the_object_with_it(api: Api):
     await api.expect(404, "GET", f"{CONFIG_MAPS}/a")
 
 
-async def test_a_propagation_policy_becomes_a_finalizer(api: Api):
+async def test_propagation_policy_becomes_a_finalizer(api: Api):
     await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
     marked = await api.expect(200, "DELETE", f"{CONFIG_MAPS}/a?propagationPolicy=Foreground")
     assert marked["metadata"]["finalizers"] == ["foregroundDeletion"]
@@ -134,7 +134,7 @@ async def test_a_propagation_policy_becomes_a_finalizer(api: Api):
     assert gone["details"] == {"name": "a", "kind": "configmaps", "uid": marked["metadata"]["uid"]}
 
 
-async def test_a_great_many_unknown_fields_take_no_time_and_few_warnings(api: Api):
+async def test_many_unknown_fields_take_no_time_and_few_warnings(api: Api):
     body = config_map("a") | {f"unknown{number}": 1 for number in range(20_000)}
     async with asyncio.timeout(5):
         answer = await api.ask("POST", f"{CONFIG_MAPS}?fieldValidation=Warn", body)
@@ -147,7 +147,7 @@ async def test_a_great_many_unknown_fields_take_no_time_and_few_warnings(api: Ap
     ("field", "value", "found"),
     [("kind", ["x"], "array"), ("kind", 0, "number"), ("apiVersion", {"": {}}, "object")],
 )
-async def test_a_patch_cannot_make_the_kind_something_else_than_text(
+async def test_patch_cannot_replace_the_kind_with_a_value_other_than_text(
     api: Api, media: str, field: str, value: Any, found: str
 ):
     await api.expect(201, "POST", CONFIG_MAPS, config_map("a"))
@@ -190,7 +190,7 @@ async def bind(api: Api) -> None:
     )
 
 
-async def test_a_pod_is_bound_once(pod: Api):
+async def test_pod_is_bound_once(pod: Api):
     await bind(pod)
     bound = await pod.expect(200, "GET", f"{PODS}/p")
     assert bound["spec"]["nodeName"] == "node-1"
@@ -202,7 +202,7 @@ async def test_a_pod_is_bound_once(pod: Api):
     )
 
 
-async def test_a_bound_pod_is_deleted_gracefully(pod: Api):
+async def test_bound_pod_is_deleted_gracefully(pod: Api):
     await bind(pod)
     leaving = await pod.expect(200, "DELETE", f"{PODS}/p?gracePeriodSeconds=20")
     assert leaving["metadata"]["deletionGracePeriodSeconds"] == 20
@@ -214,7 +214,7 @@ async def test_a_bound_pod_is_deleted_gracefully(pod: Api):
     await pod.expect(404, "GET", f"{PODS}/p")
 
 
-async def test_an_eviction_waits_for_the_budget(pod: Api):
+async def test_eviction_waits_for_the_disruption_budget(pod: Api):
     client = LocalClient(pod.server)
     await bind(pod)
     await client.patch("pods", "default", "p", {"status": {"phase": "Running"}}, subresource="status")
@@ -257,7 +257,7 @@ async def test_logs_are_of_one_container(pod: Api):
     assert logs.asked["since"] == datetime.datetime(2027, 1, 15, 7, 59, 50, tzinfo=datetime.UTC)
 
 
-async def test_the_local_client_writes_as_a_controller(api: Api):
+async def test_local_client_writes_as_a_controller(api: Api):
     client = LocalClient(api.server)
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u-1"}
     made = await client.create(

@@ -81,7 +81,7 @@ async def test_pages_leave_nothing_out(sharded: Api):
     assert len(names) > 2
 
 
-async def test_a_watch_reports_its_own_objects_only(sharded: Api):
+async def test_shard_watch_reports_only_the_objects_of_its_shard(sharded: Api):
     digits = await digits_of(sharded)
     items = (await sharded.expect(200, "GET", CONFIG_MAPS))["items"]
     own, other = (

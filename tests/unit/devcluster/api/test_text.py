@@ -127,7 +127,7 @@ def test_is_too_deep_accepts_wide_documents_and_refuses_deep_ones():
 
 
 @pytest.mark.parametrize("levels", [250, 2000])
-async def test_a_deep_body_and_a_deep_patch_are_bad_requests(api: Api, levels: int):
+async def test_deep_body_and_deep_patch_are_bad_requests(api: Api, levels: int):
     refused = await api.expect(400, "POST", CONFIG_MAPS, nested(levels))
     assert "exceeded max depth" in refused["message"]
     await api.expect(201, "POST", CONFIG_MAPS, {"metadata": {"name": "a"}})

@@ -39,7 +39,7 @@ def read(discovery: Discovery, path: str, accept: str = "") -> Any:
     return json.loads(answer.body)
 
 
-def test_the_core_group_is_listed_with_the_servers_address(discovery: Discovery):
+def test_core_group_is_listed_with_the_address_of_the_server(discovery: Discovery):
     assert read(discovery, "/api") == {
         "kind": "APIVersions",
         "versions": ["v1"],
@@ -63,7 +63,7 @@ def test_groups_prefer_their_most_stable_version(discovery: Discovery):
     }
 
 
-def test_a_group_version_lists_resources_and_subresources(discovery: Discovery):
+def test_group_version_lists_resources_and_subresources(discovery: Discovery):
     scale = {"group": "autoscaling", "version": "v1", "kind": "Scale", "verbs": CHANGE}
     part = {"singularName": "", "namespaced": True}
     assert read(discovery, "/apis/apps/v1") == {
@@ -87,7 +87,7 @@ def test_a_group_version_lists_resources_and_subresources(discovery: Discovery):
     }
 
 
-def test_the_core_version_names_the_kinds_of_its_subresources(discovery: Discovery):
+def test_core_version_names_the_kinds_of_its_subresources(discovery: Discovery):
     document = read(discovery, "/api/v1")
     assert "apiVersion" not in document
     entries = {entry["name"]: entry for entry in document["resources"]}
@@ -145,7 +145,7 @@ def test_discovery_serves_one_aggregated_document_to_clients_that_accept_it(disc
     assert core["items"][0]["metadata"] == {}
 
 
-def test_the_aggregated_document_is_not_sent_again_while_it_is_the_same(
+def test_aggregated_document_is_not_sent_again_while_it_is_unchanged(
     discovery: Discovery, registry: Registry
 ):
     first = ask(discovery, "/apis", AGGREGATED)
@@ -161,7 +161,7 @@ def test_the_aggregated_document_is_not_sent_again_while_it_is_the_same(
     assert b"gadgets" not in changed.body
 
 
-def test_the_parameters_of_the_wanted_type_may_come_in_any_order(discovery: Discovery):
+def test_parameters_of_the_accepted_type_may_come_in_any_order(discovery: Discovery):
     shuffled = "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io"
     assert ask(discovery, "/apis", shuffled).content_type == AGGREGATED
     older = AGGREGATED.replace("v=v2", "v=v2beta1")
@@ -199,13 +199,13 @@ def test_discovery_does_not_answer_paths_of_objects(discovery: Discovery):
         assert answer_discovery(discovery, ApiRequest(method="GET", path=path)) is None
 
 
-def test_the_root_lists_the_paths_there_are(discovery: Discovery):
+def test_root_path_lists_all_paths(discovery: Discovery):
     paths = read(discovery, "/")["paths"]
     assert {"/api", "/api/v1", "/apis/apps", "/apis/types.example.com/v1beta1", "/openapi/v3"} <= set(paths)
     assert paths == sorted(paths)
 
 
-def test_the_version_is_the_one_whose_answers_are_recorded(discovery: Discovery):
+def test_version_equals_the_version_of_the_recorded_answers(discovery: Discovery):
     version, recorded = read(discovery, "/version"), versions()["kubernetes"]
     assert version["gitVersion"] == f"{recorded}+devcluster"
     assert recorded.startswith(f"v{version['major']}.{version['minor']}.")

@@ -53,7 +53,7 @@ def address(openapi: OpenApi, path: str) -> str:
     return found
 
 
-def test_the_index_has_every_group_version_with_an_address_that_works(openapi: OpenApi):
+def test_index_has_every_group_version_with_a_working_address(openapi: OpenApi):
     paths = read(openapi, "/openapi/v3")["paths"]
     ours = "apis/types.example.com"
     assert list(paths) == ["api/v1", "apis/apps/v1", f"{ours}/v1", f"{ours}/v1beta1"]
@@ -63,7 +63,7 @@ def test_the_index_has_every_group_version_with_an_address_that_works(openapi: O
         assert answer.headers["Cache-Control"] == "public, immutable"
 
 
-def test_a_patch_says_that_fields_are_validated_and_of_which_kind(openapi: OpenApi):
+def test_patch_operation_documents_field_validation_and_its_kind(openapi: OpenApi):
     for group, kind, plural in (
         ("apps", "Deployment", "deployments"),
         ("types.example.com", "Widget", "widgets"),
@@ -151,7 +151,7 @@ def test_openapi_v2_leaves_out_keywords_that_it_does_not_support(openapi: OpenAp
     assert port == {"type": "string", "format": "int-or-string"}
 
 
-def test_a_changed_definition_changes_its_own_hash_alone(openapi: OpenApi, registry: Registry):
+def test_changed_definition_changes_its_own_hash_alone(openapi: OpenApi, registry: Registry):
     before = read(openapi, "/openapi/v3")["paths"]
     changed = {"type": "object", "description": "Another thing."}
     registry.add(custom(schema=Schema(type="object", source=changed)))
@@ -161,7 +161,7 @@ def test_a_changed_definition_changes_its_own_hash_alone(openapi: OpenApi, regis
     assert schemas["com.example.types.v1.Widget"]["description"] == "Another thing."
 
 
-def test_an_old_address_leads_to_the_new_one(openapi: OpenApi):
+def test_old_address_redirects_to_the_new_one(openapi: OpenApi):
     answer = ask(openapi, "/openapi/v3/apis/apps/v1?hash=ABC")
     assert answer.status == 301
     assert answer.headers["Location"] == address(openapi, "apis/apps/v1")

@@ -69,7 +69,7 @@ def test_defaults_stay_as_they_are_when_given_again(resource: Resource):
         ({"nodeName": "n", "terminationGracePeriodSeconds": -1}, "Running", None, 1),
     ],
 )
-def test_a_pod_is_given_time_to_end(spec: Json, phase: str, asked: int | None, seconds: int):
+def test_pod_gets_a_termination_grace_period(spec: Json, phase: str, asked: int | None, seconds: int):
     one = pod(**spec)
     one["status"]["phase"] = phase
     assert found("pods").strategy.grace_period(one, asked) == seconds
@@ -85,7 +85,7 @@ def test_pods_are_found_by_where_they_run_and_how_they_are():
     )
 
 
-def test_the_finalizers_of_a_namespace_change_by_their_subresource_alone():
+def test_namespace_finalizers_change_by_their_subresource_alone():
     strategy = found("namespaces").strategy
     old: Json = {
         "metadata": {"name": "a"},
@@ -100,7 +100,7 @@ def test_the_finalizers_of_a_namespace_change_by_their_subresource_alone():
     assert (finalized["spec"], finalized["status"]) == ({}, old["status"])
 
 
-def test_a_bound_claim_may_grow():
+def test_bound_claim_may_grow():
     strategy = found("persistentvolumeclaims").strategy
     old: Json = {
         "metadata": {"name": "a"},
@@ -165,7 +165,7 @@ async def converted(obj: dict[str, Any], version: str) -> dict[str, Any]:
     return answer
 
 
-async def test_the_use_of_the_processor_has_a_field_of_its_own():
+async def test_cpu_usage_has_its_own_field():
     old = await converted(autoscaler(metrics=[CPU]), "v1")
     assert old["spec"] == {"maxReplicas": 5, "targetCPUUtilizationPercentage": 70}
     assert old["status"] == {"currentReplicas": 0, "desiredReplicas": 0}
@@ -188,7 +188,7 @@ async def test_autoscaler_without_metadata_is_converted(version: str, other: str
     assert (answer["apiVersion"], answer["metadata"]) == (f"autoscaling/{other}", {})
 
 
-async def test_an_annotation_that_is_no_json_is_dropped():
+async def test_annotation_without_valid_json_is_dropped():
     old = await converted(autoscaler(metrics=[CPU]), "v1")
     old["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"] = "{"
     assert await converted(old, "v2") == autoscaler(metrics=[CPU])
@@ -321,12 +321,12 @@ def test_each_service_has_an_address_of_its_own():
     assert all(ipaddress.ip_address(each) in network for each in addresses)
 
 
-def test_a_seed_gives_the_same_addresses_again():
+def test_seed_gives_the_same_addresses_again():
     one, other = (Cluster(7).create("s", {"type": "NodePort", "ports": PORTS}) for _ in range(2))
     assert one == other
 
 
-def test_the_address_of_the_api_server_is_taken():
+def test_address_of_the_api_server_is_reserved():
     with pytest.raises(StatusError, match="provided IP is already allocated"):
         Cluster().create("s", {"clusterIP": "10.96.0.1", "ports": PORTS})
 
@@ -349,7 +349,7 @@ def test_service_address_and_port_are_free_again_after_deletion():
     cluster.create("t", spec)
 
 
-def test_a_port_of_the_nodes_is_taken_for_one_protocol():
+def test_node_port_is_reserved_for_one_protocol():
     cluster = Cluster()
     cluster.create("s", {"type": "NodePort", "ports": [{"port": 80, "nodePort": 30007}]})
     cluster.create("t", {"type": "NodePort", "ports": [{"port": 80, "nodePort": 30007, "protocol": "UDP"}]})

@@ -51,7 +51,7 @@ async def test_orphans_stay_and_forget_their_owner(cluster: Cluster):
     assert "ownerReferences" not in cluster.get("configmaps", "middle")["metadata"]
 
 
-async def test_a_dependent_with_another_owner_stays_with_that(cluster: Cluster):
+async def test_dependent_stays_while_another_owner_exists(cluster: Cluster):
     first = await cluster.apply("configmaps", config("first"))
     second = await cluster.apply("configmaps", config("second"))
     shared = config("shared", first)
@@ -69,13 +69,13 @@ async def test_garbage_collector_deletes_an_object_whose_owner_never_existed(clu
     assert names(cluster) == {"owner"}
 
 
-async def test_an_owner_in_another_namespace_is_none(cluster: Cluster):
+async def test_owner_in_another_namespace_does_not_count(cluster: Cluster):
     owner = await cluster.apply("configmaps", config("owner"), namespace="y")
     await cluster.settled("configmaps", config("stray", owner))
     assert names(cluster) == set()
 
 
-async def test_a_thousand_dependents_are_gone_quickly(cluster: Cluster):
+async def test_garbage_collector_deletes_a_thousand_dependents_quickly(cluster: Cluster):
     owner = await cluster.apply("configmaps", config("owner"))
     for number in range(1000):
         await cluster.apply("configmaps", config(f"c{number}", owner, controller=True))

@@ -102,7 +102,7 @@ def cluster() -> Cluster:
     return made
 
 
-def test_a_definition_is_established_and_its_served_versions_are_there(cluster: Cluster):
+def test_definition_is_established_with_its_served_versions(cluster: Cluster):
     cluster.establish(shortNames=["wd"], categories=["all"])
     assert cluster.conditions() == {
         "NamesAccepted": ("True", "NoConflicts"),
@@ -117,7 +117,7 @@ def test_a_definition_is_established_and_its_served_versions_are_there(cluster: 
     assert old.deprecation == "example.com/v1beta1 Widget is deprecated; use example.com/v1 Widget"
 
 
-async def test_the_status_follows_by_itself_where_a_loop_runs(cluster: Cluster):
+async def test_definition_status_is_updated_when_a_loop_runs(cluster: Cluster):
     cluster.define()
     assert cluster.versions() == []
     await asyncio.sleep(0)
@@ -153,7 +153,7 @@ def test_definition_may_repeat_the_names_of_another_group(cluster: Cluster):
     assert len(cluster.versions(group="example.org")) == 2
 
 
-def test_a_deleted_definition_takes_its_objects_along(cluster: Cluster):
+def test_deleted_definition_deletes_its_objects(cluster: Cluster):
     cluster.establish()
     where = cluster.add("one")
     cluster.delete()
@@ -182,7 +182,7 @@ def test_deleted_definition_waits_for_finalizers_and_refuses_new_objects(cluster
     assert cluster.store.get(key()) is None
 
 
-def test_a_changed_schema_is_in_force_at_once(cluster: Cluster):
+def test_changed_schema_is_in_force_at_once(cluster: Cluster):
     cluster.establish()
     definition = cluster.definition()
     definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["required"] = ["spec"]
@@ -204,7 +204,7 @@ def test_definition_keeps_a_version_in_which_objects_were_stored(cluster: Cluste
     )
 
 
-def test_an_established_definition_keeps_its_scope_and_kind(cluster: Cluster):
+def test_established_definition_keeps_its_scope_and_kind(cluster: Cluster):
     cluster.establish()
     old = cluster.definition()
     names = {**old["spec"]["names"], "kind": "Other", "listKind": "OtherList"}

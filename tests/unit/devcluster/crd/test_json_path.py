@@ -38,7 +38,7 @@ OBJ: dict[str, Any] = {
         (".spec[", []),
     ],
 )
-def test_a_path_leads_to_values(path: str, found: list[Any]):
+def test_json_path_leads_to_values(path: str, found: list[Any]):
     assert find(OBJ, path) == found
 
 
@@ -56,7 +56,7 @@ def test_a_path_leads_to_values(path: str, found: list[Any]):
         ("string", ".spec.nope", None),
     ],
 )
-def test_a_cell_has_the_type_of_its_column(kind: str, path: str, shown: Any):
+def test_cell_has_the_type_of_its_column(kind: str, path: str, shown: Any):
     assert cell(OBJ, Column("C", kind, json_path=path)) == shown
 
 

@@ -136,13 +136,13 @@ def answers(**fields: Any) -> Any:
         (answers(convertedObjects=[thing("v2", name="b")]), "at index 0: must have the same name: a != b"),
     ],
 )
-async def test_a_wrong_answer_is_the_real_servers_error(change: Any, message: str):
+async def test_wrong_conversion_answer_gives_the_error_of_the_real_server(change: Any, message: str):
     with pytest.raises(StatusError, match=message) as refused:
         await webhook_conversion(CONVERSION, Webhook(change))([thing("v1")], "example.com/v2")
     assert refused.value.code == 500
 
 
-async def test_a_webhook_that_cannot_be_called_is_named():
+async def test_error_names_conversion_webhook_that_cannot_be_called():
     async def call(config: Object, review: Object, timeout: float) -> Object:
         raise ConnectionError("connection refused")
 

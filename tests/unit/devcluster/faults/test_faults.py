@@ -53,7 +53,7 @@ async def read(response: ApiResponse, received: bytearray) -> None:
         received += chunk
 
 
-async def test_a_request_fails_as_often_as_it_was_said_and_has_no_effect():
+async def test_fault_fails_the_given_number_of_requests_without_effect():
     server = Server()
     number = server.control.add("fail", Match(path="pods$"), code=429, retry_after=3, times=2)
     assert (await server.handle(get("/api/v1/nodes"))).status == 200
@@ -68,7 +68,7 @@ async def test_a_request_fails_as_often_as_it_was_said_and_has_no_effect():
     assert removed.hits == 2
 
 
-async def test_a_connection_breaks_before_or_after_the_effect():
+async def test_fault_breaks_the_connection_before_or_after_the_effect():
     server = Server()
     server.control.add("cut-request", times=1)
     with pytest.raises(ConnectionCut):
@@ -83,7 +83,7 @@ async def test_a_connection_breaks_before_or_after_the_effect():
 @pytest.mark.parametrize(
     ("lines", "expected"), [(0, b"on"), (2, b"one\ntwo\nthr"), (3, b"one\ntwo\nthree\nfo")]
 )
-async def test_a_stream_breaks_off_in_the_middle_of_a_line(lines: int, expected: bytes):
+async def test_fault_breaks_the_stream_in_the_middle_of_a_line(lines: int, expected: bytes):
     server = Server()
     server.control.add("cut-watch", lines=lines)
     assert (await server.handle(get())).body == b'{"ok":true}\n'
@@ -98,7 +98,7 @@ async def test_a_stream_breaks_off_in_the_middle_of_a_line(lines: int, expected:
 @pytest.mark.parametrize(
     ("lines", "expected"), [(0, b""), (2, b"one\ntwo\n"), (4, b"one\ntwo\nthree\nfour\n")]
 )
-async def test_a_stream_falls_silent(lines: int, expected: bytes):
+async def test_fault_silences_the_stream(lines: int, expected: bytes):
     server = Server()
     server.control.add("stall-watch", lines=lines)
     received = bytearray()
@@ -108,7 +108,7 @@ async def test_a_stream_falls_silent(lines: int, expected: bytes):
     assert received == expected
 
 
-async def test_a_delayed_request_is_answered_later():
+async def test_fault_delays_the_answer():
     server = Server()
     server.control.add("delay", seconds=0.02)
     loop = asyncio.get_running_loop()

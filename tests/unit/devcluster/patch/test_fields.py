@@ -54,13 +54,11 @@ BOTH = {"f:a": {".": {}, "f:b": {}}}
         (intersection, PARENT, BOTH, PARENT),
     ],
 )
-def test_a_field_and_its_parent_are_members_each_for_itself(
-    operation: Any, one: Any, other: Any, expected: Any
-):
+def test_field_and_its_parent_are_separate_members(operation: Any, one: Any, other: Any, expected: Any):
     assert operation(one, other) == expected
 
 
-def test_a_path_is_contained_only_as_a_member():
+def test_field_set_contains_a_path_only_as_a_member():
     assert contains(BOTH, ["f:a"])
     assert contains(BOTH, ["f:a", "f:b"])
     assert not contains(CHILD, ["f:a"])

@@ -89,7 +89,7 @@ def test_new_built_in_object_has_no_managed_fields_for_empty_go_structs():
     }
 
 
-def test_a_write_that_changes_nothing_leaves_the_entries_with_their_times():
+def test_write_without_a_change_keeps_the_entries_with_their_times():
     old = thing({"size": 1})
     recorded(old, None, "a", now=NOW)
     new = copy.deepcopy(old)
@@ -177,7 +177,7 @@ def test_managed_fields_are_dropped_when_their_version_does_not_know_all_fields(
     assert "managedFields" not in new["metadata"]
 
 
-def test_an_applier_that_gives_up_its_only_label_leaves_the_metadata_of_the_server():
+def test_applier_that_gives_up_its_only_label_leaves_the_metadata_of_the_server():
     common: dict[str, Any] = {"schema": schema(granular=True), "force": False, "api_version": API, "now": NOW}
     live = apply(None, thing({"size": 1}, labels={"a": "b"}), manager="applier", **common)
     live["metadata"]["uid"] = "some-uid"

@@ -78,7 +78,7 @@ def test_json_patch_refuses_impossible_operations_without_the_reason(operation: 
     assert refused.value.message == "the server rejected our request due to an error in our request"
 
 
-def test_the_document_stays_as_it_was():
+def test_patch_does_not_change_its_input():
     before = {"data": {"a": {"b": [1]}}}
 
     json_patch(
@@ -123,7 +123,7 @@ def test_json_patch_refuses_too_many_operations():
         ({"a": 1}, [1, {"b": None}], [1, {}]),
     ],
 )
-def test_a_merge_patch_merges_maps_and_replaces_the_rest(document: Any, patch: Any, expected: Any):
+def test_merge_patch_merges_maps_and_replaces_the_rest(document: Any, patch: Any, expected: Any):
     assert merge_patch(document, patch) == expected
 
 

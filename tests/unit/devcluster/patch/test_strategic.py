@@ -37,7 +37,7 @@ def test_new_item_goes_before_items_that_the_patch_does_not_mention():
     assert names(found) == ["n", "a", "b"]
 
 
-def test_an_order_places_the_items_it_names_and_leaves_the_others_between():
+def test_element_order_places_its_items_and_leaves_the_others_between():
     order = [{"name": "n"}, {"name": "b"}]
     patch = {"spec": {"$setElementOrder/containers": order, "containers": [{"name": "n", "image": "n"}]}}
 

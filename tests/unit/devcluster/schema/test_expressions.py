@@ -15,7 +15,7 @@ from devcluster.schema.structural import parse
     ("text", "is_before"),
     [("0000-01-01", True), ("0000-12-31", True), ("0001-01-01", False), ("0000-12-31T23:59:59Z", True)],
 )
-def test_the_year_0_comes_before_the_year_1(text: str, is_before: bool):
+def test_year_0_comes_before_year_1(text: str, is_before: bool):
     schema = parse({"type": "string", "format": "date-time" if "T" in text else "date"})
     convert, kind = compile_conversion(schema), declare(schema)
     assert convert is not None
@@ -39,7 +39,7 @@ def test_names_of_properties_are_escaped(name: str, escaped: str | None):
     assert escape(name) == escaped
 
 
-def test_a_deep_expression_is_refused_and_not_overflown():
+def test_deep_expression_is_refused_without_overflow():
     with pytest.raises(CompileError, match="recursion limit"):
         compile_expression("(" * 5000 + "1" + ")" * 5000, {})
     with pytest.raises(CompileError):
@@ -55,7 +55,7 @@ def test_cel_rule_is_stopped_when_it_exceeds_its_cost_limit():
     assert "operation cancelled: actual cost limit exceeded" in str(error)
 
 
-def test_the_variables_that_are_used_are_reported():
+def test_expression_reports_its_variables():
     program = compile_expression(
         "self.all(oldSelf, oldSelf > 0) && has(request.user)", {"self": DYN, "request": DYN}
     )

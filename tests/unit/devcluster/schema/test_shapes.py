@@ -211,7 +211,7 @@ def test_patterns_that_go_has_not_are_refused_in_its_words(pattern: str, mistake
         compile_pattern(pattern)
 
 
-def test_a_field_path_is_followed_or_refused_in_the_servers_words():
+def test_field_path_is_followed_or_refused_with_the_message_of_the_real_server():
     schema = parse(
         {
             "type": "object",

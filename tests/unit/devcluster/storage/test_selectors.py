@@ -58,7 +58,7 @@ def test_label_selectors_match_as_on_the_real_server(text: str, matches: bool):
         ("a=-b", "unable to parse requirement: values[0][a]: "),
     ],
 )
-def test_a_wrong_label_selector_gets_the_real_servers_text(text: str, message: str):
+def test_wrong_label_selector_gets_the_message_of_the_real_server(text: str, message: str):
     with pytest.raises(SelectorError) as raised:
         LabelSelector.parse(text)
     assert str(raised.value).startswith(message)
@@ -86,7 +86,7 @@ def test_label_selector_of_an_object_matches_labels_and_expressions():
         ("metadata.name=a\\qb", "invalid field selector: invalid escape sequence: \\q"),
     ],
 )
-def test_a_wrong_field_selector_gets_the_real_servers_text(text: str, message: str):
+def test_wrong_field_selector_gets_the_message_of_the_real_server(text: str, message: str):
     with pytest.raises(SelectorError) as raised:
         FieldSelector.parse(text)
     assert str(raised.value) == message

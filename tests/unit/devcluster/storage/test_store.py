@@ -111,7 +111,7 @@ def test_store_lists_an_earlier_version_until_the_history_expires():
     assert raised.value.oldest == store.version
 
 
-def test_the_history_is_bounded_by_number_and_by_size():
+def test_store_history_is_bounded_by_number_and_by_size():
     store = Store(history=10)
     for number in range(100):
         store.create(key(f"n{number}"), thing(f"n{number}"))
@@ -142,7 +142,7 @@ async def test_watch_replays_past_events_and_then_sends_new_ones():
     assert await watch.next(timeout=0) == []
 
 
-async def test_a_removal_reports_the_last_state_and_the_version_of_the_removal():
+async def test_removal_reports_the_last_state_and_its_own_version():
     store = Store()
     store.create(key("a"), thing("a", n=1))
     watch = store.watch("", "things")
@@ -156,7 +156,7 @@ async def test_a_removal_reports_the_last_state_and_the_version_of_the_removal()
     assert change.final.decode()["metadata"]["resourceVersion"] == "3"
 
 
-def test_a_watch_cannot_begin_before_the_history_or_in_the_future():
+def test_watch_cannot_begin_before_the_history_or_in_the_future():
     store = Store()
     store.create(key("a"), thing("a"))
     store.expire_history()
@@ -179,7 +179,7 @@ async def test_watch_ends_when_its_reader_is_too_slow():
         await watch.next()
 
 
-async def test_a_closed_watch_lets_its_reader_go():
+async def test_closed_watch_releases_its_reader():
     store = Store()
     watch = store.watch("", "things")
     reading = asyncio.create_task(watch.next())
@@ -213,7 +213,7 @@ async def test_unread_watch_buffers_a_bounded_number_of_bytes():
         await watch.next()
 
 
-async def test_a_watch_from_the_past_may_begin_with_more_than_may_wait_later():
+async def test_watch_from_the_past_may_begin_with_more_changes_than_its_backlog():
     store = Store(watch_backlog=2)
     for name in "abcd":
         store.create(key(name), thing(name))

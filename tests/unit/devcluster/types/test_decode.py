@@ -54,7 +54,7 @@ def test_zero_times_that_are_no_pointers_are_written_as_null():
     assert event["deprecatedFirstTimestamp"] is None
 
 
-def test_a_map_value_of_null_is_empty():
+def test_null_map_value_is_empty():
     secret, _ = convert({"data": {"a": None}}, "io.k8s.api.core.v1.Secret")
     assert secret["data"] == {"a": ""}
 
@@ -70,14 +70,14 @@ def test_convert_is_idempotent():
     assert convert(once, POD) == (once, [])
 
 
-def test_the_document_itself_is_not_changed():
+def test_decoding_does_not_change_the_document():
     document = {"spec": {"containers": [{"name": "c", "x": 1}]}, "metadata": {"creationTimestamp": None}}
     before = json.dumps(document)
     convert(document, POD)
     assert json.dumps(document) == before
 
 
-def test_the_last_of_two_values_counts():
+def test_last_of_two_values_counts():
     pod, problems = decode('{"spec":{"hostname":"a","hostname":"b"}}')
     assert pod["spec"]["hostname"] == "b"
     assert problems == ['duplicate field "spec.hostname"']

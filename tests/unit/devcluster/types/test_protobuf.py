@@ -31,7 +31,7 @@ def test_recorded_protobuf_body_decodes_to_the_object_of_its_json(
 
 
 @pytest.mark.parametrize(("name", "body", "obj"), protobuf())
-def test_a_body_cut_anywhere_is_refused_or_less(name: str, body: bytes, obj: dict[str, Any]):
+def test_truncated_protobuf_body_is_refused_or_decodes_to_less(name: str, body: bytes, obj: dict[str, Any]):
     for end in range(0, len(body), 7):
         with contextlib.suppress(StatusError):
             decode_protobuf(body[:end])
@@ -98,7 +98,7 @@ CANNOT = 'ConfigMap in version "v1" cannot be handled as a ConfigMap: '
         (envelope(b"\x08\x01"), f"{CANNOT}proto: wrong wireType = 0 for field ObjectMeta"),
     ],
 )
-def test_a_broken_body_is_refused_in_the_servers_words(body: bytes, message: str):
+def test_broken_protobuf_body_is_refused_with_the_message_of_the_real_server(body: bytes, message: str):
     with pytest.raises(StatusError) as caught:
         decode_protobuf(body, CONFIG_MAP)
     assert (caught.value.code, caught.value.message) == (400, message)

@@ -7,7 +7,7 @@ from devcluster.types import duplicate_fields, name_of, schema_for, schema_of
 from devcluster.types.table import entries
 
 
-def test_a_kinds_schema_leads_to_every_field_below():
+def test_schema_of_a_kind_leads_to_every_nested_field():
     deployment = schema_for("apps", "v1", "Deployment")
     assert deployment.openapi_name == "io.k8s.api.apps.v1.Deployment"
     containers = (
@@ -34,7 +34,7 @@ def test_map_and_patch_strategies_are_reported():
     assert volumes.patch_strategies == ("merge", "retainKeys")
 
 
-def test_a_type_that_contains_itself_is_a_cycle():
+def test_schema_of_a_recursive_type_is_a_cycle():
     name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
     inner = schema_of(name).properties["not"]
     assert inner.properties["not"].properties["type"].type == "string"
@@ -45,7 +45,7 @@ def test_schema_of_raw_json_preserves_unknown_fields():
     assert data.preserve_unknown
 
 
-def test_an_unknown_kind_has_no_schema():
+def test_unknown_kind_has_no_schema():
     assert name_of("apps", "v1", "Foo") is None
     with pytest.raises(KeyError):
         schema_for("apps", "v1", "Foo")

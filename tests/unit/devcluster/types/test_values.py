@@ -73,7 +73,7 @@ def test_canonical_refuses_malformed_quantities_in_the_servers_words(text: str, 
     assert str(caught.value) == why
 
 
-def test_a_huge_exponent_costs_nothing():
+def test_huge_exponent_costs_no_time():
     assert canonical("1e100000001") == "1e60"
 
 

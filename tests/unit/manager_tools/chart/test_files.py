@@ -103,7 +103,7 @@ def test_names_and_namespace_are_those_of_the_release(chart: Path):
     }
 
 
-def test_the_policy_is_for_the_account_of_the_release(chart: Path):
+def test_admission_policy_is_for_the_account_of_the_release(chart: Path):
     made = rendered(chart, release="second", namespace="elsewhere")
     (condition,) = made["ValidatingAdmissionPolicy", "second-manager-limits"]["spec"]["matchConditions"]
     assert "'elsewhere' + ':' + 'second-controller-manager'" in condition["expression"]
@@ -229,7 +229,7 @@ def test_chart_merges_pod_values_with_the_defaults(chart: Path):
         assert new["spec"]["containers"][0]["resources"]["limits"] == {**limits, "memory": "1Gi"}
 
 
-def test_a_second_manager_brings_a_disruption_budget(chart: Path):
+def test_second_replica_brings_a_disruption_budget(chart: Path):
     assert not [kind for kind, _ in rendered(chart) if kind == "PodDisruptionBudget"]
     made = rendered(chart, "manager.replicas=2")
     assert made["Deployment", MANAGER]["spec"]["replicas"] == 2

@@ -41,7 +41,7 @@ async def test_processes_have_clocks_of_their_own():
     assert clock.monotonic() == pytest.approx(30.0, abs=1e-5)
 
 
-async def test_a_thread_takes_no_time():
+async def test_thread_takes_no_virtual_time():
     order: list[str] = []
     asyncio.get_running_loop().call_soon(order.append, "loop")
     await asyncio.to_thread(order.append, "thread")

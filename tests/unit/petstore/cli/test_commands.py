@@ -84,9 +84,7 @@ def test_unreachable_store_is_reported_in_one_line(arguments: list[str]):
     ("content", "reason"),
     [(b"something else entirely\n" * 50, "is not a pet store's file, or is damaged"), (None, "is a folder")],
 )
-def test_a_file_that_cannot_be_used_is_reported_in_one_line(
-    tmp_path: Path, content: bytes | None, reason: str
-):
+def test_command_reports_unusable_file_in_one_line(tmp_path: Path, content: bytes | None, reason: str):
     path = tmp_path / "pets\n.db"
     if content is None:
         path.mkdir()
