@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from tests.support import ROOT
 
@@ -19,13 +20,14 @@ HANDED_ON = ("MAKELEVEL", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKEFILES", "
 def make(
     *arguments: str,
     environ: Mapping[str, str] | None = None,
+    folder: Path = ROOT,
     timeout: float = 60,
 ) -> subprocess.CompletedProcess[str]:
-    """Run it with this environment to its end, with `environ` on top of this process's."""
+    """Run make to its end in `folder`, with `environ` on top of this process's environment."""
     inherited = {name: value for name, value in os.environ.items() if name not in HANDED_ON}
     return subprocess.run(
-        ["make", f"VENV={VENV}", *arguments],
-        cwd=ROOT,
+        ["make", *([f"VENV={VENV}"] if folder == ROOT else []), *arguments],
+        cwd=folder,
         env={**inherited, **(environ or {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,

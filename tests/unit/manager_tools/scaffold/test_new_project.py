@@ -15,6 +15,7 @@ from manager_tools.scaffold import Names, ScaffoldError, renew_library
 from manager_tools.scaffold.new_project import packed_library
 from manager_tools.scaffold.writing import template
 from tests.support import ROOT
+from tests.support.makefile import make
 
 WHEEL, CONTENT = packed_library()
 LINE = f"operator-manager @ file:{WHEEL}#sha256={hashlib.sha256(CONTENT).hexdigest()}"
@@ -101,13 +102,7 @@ def test_make_stops_with_one_line_when_the_library_or_python_is_missing(
     project: Path, arguments: tuple[str, ...], said: str
 ):
     (project / WHEEL).unlink()
-    done = subprocess.run(
-        ["make", f"PYTHON={sys.executable}", *arguments],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = make(f"PYTHON={sys.executable}", *arguments, folder=project)
     assert done.returncode == 2
     assert done.stdout == ""
     first, stopped = done.stderr.splitlines()
