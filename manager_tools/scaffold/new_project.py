@@ -18,7 +18,8 @@ __all__ = ["init", "packed_library", "renew_library"]
 _REQUIREMENTS: Final = Path("requirements.txt")
 _DISTRIBUTION = "operator-manager"
 _ROOT = Path(__file__).resolve().parents[2]
-_LINE = re.compile(rf"^{_DISTRIBUTION} @ .*$", re.MULTILINE)
+# Without a name before it: pip 23, which Python 3.11 has, knows relative paths in this form alone.
+_LINE = re.compile(r"^file:wheels/operator_manager-.*$", re.MULTILINE)
 _OF_INSTALLERS = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"})
 _OLDEST_DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -74,10 +75,12 @@ def packed_library() -> tuple[Path, bytes]:
 
 def _with_library(requirements: str, wheel: Path, content: bytes) -> str:
     """Return the requirements with the line for this wheel. Raises `ScaffoldError` without such a line."""
-    line = f"{_DISTRIBUTION} @ file:{wheel.as_posix()}#sha256={hashlib.sha256(content).hexdigest()}"
+    line = f"file:{wheel.as_posix()}#sha256={hashlib.sha256(content).hexdigest()}"
     changed, found = _LINE.subn(line, requirements)
     if found != 1:
-        raise ScaffoldError(f"{_REQUIREMENTS} has {found} lines with `{_DISTRIBUTION} @ `; one is expected")
+        raise ScaffoldError(
+            f"{_REQUIREMENTS} has {found} lines for {_DISTRIBUTION}; one is expected"
+        )
     return changed
 
 
