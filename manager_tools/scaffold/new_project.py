@@ -78,9 +78,7 @@ def _with_library(requirements: str, wheel: Path, content: bytes) -> str:
     line = f"file:{wheel.as_posix()}#sha256={hashlib.sha256(content).hexdigest()}"
     changed, found = _LINE.subn(line, requirements)
     if found != 1:
-        raise ScaffoldError(
-            f"{_REQUIREMENTS} has {found} lines for {_DISTRIBUTION}; one is expected"
-        )
+        raise ScaffoldError(f"{_REQUIREMENTS} has {found} lines for {_DISTRIBUTION}; one is expected")
     return changed
 
 

@@ -44,9 +44,7 @@ def test_renew_library_replaces_the_wheel_and_its_line(folder: Path):
 @pytest.mark.parametrize("line", ["operator-manager==0.1.0", f"{LINE}\n{LINE}"])
 def test_renew_library_refuses_requirements_without_one_line_for_it(folder: Path, line: str):
     (folder / "requirements.txt").write_text(f"{line}\n")
-    with pytest.raises(
-        ScaffoldError, match=r"requirements\.txt has \d lines for operator-manager"
-    ):
+    with pytest.raises(ScaffoldError, match=r"requirements\.txt has \d lines for operator-manager"):
         renew_library(folder)
     assert not (folder / WHEEL).exists()
 
