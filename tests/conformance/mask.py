@@ -32,7 +32,7 @@ TEXTS = [
 REFUSALS = re.compile(r"(is forbidden: )\[([^][]*)\]")
 # By the names of fields.
 SHOWN = {"continue": "<continue>", "pod-template-hash": "<hash>", "storageVersionHash": "<hash>"}
-AGE = re.compile(r"\d+m?s")
+AGE = re.compile(r"\d+m?s|\d{3,}d|\d+y(\d+d)?")
 CONTROLLERS = "kube-controller-manager"
 REVISION = "deployment.kubernetes.io/revision"
 
