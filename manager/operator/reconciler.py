@@ -234,7 +234,7 @@ class ObjectReconciler(Generic[T]):
         self._timers = timers or Timers(operator)
         self.daemons = Daemons(operator)
         self._reconciles = type(operator).reconcile is not Operator.reconcile
-        self._reader = operator.client.ours(operator.selection)
+        self._reader = operator.client.within(operator.selection, ours=True)
         self._pruned = [each for each in operator.sources if isinstance(each, Owns) and each.prune]
         self._created: dict[ObjectKey, _Created] = {}
         self._tried: dict[ObjectKey, T] = {}

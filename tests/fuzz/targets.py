@@ -31,7 +31,7 @@ from manager.cache.reflector import decode_bookmark, version_of
 from manager.cache.spec import Selector, WatchSpec
 from manager.certificates.rotation import Stored
 from manager.certificates.store import Material
-from manager.client.ownership import holds, own_entries, takeover_patch
+from manager.client.ownership import Ownership, holds
 from manager.client.write import merge_diff
 from manager.console.changes import Change, _fields
 from manager.console.collect import Collected, Collector, Node, bad_leaves
@@ -289,8 +289,8 @@ def records_of_ownership(entries: bytes, live: Any) -> None:
         return
     if not isinstance(managed, list) or not all(isinstance(entry, dict) for entry in managed):
         return  # refused before
-    own = own_entries({"metadata": {"managedFields": managed}}, "test")
-    takeover_patch(managed, "test")
+    own = Ownership({"metadata": {"managedFields": managed}}, "test")
+    own.takeover()
     for owned in (own.applied, own.created):
         if owned is not None:
             for exact in (False, True):
