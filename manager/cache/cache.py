@@ -13,6 +13,7 @@ from typing import NamedTuple, Unpack
 from manager.api import GroupVersionKind, ObjectKey, Resource
 from manager.cache.informer import Informer, ObjectFilter
 from manager.cache.record import FieldManagers, Parts, Record, RecordDecoder
+from manager.cache.reflector import Upstream
 from manager.cache.spec import WHOLE, Selection, SelectionOptions, WatchSpec
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
@@ -42,13 +43,11 @@ class Cache:
         metrics: Metrics,
         rng: random.Random,
     ) -> None:
-        self._transport = transport
-        self._mapper = mapper
+        self._upstream = Upstream(transport, mapper, metrics, rng)
         self.managers = FieldManagers(field_manager)
         self.make_filter: Callable[[bool], ObjectFilter] | None = None
         self._namespaces = tuple(namespaces)
         self._metrics = metrics
-        self._rng = rng
         self._shared: dict[_Name, _Shared] = {}
         # Results of `lookup`, until the informers change: every read calls it.
         self._looked_up: dict[tuple[GroupVersionKind, bool, Selection, bool], Informer] = {}
@@ -256,11 +255,7 @@ class Cache:
                 owners=owners,
                 parts=Parts(selection.keeps) if selection.keeps else None,
             ),
-            transport=self._transport,
-            mapper=self._mapper,
-            restarts=self._metrics.watch_restarts,
-            failures=self._metrics.cache_failures,
-            rng=self._rng,
+            self._upstream,
             object_filter=object_filter,
         )
 

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import enum
-import random
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
 import msgspec
-from prometheus_client import Counter
 
 from manager.api import GroupVersionKind, ObjectKey
 from manager.cache.record import CacheEvent, Change, Meta, Record, RecordDecoder, note_own_write
-from manager.cache.reflector import Reflector
+from manager.cache.reflector import Reflector, Upstream
 from manager.cache.sink import Sink, WatchFilter
 from manager.cache.spec import Selector, WatchSpec
 from manager.cache.store import IndexFunction, Store
 from manager.kube.decoding import Decoder
 from manager.kube.errors import ProtocolError
-from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport
 from manager.telemetry.logs import get_logger
 from manager.util import clock
 from manager.util.rate_limit import Repeats, TokenBucket
@@ -84,17 +80,14 @@ class Informer:
         self,
         spec: WatchSpec,
         decoder: RecordDecoder,
+        upstream: Upstream,
         *,
-        transport: Transport,
-        mapper: RestMapper,
-        restarts: Counter,
-        failures: Counter,
-        rng: random.Random,
         object_filter: ObjectFilter | None = None,
     ) -> None:
         self.spec = spec
         self.filter = object_filter
         self._decoder = decoder
+        failures = upstream.metrics.cache_failures
         self._failures = {part: failures.labels(spec.resource, part.value).inc for part in Part}
         self._failures_told: dict[tuple[Part, str], Repeats] = {}
         self._left_out_lines = TokenBucket(rate=1, burst=20)
@@ -108,10 +101,7 @@ class Informer:
         self.prepare = self._store.indexes.prepare
         self._handlers: list[EventHandler] = []
         self._sinks = [Sink(self._store, decoder, each, publish=self._publish) for each in spec.namespaces]
-        self._reflectors = [
-            Reflector(spec, sink, transport=transport, mapper=mapper, restarts=restarts, rng=rng)
-            for sink in self._sinks
-        ]
+        self._reflectors = [Reflector(spec, sink, upstream) for sink in self._sinks]
         if object_filter is not None:
             for sink, reflector in zip(self._sinks, self._reflectors, strict=True):
                 sink.filter = object_filter.of_watch(sink, reflector)

@@ -3,49 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import random
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
-from prometheus_client import Counter
 
 from manager.api import ObjectKey
-from manager.cache.failure import (
-    EXPIRED,
-    NO_STREAMING,
-    HistoryDoubted,
-    HistoryRestored,
-    NotStreaming,
-    OlderList,
-    Pause,
-    Rule,
-    State,
-    WatchClosed,
-    WatchTimedOut,
-    rule_for,
-)
 from manager.cache.sink import Sink
 from manager.cache.spec import WatchSpec
 from manager.kube.decoding import Decoder, Listing, Page, WatchEvent, not_a, watch_events
 from manager.kube.errors import (
     ApiError,
+    BadRequest,
+    ConnectionLost,
+    DeadlineExceeded,
     Forbidden,
+    Gone,
+    Invalid,
     KubeError,
     NoMatch,
     NotFound,
     ProtocolError,
+    ServerError,
     ServiceUnavailable,
     TooManyRequests,
     TransportError,
     Unauthorized,
+    Unreachable,
 )
 from manager.kube.rest_mapping import RestMapper, RestMapping
 from manager.kube.transport import Transport
 from manager.telemetry.logs import get_logger
+from manager.telemetry.metrics import Metrics
 from manager.util.backoff import Backoff
 from manager.util.loop import Portions
 from manager.util.rate_limit import Repeats
@@ -95,6 +90,117 @@ PARTIAL = "application/json;as=PartialObjectMetadata{form};g=meta.k8s.io;v=v1"
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
+class State(enum.Enum):
+    """The step that a reflector is in."""
+
+    RESOLVE = "resolve"
+    """Ask discovery under which path the kind is served."""
+    STREAM = "stream"
+    """Get the present content as a stream that turns into a watch; on to LIST where that is not offered."""
+    LIST = "list"
+    """Get the present content in pages."""
+    LIST_WHOLE = "list-whole"
+    """Get the present content in one answer, because the server does not keep it long enough for pages."""
+    WATCH = "watch"
+    """Follow the changes."""
+    CHECK = "check"
+    """Ask whether the server still has the history that was watched. After its storage was restored from a
+    backup, a watch brings nothing until versions are as high as before, and never what came until then."""
+    WAIT = "wait"
+    """Pause before the next attempt."""
+
+
+class Pause(enum.Enum):
+    """The kind of pause before the next step."""
+
+    NO = "no"
+    IF_FRUITLESS = "if-fruitless"
+    """Only after a watch that brought nothing and was over soon: else a server that closes every watch at
+    once would be asked without end."""
+    YES = "yes"
+
+
+class WatchClosed(KubeError):
+    """End of a stream in good order, before the requested time was over."""
+
+
+class WatchTimedOut(WatchClosed):
+    """End of a stream after the requested time."""
+
+
+class NotStreaming(KubeError):
+    """Stream without a mark between the present content and the changes."""
+
+
+class HistoryRestored(KubeError):
+    """Server of an older version than before: its storage was restored, or it is another server."""
+
+
+class HistoryDoubted(KubeError):
+    """A mismatch of the server's objects with the watch, for which there may be a harmless reason."""
+
+
+class OlderList(KubeError):
+    """List of an older version than one that was seen before."""
+
+
+EXPIRED = "expired"
+NO_STREAMING = "no-streaming"
+
+
+class Rule(NamedTuple):
+    """A rule: on these failures, in these states (None: in all), go on in `next` (None: in the same state).
+
+    `reason` is the failure's name in metrics and logs.
+    """
+
+    failures: tuple[type[KubeError], ...]
+    states: tuple[State, ...] | None
+    next: State | None
+    reason: str
+    pause: Pause
+
+
+# A watch that ends in good order counts as the mildest failure. The first rule that fits counts. A watch goes on from where it was, if that makes sense; after garbage the
+# same would come again. A watch that ended before its time is checked first, because the server may have been
+# restarted with older storage. A check that fails leads to a list. The last rules mean that a stream which
+# fails for a reason not foreseen is tried as pages next, and pages as a stream, so that a server (or a proxy)
+# that can do only one is served too.
+RULES = (
+    Rule((NoMatch, NotFound), None, State.RESOLVE, "not-served", Pause.YES),
+    Rule((Unauthorized, Forbidden), None, None, "forbidden", Pause.YES),
+    Rule((TooManyRequests, ServiceUnavailable), (State.WATCH,), State.CHECK, "throttled", Pause.YES),
+    Rule((TooManyRequests, ServiceUnavailable), None, None, "throttled", Pause.YES),
+    Rule((Unreachable, ConnectionLost), (State.WATCH,), State.CHECK, "lost", Pause.YES),
+    Rule((Unreachable, ConnectionLost), None, None, "lost", Pause.YES),
+    Rule((BadRequest, Invalid, NotStreaming), (State.STREAM,), State.LIST, NO_STREAMING, Pause.NO),
+    Rule((Gone,), (State.LIST,), State.LIST_WHOLE, EXPIRED, Pause.NO),
+    Rule((Gone,), None, State.STREAM, EXPIRED, Pause.IF_FRUITLESS),
+    Rule((HistoryRestored,), None, State.STREAM, "restored", Pause.YES),
+    Rule((HistoryDoubted,), None, State.STREAM, "doubted", Pause.YES),
+    Rule((OlderList,), None, State.STREAM, "stale", Pause.YES),
+    Rule((WatchClosed,), (State.STREAM,), State.LIST, "closed", Pause.IF_FRUITLESS),
+    Rule((WatchTimedOut,), None, State.WATCH, "closed", Pause.IF_FRUITLESS),
+    Rule((WatchClosed,), None, State.CHECK, "closed", Pause.IF_FRUITLESS),
+    Rule((DeadlineExceeded,), (State.WATCH,), State.CHECK, "silent", Pause.IF_FRUITLESS),
+    Rule((ProtocolError,), (State.RESOLVE,), None, "garbage", Pause.YES),
+    Rule((ProtocolError,), (State.LIST, State.LIST_WHOLE, State.WATCH), State.STREAM, "garbage", Pause.YES),
+    Rule((ServerError,), (State.WATCH,), State.CHECK, "server-error", Pause.YES),
+    Rule((KubeError,), (State.RESOLVE,), State.RESOLVE, "other", Pause.YES),
+    Rule((KubeError,), (State.STREAM,), State.LIST, "other", Pause.YES),
+    Rule((KubeError,), None, State.STREAM, "other", Pause.YES),
+)
+
+
+def rule_for(state: State, failure: KubeError) -> Rule:
+    """Return the first rule that fits; the last one fits every failure."""
+    return next(
+        rule
+        for rule in RULES
+        if isinstance(failure, rule.failures) and (rule.states is None or state in rule.states)
+    )
+
+
 class _Metadata(msgspec.Struct, rename="camel"):
     resource_version: str
     annotations: dict[str, str] = {}
@@ -125,11 +231,20 @@ def version_of(text: str, what: str) -> int:
         raise not_a(what, error) from None
 
 
+class Upstream(NamedTuple):
+    """The API server that a reflector follows, and what it needs for that."""
+
+    transport: Transport
+    mapper: RestMapper
+    metrics: Metrics
+    rng: random.Random
+
+
 class Reflector:
     """A task that lists and watches one kind, in one namespace or in all, into a sink, forever.
 
-    A state machine: `step` performs the present state and moves to the next one. The table in `failure`
-    covers every failure of the communication with the server; none ends the reflector.
+    A state machine: `step` performs the present state and moves to the next one. The table `RULES` covers
+    every failure of the communication with the server; none ends the reflector.
 
     Attributes:
         state: the present step.
@@ -137,26 +252,15 @@ class Reflector:
             failure.
     """
 
-    def __init__(
-        self,
-        spec: WatchSpec,
-        sink: Sink,
-        *,
-        transport: Transport,
-        mapper: RestMapper,
-        restarts: Counter,
-        rng: random.Random,
-    ) -> None:
+    def __init__(self, spec: WatchSpec, sink: Sink, upstream: Upstream) -> None:
         self._spec = spec
         self._sink = sink
-        self._transport = transport
-        self._mapper = mapper
-        self._restarts = restarts
-        self._rng = rng
+        self._transport, self._mapper, metrics, self._rng = upstream
+        self._restarts = metrics.watch_restarts
         # A jitter of a full delay, because all watches of all clients fail together.
-        self._backoff = Backoff(base=BACKOFF_BASE, cap=BACKOFF_CAP, jitter=1.0, rng=rng)
+        self._backoff = Backoff(base=BACKOFF_BASE, cap=BACKOFF_CAP, jitter=1.0, rng=self._rng)
         # Apart, because a server that refuses has answered: how long it was away is no reason to wait.
-        self._outage = Backoff(base=BACKOFF_BASE, cap=BACKOFF_CAP, jitter=1.0, rng=rng)
+        self._outage = Backoff(base=BACKOFF_BASE, cap=BACKOFF_CAP, jitter=1.0, rng=self._rng)
         self._failures = 0  # pauses in a row
         self._found_at: float | None = None  # when the server began to serve the kind, until the first list
         self._path = ""

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from manager.cache.record import RecordDecoder
-from manager.cache.reflector import Reflector
+from manager.cache.reflector import Reflector, Upstream
 from manager.cache.sink import Sink
 from manager.cache.spec import WatchSpec
 from manager.cache.store import Store
@@ -62,14 +62,7 @@ async def make(server: PodServer, transport: Transport, metrics: Metrics, rng: r
         sink = Sink(
             store, decoder, namespace, publish=lambda events: [told(event) for event in events] and None
         )
-        reflector = Reflector(
-            spec,
-            sink,
-            transport=transport,
-            mapper=RestMapper(transport),
-            restarts=metrics.watch_restarts,
-            rng=rng,
-        )
+        reflector = Reflector(spec, sink, Upstream(transport, RestMapper(transport), metrics, rng))
         return Following(reflector, store, sink, told)
 
     return build

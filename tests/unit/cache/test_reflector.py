@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from manager.api import ObjectKey
-from manager.cache.failure import State
+from manager.cache.reflector import State
 from manager.kube.errors import Forbidden
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics

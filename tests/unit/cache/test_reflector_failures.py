@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from manager.cache.failure import State
+from manager.cache.reflector import State
 from tests.support.scripted_wire import Cut, Delayed, LostBefore, Reply, ScriptedWire, Stream, Unreached
 from tests.unit.cache.conftest import Following
 from tests.unit.cache.objects import encoded, moments, pod
