@@ -224,10 +224,8 @@ class Cache:
         )
         self._of_kind[kind.gvk] = (*self._informers(kind), informer)
         spec = informer.spec
-        for gauge, number in (
-            (self._metrics.cache_objects, len),
-            (self._metrics.cache_bytes, attrgetter("size")),
-        ):
+        numbers = ((self._metrics.cache_objects, len), (self._metrics.cache_bytes, attrgetter("size")))
+        for gauge, number in numbers:
             count = partial(self._total, kind, spec.projection, number)
             gauge.labels(spec.resource, spec.projection).set_function(count)
         return _Shared(informer)

@@ -161,11 +161,11 @@ class Rule(NamedTuple):
     pause: Pause
 
 
-# A watch that ends in good order counts as the mildest failure. The first rule that fits counts. A watch goes on from where it was, if that makes sense; after garbage the
-# same would come again. A watch that ended before its time is checked first, because the server may have been
-# restarted with older storage. A check that fails leads to a list. The last rules mean that a stream which
-# fails for a reason not foreseen is tried as pages next, and pages as a stream, so that a server (or a proxy)
-# that can do only one is served too.
+# The first rule that fits counts; a watch that ends in good order counts as the mildest failure. A watch goes
+# on from where it was, if that makes sense; after garbage the same would come again. A watch that ended early
+# is checked first, because the server may have been restarted with older storage. A check that fails leads to a
+# list. The last rules mean that a stream which fails for a reason not foreseen is tried as pages next, and
+# pages as a stream, so that a server (or a proxy) that can do only one is served too.
 RULES = (
     Rule((NoMatch, NotFound), None, State.RESOLVE, "not-served", Pause.YES),
     Rule((Unauthorized, Forbidden), None, None, "forbidden", Pause.YES),
@@ -221,6 +221,10 @@ def decode_bookmark(raw: msgspec.Raw) -> tuple[int, bool]:
     metadata = _decode_bookmark(raw).metadata
     ends_list = metadata.annotations.get(INITIAL_EVENTS_END) == "true"
     return version_of(metadata.resource_version, "a bookmark"), ends_list
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def version_of(text: str, what: str) -> int:
@@ -320,13 +324,11 @@ class Reflector:
     async def step(self) -> None:
         """Perform the present state, and move to the next one."""
         if self.state is not State.WAIT:
-            self._attempt = _Attempt(asyncio.get_running_loop().time())
+            self._attempt = _Attempt(_now())
         try:
             self.state = await self._steps[self.state]()
         except KubeError as failure:
             self.state = self._fail(failure)
-
-    # The states.
 
     async def _resolve(self) -> State:
         try:
@@ -335,9 +337,8 @@ class Reflector:
             self._found_at = None
             raise
         if self._found_at is None and not self._sink.synced.is_set():
-            self._found_at = asyncio.get_running_loop().time()
-        self._mapping = mapping
-        self._path = mapping.path(self._sink.namespace)
+            self._found_at = _now()
+        self._mapping, self._path = mapping, mapping.path(self._sink.namespace)
         # It may be another server by now, or a newer one.
         self._streaming = True
         return State.STREAM
@@ -349,21 +350,15 @@ class Reflector:
         query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", **self._not_older()}
         async with self._events(query) as events:
             async for event in events:
-                match event.type:
-                    case "ADDED" | "MODIFIED":
-                        self._sink.list_item(event.object)
-                    case "DELETED":
-                        # It went while the server was still sending.
-                        self._sink.unlist_item(event.object)
-                    case "BOOKMARK":
-                        version, ends_list = decode_bookmark(event.object)
-                        if not ends_list:
-                            raise NotStreaming("the server did not mark the end of the initial events")
-                        self._finish_list(version)
-                        self.state = State.WATCH
-                        await self._follow(events)
-                    case _:
-                        raise ProtocolError(f"a watch event of unknown type {event.type!r}")
+                if event.type == "BOOKMARK":
+                    version, ends_list = decode_bookmark(event.object)
+                    if not ends_list:
+                        raise NotStreaming("the server did not mark the end of the initial events")
+                    self._finish_list(version)
+                    self.state = State.WATCH
+                    await self._follow(events)
+                else:
+                    self._sink.list_event(event.type, event.object)
         raise self._closed()
 
     async def _list(self, page: int | None) -> State:
@@ -403,8 +398,7 @@ class Reflector:
         raise self._closed()
 
     def _closed(self) -> WatchClosed:
-        now, attempt = asyncio.get_running_loop().time(), self._attempt
-        if attempt.connected_at is not None and now - attempt.connected_at >= attempt.seconds - SPACING:
+        if self._attempt.lasted(self._attempt.seconds - SPACING):
             return WatchTimedOut("the server closed the watch after the requested time")
         return WatchClosed("the server closed the watch")
 
@@ -502,16 +496,13 @@ class Reflector:
             ) as chunks,
             aclosing(watch_events(chunks)) as events,
         ):
-            self._attempt.connected_at = asyncio.get_running_loop().time()
+            self._attempt.connected_at = _now()
             self._attempt.seconds = seconds
             yield events
 
     def _selection(self, further: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the parameters that select the objects, with those of `further`, by default the filter's."""
-        selection = {
-            "labelSelector": self._spec.label_selector,
-            "fieldSelector": self._spec.field_selector,
-        }
+        selection = {"labelSelector": self._spec.label_selector, "fieldSelector": self._spec.field_selector}
         if further is None and self._sink.filter is not None:
             further = self._sink.filter.query()
         for name, value in (further or {}).items():
@@ -530,13 +521,12 @@ class Reflector:
 
     def _believes(self) -> bool:
         """Return whether to accept an older list, because all answers have been that old for long enough."""
-        now = asyncio.get_running_loop().time()
-        return self._doubts_since is not None and now - self._doubts_since >= RESTORED_AFTER
+        return self._doubts_since is not None and _now() - self._doubts_since >= RESTORED_AFTER
 
     def _finish_list(self, version: int) -> None:
         if version < self._sink.seen and not self._believes():
             if self._doubts_since is None:
-                self._doubts_since = asyncio.get_running_loop().time()
+                self._doubts_since = _now()
             raise OlderList(f"the server lists version {version}, after {self._sink.seen}")
         self._doubts_since = None
         first = not self._sink.synced.is_set()
@@ -581,20 +571,19 @@ class Reflector:
         """Return whether the failure is usual in the first seconds in which a server serves a kind."""
         if self._found_at is None or not isinstance(failure, TooManyRequests | ServiceUnavailable | NotFound):
             return False
-        return asyncio.get_running_loop().time() - self._found_at < NEW_FOR
+        return _now() - self._found_at < NEW_FOR
 
     def _pause(self, rule: Rule, failure: KubeError) -> float:
         """Return the seconds to wait, and record the problem if it is one."""
         if rule.pause is Pause.NO:
             return 0.0
-        now = asyncio.get_running_loop().time()
         # A server that sends garbage after each list must not get list requests without a pause.
-        good = self._attempt.good(now) and not isinstance(failure, ProtocolError)
-        if good:
+        fruitful = self._attempt.fruitful or self._attempt.lasted(SPACING)
+        if good := fruitful and not isinstance(failure, ProtocolError):
             self._backoff.reset()
             self._outage.reset()
             self._failures = 0
-        delay = max(0.0, self._attempt.started_at + SPACING - now)
+        delay = max(0.0, self._attempt.started_at + SPACING - _now())
         if rule.pause is Pause.IF_FRUITLESS and good:
             return delay
         if isinstance(failure, TransportError):
@@ -622,9 +611,9 @@ class _Attempt:
     seconds: int = 0
     fruitful: bool = False
 
-    def good(self, now: float) -> bool:
-        """Return whether the watch brought news or lasted long enough."""
-        return self.fruitful or (self.connected_at is not None and now - self.connected_at >= SPACING)
+    def lasted(self, seconds: float) -> bool:
+        """Return whether the watch was open for so long."""
+        return self.connected_at is not None and _now() - self.connected_at >= seconds
 
 
 def _explain(failure: KubeError) -> str:

@@ -133,7 +133,7 @@ class _Reader:
             records = await _matching(records, deleting, rest)
         if not self._metadata_only and (cut := {record.key for record in records if record.is_cut}):
             server = await self._read_cut(kind, cut, namespace, options.get("labels"))
-            read = server.select(namespace=namespace or None, labels=labels, owner_uid=owner_uid)
+            read = server.select(namespace=namespace, labels=labels, owner_uid=owner_uid)
             records = [record for record in records if record.key not in cut]
             records += await _matching(read, deleting, rest)
             records.sort(key=lambda record: record.key)

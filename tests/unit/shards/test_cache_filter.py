@@ -11,8 +11,8 @@ import pytest
 
 from manager.api import GroupVersionKind
 from manager.cache.informer import Informer
-from manager.cache.reflector import Upstream
 from manager.cache.record import RecordDecoder
+from manager.cache.reflector import Upstream
 from manager.cache.spec import WatchSpec
 from manager.kube.rest_mapping import RestMapper
 from manager.kube.transport import Transport
