@@ -269,7 +269,9 @@ class Informer:
         record, meta = self._decoder.take(self._decoder.look(raw))
         if before is not None:
             note_own_write(Change(record.uid, before, record.version))
-        if not self.covers(record.key.namespace) or not self._takes(record.key, meta):
+        if not self.covers(record.key.namespace):
+            return
+        if self.filter is not None and not self._takes(record.key, meta):
             return
         if meta.deletion_timestamp is not None and is_removed(raw, meta):
             self._publish(self._store.observe_deletion(record.key, record.uid, record.version))
@@ -277,7 +279,7 @@ class Informer:
             self._publish(self._store.observe_write(record, meta))
 
     def _takes(self, key: ObjectKey, meta: Meta) -> bool:
-        return self.filter is None or any(
+        return any(
             each.filter is None or each.filter.takes(meta)
             for each in self._sinks
             if each.namespace in {"", key.namespace}

@@ -163,9 +163,9 @@ class Rule(NamedTuple):
 
 # The first rule that fits counts; a watch that ends in good order counts as the mildest failure. A watch goes
 # on from where it was, if that makes sense; after garbage the same would come again. A watch that ended early
-# is checked first, because the server may have been restarted with older storage. A check that fails leads to a
-# list. The last rules mean that a stream which fails for a reason not foreseen is tried as pages next, and
-# pages as a stream, so that a server (or a proxy) that can do only one is served too.
+# is checked first, because the server may have been restarted with older storage. A check that fails leads
+# to a list. The last rules mean that a stream which fails for a reason not foreseen is tried as pages
+# next, and pages as a stream, so that a server (or a proxy) that can do only one is served too.
 RULES = (
     Rule((NoMatch, NotFound), None, State.RESOLVE, "not-served", Pause.YES),
     Rule((Unauthorized, Forbidden), None, None, "forbidden", Pause.YES),
