@@ -408,7 +408,7 @@ class ObjectReconciler(Generic[T]):
                 operator.channel.send(obj.key, after=ctx.look_again_after)
             raise
         if isinstance(error, Blocked) and not deleting:
-            ctx.is_blocked(ctx.set_types - before)
+            ctx.blocked(before)
         return result
 
     async def _remove_finalizers(self, obj: T, ctx: Context) -> None:
