@@ -141,10 +141,6 @@ class Tls:
         certificate = self._files.certificate
         return None if certificate is None else await in_thread(lambda: _expired(certificate))
 
-    def check_soon(self) -> None:
-        """Check the files for changes before the next connection."""
-        self.check_at = 0.0
-
     def present(self, certificate: tuple[Pem, Pem] | None) -> None:
         """From the next connection on, present this client certificate (and its key), or none."""
         chain, key = certificate or (None, None)
