@@ -337,7 +337,7 @@ PEMS = [AUTHORITY.certificate, PAIR.certificates, PAIR.key, b"", PAIR.certificat
     )
 )
 def certificates(entries: dict[str, bytes]) -> None:
-    stored = Stored(Material.of(entries), NOW)
+    stored = Stored(Material(*entries.values()), NOW)
     for signer in stored.signers:
         stored.authority(signer)
     assert stored.serving is None or stored.serving.pem
