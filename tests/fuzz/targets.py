@@ -49,7 +49,7 @@ from manager.server.server import serve
 from manager.settings import SettingsError
 from manager.telemetry.metrics import Metrics
 from manager.tls.certificate import new_authority
-from manager.tls.key_pair import CertificateUnusable
+from manager.tls.served import CertificateUnusable
 from manager.util.address import BindAddress, parse_address
 from manager.util.duration import parse_duration
 from manager.webhook.admission import AdmissionEndpoint
@@ -337,7 +337,7 @@ PEMS = [AUTHORITY.certificate, PAIR.certificates, PAIR.key, b"", PAIR.certificat
     )
 )
 def certificates(entries: dict[str, bytes]) -> None:
-    stored = Stored(Material.of(entries), NOW)
+    stored = Stored(Material(*entries.values()), NOW)
     for signer in stored.signers:
         stored.authority(signer)
     assert stored.serving is None or stored.serving.pem

@@ -25,7 +25,7 @@ from manager.api import controller_reference
 from manager.cache.informer import Informer
 from manager.cache.reflector import Reflector
 from manager.cache.store import Store
-from manager.certificates import rotator
+from manager.certificates import rotation
 from manager.certificates.rotation import Lifetimes, Rotation
 from manager.certificates.store import SecretStore
 from manager.client import applier
@@ -365,7 +365,7 @@ def a_log_line_tells_a_key(patch: pytest.MonkeyPatch) -> None:
     original = SecretStore.write
 
     async def write(self: SecretStore, material: Any, snapshot: Any) -> Any:
-        rotator._log.info("written", key=material.key.decode())
+        rotation._log.info("written", key=material.key.decode())
         return await original(self, material, snapshot)
 
     patch.setattr(SecretStore, "write", write)
