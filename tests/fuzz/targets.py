@@ -33,10 +33,10 @@ from manager.certificates.rotation import Stored
 from manager.certificates.store import Material
 from manager.client.ownership import Ownership, holds
 from manager.client.write import merge_diff
-from manager.console.changes import Change, _fields
+from manager.console.changes import Change, fields_of
 from manager.console.collect import Collected, Collector, Node, bad_leaves
 from manager.console.explanation import explain, to_objects
-from manager.console.templates import read_templates
+from manager.console.web import read_assets
 from manager.election.lease import Lease
 from manager.kube.config import _find
 from manager.kube.connection import Connection
@@ -652,7 +652,7 @@ FAILS = orjson.dumps(
 )
 """A pod that is as pods are, beside all that is odd."""
 
-_, PAGES = read_templates()
+PAGES = read_assets().environment
 
 
 def odd_object(original: Any) -> st.SearchStrategy[bytes]:
@@ -777,7 +777,7 @@ def manager_answers(answer: bytes) -> None:
 def last_changes(before: Any, after: Any) -> None:
     states = [inputs.dumped({**each, "metadata": ROOT["metadata"]}) for each in (before, after)]
     spec = WatchSpec(gvk=GroupVersionKind("example.com", "v1", "Foo"), plural="foos")
-    found = _fields(Change(spec, ObjectKey("ns", "foo"), 0.0, *states))
+    found = fields_of(Change(spec, ObjectKey("ns", "foo"), 0.0, *states))
     assert all(isinstance(text, str) for field in found for text in field)
 
 

@@ -30,7 +30,7 @@ from tests.unit.console.test_pages import (
     post,
     serving,
 )
-from tests.unit.server.conftest import ServePages, Site, routes_of
+from tests.support.served_pages import ServePages, Site, routes_of
 
 
 def always(token: str) -> Callable[[str | None], object]:
