@@ -32,10 +32,9 @@ from manager.client import applier
 from manager.client.write import MERGE_PATCH
 from manager.controller import generation_changed
 from manager.controller.queue import WorkQueue
-from manager.election.elector import LeaderElector
-from manager.election.guard import Leadership
+from manager.election.coordinator import Leadership
+from manager.election.elector import LeaderElector, ShardCountAgreement
 from manager.election.lease_watch import LeaseObservation
-from manager.election.shard_count import ShardCountAgreement
 from manager.kube.transport import Transport
 from manager.operator import reconciler
 from manager.operator.context import Context

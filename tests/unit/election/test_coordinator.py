@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from manager.election.guard import Leadership, LeadershipLost
+from manager.election.coordinator import Leadership, LeadershipLost
 from manager.kube.errors import Fenced
 from manager.util.clock import monotonic as now
 from tests.support.scripted_wire import Unreached
