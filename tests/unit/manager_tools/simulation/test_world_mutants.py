@@ -39,8 +39,8 @@ from manager.kube.transport import Transport
 from manager.operator import reconciler
 from manager.operator.context import Context
 from manager.shards.owned import ControllerShards, OwnedShards
-from manager_tools.simulation.seeds import Plan, crash_points, plan_of, run
-from manager_tools.simulation.workload import Step
+from manager_tools.simulation.plan import Plan, Step, plan_of
+from manager_tools.simulation.seeds import crash_points, run
 
 pytestmark = pytest.mark.whole
 
