@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from manager.api import ObjectKey, Resource, Unstructured
+from manager.api import DEGRADED, ObjectKey, Resource, Unstructured
 from manager.cache import CacheEvent, Informer
 from manager.client.reader import decode_object
 from manager.controller import (
@@ -408,7 +408,7 @@ class ObjectReconciler(Generic[T]):
                 operator.channel.send(obj.key, after=ctx.look_again_after)
             raise
         if isinstance(error, Blocked) and not deleting:
-            ctx.is_blocked(ctx.set_types - before)
+            ctx.blocked(before)
         return result
 
     async def _remove_finalizers(self, obj: T, ctx: Context) -> None:
@@ -427,7 +427,7 @@ class ObjectReconciler(Generic[T]):
                 f"is being deleted; waits for the finalizers of others: {', '.join(obj.metadata.finalizers)}"
             )
             for each in self._operator.conditions:  # its children are not looked at any more
-                ctx.condition(each, False if each == "Degraded" else "Unknown", "CleanedUp", message)
+                ctx.condition(each, False if each == DEGRADED else "Unknown", "CleanedUp", message)
         try:
             await ctx.finish()
         except (KubeError, Gone) as error:
