@@ -23,8 +23,7 @@ from manager.util.program import Program
 from manager.webhook.configurations import SECRET
 from manager.webhook.registration import Webhooks
 from manager_tools.simulation.loop import EPOCH
-from manager_tools.simulation.network import Sent
-from manager_tools.simulation.scene import Scene
+from manager_tools.simulation.scene import Scene, Sent
 
 Object = dict[str, Any]
 
@@ -196,7 +195,6 @@ def _spans(served: bytes, bundle: bytes, host: str) -> list[_Span]:
 
 
 def _bundles_in(obj: Object) -> Iterator[tuple[bytes, str]]:
-    """Each bundle of a configuration or a definition, with the host that it is for."""
     configs = [each["clientConfig"] for each in obj.get("webhooks") or ()]
     conversion = (obj.get("spec") or {}).get("conversion") or {}
     if conversion.get("strategy") == "Webhook":

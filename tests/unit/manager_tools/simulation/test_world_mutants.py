@@ -32,16 +32,15 @@ from manager.client import applier
 from manager.client.write import MERGE_PATCH
 from manager.controller import generation_changed
 from manager.controller.queue import WorkQueue
-from manager.election.elector import LeaderElector
-from manager.election.guard import Leadership
+from manager.election.coordinator import Leadership
+from manager.election.elector import LeaderElector, ShardCountAgreement
 from manager.election.lease_watch import LeaseObservation
-from manager.election.shard_count import ShardCountAgreement
 from manager.kube.transport import Transport
 from manager.operator import reconciler
 from manager.operator.context import Context
 from manager.shards.owned import ControllerShards, OwnedShards
-from manager_tools.simulation.seeds import Plan, crash_points, plan_of, run
-from manager_tools.simulation.workload import Step
+from manager_tools.simulation.plan import Plan, Step, plan_of
+from manager_tools.simulation.seeds import crash_points, run
 
 pytestmark = pytest.mark.whole
 
