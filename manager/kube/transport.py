@@ -276,15 +276,8 @@ class Transport:
 
         The answer's head has to come within the transport's deadline.
 
-        Args:
-            path: as for `request`.
-            query: as for `request`.
-            accept: as for `request`.
-            idle_timeout: seconds after which a connection with nothing on it counts as dead.
-
-        Raises:
-            ApiError: the server answered with an error, before the first piece.
-            TransportError: the connection could not be made or broke, or nothing came for `idle_timeout`.
+        A connection with nothing on it for `idle_timeout` seconds counts as dead. The other arguments and
+        the errors are those of `request`.
         """
         request = WireRequest("GET", _target(path, query), self._headers(accept, None), stream=True)
         async with AsyncExitStack() as stack:
@@ -312,17 +305,9 @@ class Transport:
 
         The server's answer has to come within the transport's deadline. The fence drops it.
 
-        Args:
-            path: as for `request`.
-            query: parameters, not yet encoded; a name may come several times.
-            protocols: the subprotocols that are offered, the best first.
-            longest: bytes that a message of the server may have.
-
-        Raises:
-            ApiError: the server refused it.
-            ProtocolError: the server does not speak WebSocket, or none of the protocols.
-            TransportError: the connection could not be made or broke.
-            Fenced: writes are no longer allowed; while it is open, too.
+        It offers the `protocols`, the best first; a message of the server may have `longest` bytes. A name
+        may come several times in `query`. Raises what `request` raises, `Fenced` also while it is open, and
+        `ProtocolError` if the server does not speak WebSocket, or none of the protocols.
         """
         wire = self._wire
         if not isinstance(wire, WebSocketWire):
