@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
@@ -55,6 +55,32 @@ async def observe_lag(lag: Histogram) -> None:
         due = loop.time() + _LAG_INTERVAL
         await asyncio.sleep(_LAG_INTERVAL)
         lag.observe(max(0.0, loop.time() - due))
+
+
+class _OwnThreads(Executor):
+    """Executor that runs each call in a daemon thread of its own."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        result: Future[T] = Future()
+        result.set_running_or_notify_cancel()  # a caller that is cancelled leaves it running
+
+        def run() -> None:
+            try:
+                result.set_result(fn(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 - the caller gets it
+                result.set_exception(error)
+
+        threading.Thread(target=run, daemon=True).start()
+        return result
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Run blocking work in a thread of its own, for which the end of the process does not wait.
+
+    Reconcilers may occupy the few threads of `asyncio.to_thread` for long. Without a token or the server's
+    address, neither reconcilers nor the lease get an answer from the API server.
+    """
+    return await asyncio.get_running_loop().run_in_executor(_OwnThreads(), work)
 
 
 _waiting: dict[asyncio.AbstractEventLoop, deque[asyncio.Future[None]]] = {}
