@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from manager.certificates.local_registration import LocalRegistration
 from manager.certificates.store import FolderStore, SecretStore, Store
 from manager.certificates.targets import DEFINITION, LOOK_EVERY, Target, hosts_of
 from manager.kube.transport import Transport
@@ -25,7 +26,6 @@ from manager.webhook.configurations import (
     field_manager_of,
     webhook_configurations,
 )
-from manager.webhook.local_registration import LocalRegistration
 from manager.webhook.registration import Webhooks
 
 if TYPE_CHECKING:

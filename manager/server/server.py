@@ -17,9 +17,9 @@ from aiohttp import HttpVersion11, web
 from aiohttp.streams import StreamReader
 from aiohttp.typedefs import Handler
 
+from manager.server import Limits
 from manager.server.access import Access, Place, ReviewFailed, TooManyQuestions, User
 from manager.server.connection import LONGEST_HEAD, Acceptor
-from manager.server.http_server import Limits
 from manager.telemetry.logs import get_logger
 from manager.tls.key_pair import CertificateUnusable
 from manager.tls.served import ServedCertificate
@@ -200,7 +200,7 @@ class Server:
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = self._acceptor.connection_of(request.protocol)
         refusal = _malformed(request)
-        connection.begin_answer(request.content.is_eof, None if refusal else request.content_length or 0)
+        connection.begin_answer(None if refusal else request.content_length or 0)
         try:
             return await self._send(request, refusal or await self._handler(cast("web.Request", request)))
         except web.HTTPException as error:
