@@ -7,9 +7,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from manager.console.explanation import ShardOwner
-from manager.election.config import LeaseTiming
-from manager.election.lease import Lease, LeaseGroup
-from manager.election.shard_count import SHARD, lease_of_shard, number_of_shards
+from manager.election.elector import SHARD, lease_of_shard, number_of_shards
+from manager.election.lease import Lease, Leases, LeaseTiming
 from manager.kube.errors import KubeError
 from manager.kube.transport import Transport
 from manager.server.access import Answers, Place
@@ -62,7 +61,7 @@ class ShardLeases:
     def __init__(self, transport: Transport, *, namespace: str, name: str) -> None:
         """`name` is the first shard's Lease; the names of the others begin with it."""
         self._name = name
-        self._group = LeaseGroup(transport, namespace=namespace, label=f"{name}/lease")
+        self._group = Leases(transport, namespace=namespace, label=f"{name}/lease")
         self._namespace = namespace
 
     def place(self, shard: int | None = None) -> Place:

@@ -15,7 +15,7 @@ from manager.cli.operators import owned_by
 from manager.console.collect import Collector
 from manager.console.pages import Console
 from manager.console.shard_holders import ShardHolders, ShardLeases
-from manager.election.guard import Leadership
+from manager.election.coordinator import Leadership
 from manager.kube.transport import Transport
 from manager.kube.wire import WireRequest
 from manager.server.access import Access
