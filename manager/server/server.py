@@ -369,15 +369,13 @@ def guarded(handler: Handler, access: Access, asks: Asks = path_itself) -> Handl
     return answer
 
 
-_MORE_HEADERS = {
-    HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": "Bearer"},
-    HTTPStatus.TOO_MANY_REQUESTS: {"Retry-After": "1"},
-}
-
-
 def _refusal(status: HTTPStatus, text: str) -> web.Response:
-    headers = {"Cache-Control": "no-store", **_MORE_HEADERS.get(status, {})}
-    return web.Response(status=status, text=f"{text}\n", headers=headers)
+    response = web.Response(status=status, text=f"{text}\n", headers={"Cache-Control": "no-store"})
+    if status == HTTPStatus.UNAUTHORIZED:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        response.headers["Retry-After"] = "1"
+    return response
 
 
 def _bearer_token(headers: Sequence[str]) -> str | None:

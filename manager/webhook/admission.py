@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -17,7 +18,6 @@ from manager.telemetry.logs import get_logger
 from manager.util.loop import own_turn
 from manager.webhook.denial import Refused, field_errors
 from manager.webhook.endpoint import BadReview, Endpoint, encoded
-from manager.webhook.json_patch import Operation, json_patch
 from manager.webhook.registration import VALIDATES, AdmissionWebhook
 from manager.webhook.request import AdmissionRequest, JsonObject
 from manager.webhook.review import AdmissionQuestion, read_admission
@@ -25,6 +25,12 @@ from manager.webhook.review import AdmissionQuestion, read_admission
 _API_VERSION = "admission.k8s.io/v1"
 
 _CONTROLS = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], " ")
+
+Operation = dict[str, Any]
+"""Of a JSON patch (RFC 6902)."""
+
+_MOST = 1000
+"""Operations inside an object; with more of them it is replaced whole."""
 
 _Question = tuple[AdmissionQuestion, AdmissionRequest]
 
@@ -165,3 +171,42 @@ def _lines(warnings: Iterable[str] | None) -> list[str]:
     if isinstance(warnings, str):
         warnings = [warnings]  # a single warning, not its characters one by one
     return [" ".join(str(warning).translate(_CONTROLS).split()) for warning in warnings or ()]
+
+
+def json_patch(before: dict[str, Any], after: dict[str, Any]) -> list[Operation]:
+    """Return the operations that turn `before` into `after`; none when the two are the same JSON.
+
+    They replace lists whole, and objects where that is shorter. Values are not copied. The jsonpatch library
+    needs most of a millisecond for one changed field of an object with the managedFields of a few managers,
+    ten times as long.
+    """
+    return list(_operations(before, after, ""))
+
+
+def _operations(before: dict[str, Any], after: dict[str, Any], path: str) -> Iterator[Operation]:
+    for name in before:
+        if name not in after:
+            yield {"op": "remove", "path": f"{path}/{_escaped(name)}"}
+    for name, new in after.items():
+        member = f"{path}/{_escaped(name)}"
+        if name not in before:
+            yield {"op": "add", "path": member, "value": new}
+        elif not _same(old := before[name], new):
+            whole: list[Operation] = [{"op": "replace", "path": member, "value": new}]
+            if isinstance(old, dict) and isinstance(new, dict):
+                inside = list(islice(_operations(old, new, member), _MOST + 1))
+                if len(inside) <= _MOST and len(encoded(inside)) <= len(encoded(whole)):
+                    whole = inside
+            yield from whole
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether they are the same JSON, with the members of objects in the same order.
+
+    Other than for Python, 1, 1.0 and true are not the same.
+    """
+    return bool(one == other) and encoded(one) == encoded(other)
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")

@@ -303,32 +303,27 @@ class WebhookServer:
         Each request gets an answer: 200 with a review, or another status with a `Status`.
         """
         metrics, path = self._metrics, endpoint.path
-        requests, latency = metrics.webhook_requests, metrics.webhook_latency.labels(path)
-        in_flight = metrics.webhook_in_flight.labels(path)
-        by_code = {code: requests.labels(path, str(code)) for code in _EXPECTED_CODES}
+        in_flight, latency = metrics.webhook_in_flight.labels(path), metrics.webhook_latency.labels(path)
+        for code in _EXPECTED_CODES:
+            metrics.webhook_requests.labels(path, str(code))
         faults = Lines(per_minute=LINES)
         identified = self._certificate.asks_clients and endpoint.identified
 
         async def show(request: web.Request) -> web.StreamResponse:
-            loop = asyncio.get_running_loop()
-            began = loop.time()
-            in_flight.inc()
             tracer = current_tracer()
             trace = None if tracer is None else ReviewTrace(tracer, path, request.headers)
             response: web.StreamResponse | None = None
-            try:
-                if identified and not request.get_extra_info("peercert"):
-                    text = "a client certificate is expected here"
-                    response = _failure(request, Unanswered(text, HTTPStatus.UNAUTHORIZED))
-                else:
-                    response = await self._response(request, endpoint, faults)
-            finally:
-                in_flight.dec()
-                if trace is not None:
-                    trace.ended(0 if response is None else response.status)
-                latency.observe(loop.time() - began)
-            counter = by_code.get(response.status)
-            (counter or requests.labels(path, str(response.status))).inc()
+            with in_flight.track_inprogress(), latency.time():
+                try:
+                    if identified and not request.get_extra_info("peercert"):
+                        text = "a client certificate is expected here"
+                        response = _failure(request, Unanswered(text, HTTPStatus.UNAUTHORIZED))
+                    else:
+                        response = await self._response(request, endpoint, faults)
+                finally:
+                    if trace is not None:
+                        trace.ended(0 if response is None else response.status)
+            metrics.webhook_requests.labels(path, str(response.status)).inc()
             return response
 
         return show

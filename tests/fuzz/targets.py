@@ -52,10 +52,9 @@ from manager.tls.certificate import new_authority
 from manager.tls.served import CertificateUnusable
 from manager.util.address import BindAddress, parse_address
 from manager.util.duration import parse_duration
-from manager.webhook.admission import AdmissionEndpoint
+from manager.webhook.admission import AdmissionEndpoint, json_patch
 from manager.webhook.conversion import ConversionEndpoint
 from manager.webhook.endpoint import BadReview
-from manager.webhook.json_patch import json_patch
 from manager.webhook.registration import Admission, Conversion
 from manager_tools.commands.explain import decode_report, to_text
 from petstore.proto import petstore_pb2 as pb

@@ -17,9 +17,9 @@ from controllers.petstore.pet import PetOperator
 from controllers.petstore.record import ADDED_AS
 from manager.telemetry.metrics import Metrics
 from manager.util.loop import SMALL
+from manager.webhook.admission import json_patch
 from manager.webhook.endpoint import BadReview, TooCostly, Unanswered
 from manager.webhook.endpoints import endpoints_of
-from manager.webhook.json_patch import json_patch
 from manager.webhook.registration import Webhooks
 from manager.webhook.review import CHANGED_WORK, CREATED_WORK, STORED_WORK, work_of
 from manager.webhook.server import Turns
