@@ -22,8 +22,8 @@ from manager.settings import Setting
 from manager.telemetry.logs import shortened
 from manager.util import clock
 from manager.util.author_code import place_of
+from manager.util.signature import classes_of, is_subclass, parameters_of, positional
 from manager.webhook import AdmissionOptions
-from manager.webhook.methods import classes_of, is_subclass, parameters_of, positional
 from manager_kinds.core_v1 import Pod
 from manager_kinds.pod_health import PARTS_OF_HEALTH, PodHealth
 

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from operator import itemgetter
-from typing import cast
+from typing import Literal, cast
 
-from manager.server.http_server import Limits
+from manager.server import Limits
 from manager.server.tls_transport import TlsTransport, Turn
 from manager.telemetry.logs import get_logger
 from manager.telemetry.open_files import NONE_LEFT, Reserve, are_scarce
@@ -39,6 +39,10 @@ LONGEST_HEAD = 32 * 1024
 _BLANK_LINE = b"\r\n\r\n"
 
 
+State = Literal["waiting", "head", "passed", "answering"]
+"""Whether a connection waits for a request, has some bytes of its head, has passed that on, or answers."""
+
+
 class ClientConnection(asyncio.Protocol):
     """Filter between a transport and the HTTP protocol that limits what a client may send.
 
@@ -54,57 +58,49 @@ class ClientConnection(asyncio.Protocol):
         self.client = client
         self.over = asyncio.Event()  # set when the connection is lost, or has to end
         self.lost = asyncio.Event()
-        self.answering = False
         self.has_asked = False  # whether a request has begun to come, at any time
         self._on_idle = on_idle
         self._limits = limits
+        self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
-        self._idle_since = asyncio.get_running_loop().time()
+        self._state: State = "waiting"
+        self._since = self._loop.time()  # when the last answer began or ended
         self._stalled_since: float | None = None  # since when the client does not read its answer
         self._received = bytearray()  # bytes that are not passed on yet
         self._paused = False  # whether reading waits until they are
         self._discards = False  # whether all that still comes is dropped, because the answer is the last
         self._has_ended = False  # whether the client sends no more
-        self._empty_lines = 0  # bytes of empty lines before a head
-        self._head_begun = False  # whether a request has begun to come that is not answered yet
-        self._head_passed = False  # whether a head is passed on, and its answer has not begun
         self._body = 0  # bytes of a body that are still to come
-        self._body_has_come: Callable[[], bool] | None = None
-        self._answer_began = 0.0
+
+    @property
+    def answering(self) -> bool:
+        """Return whether a request is being answered."""
+        return self._state == "answering"
 
     @property
     def client_idle_since(self) -> float | None:
         """Return since when, in loop time, the server waits for the client; None while the client waits."""
-        if not self.answering:
-            return self._idle_since
-        if self._body_has_come is not None and not self._body_has_come():
-            return self._answer_began
-        return self._stalled_since
+        return self._since if not self.answering or self._body or self._discards else self._stalled_since
 
     @property
     def is_busy(self) -> bool:
         """Return whether a request has begun and is unanswered, or response bytes are unsent."""
-        if self.answering or self._head_begun or self._received:
+        if self._state != "waiting" or self._received:
             return True
         return self._transport is not None and self._transport.is_closing()
 
-    def begin_answer(self, body_has_come: Callable[[], bool], length: int | None) -> None:
+    def begin_answer(self, length: int | None) -> None:
         """Note that a request is being answered, with `length` bytes of a body; None drops all that comes."""
-        loop = asyncio.get_running_loop()
-        self.answering = True
-        self._body_has_come, self._answer_began = body_has_come, loop.time()
+        self._state, self._since = "answering", self._loop.time()
         self._body, self._discards = length or 0, length is None
-        self._head_begun = self._head_passed = False
         self._limit(self._limits.exchange, self._abort)
-        loop.call_soon(self._pass_on)
+        self._loop.call_soon(self._pass_on)
 
     def end_answer(self) -> None:
         """Note that the answer is on its way."""
-        loop = asyncio.get_running_loop()
-        self.answering = False
-        self._body_has_come, self._idle_since = None, loop.time()
+        self._state, self._since = "waiting", self._loop.time()
         self._on_idle()
         if (self._body or self._discards) and not self._has_ended:
             # The protocol reads on for as long: closed before, the connection is reset, and the reset may
@@ -112,7 +108,7 @@ class ClientConnection(asyncio.Protocol):
             self._limit(self._limits.linger, self._abort)
         else:
             self._limit(self._limits.keep_alive, self._close)
-        loop.call_soon(self._pass_on)
+        self._loop.call_soon(self._pass_on)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -129,66 +125,50 @@ class ClientConnection(asyncio.Protocol):
         self._pass_on()
 
     def _pass_on(self) -> None:
-        if self._transport is None:
+        """Pass on what the protocol may have now, and read on unless something waits."""
+        transport, received = self._transport, self._received
+        while transport is not None and not transport.is_closing() and (end := self._passable()):
+            part = bytes(received[:end])
+            del received[:end]
+            self.protocol.data_received(part)
+        if transport is None or transport.is_closing():
             return
-        received, self._received = self._received, bytearray()
-        try:
-            self._pass_parts_on(received, self._transport)
-        finally:
-            received.clear()  # the traceback of an error may keep this frame until a collection of garbage
-
-    def _pass_parts_on(self, received: bytearray, transport: asyncio.Transport) -> None:
-        start, end = 0, len(received)
-        if self._discards:
-            start = end
-        while start < len(received) and not transport.is_closing():
-            if self._body:
-                end = min(start + self._body, len(received))
-                self._body -= end - start
-            elif self.answering or self._head_passed:
-                break
-            else:
-                start, end = self._find_head(received, start)
-                if not end:
-                    break
-            self.protocol.data_received(bytes(received[start:end]))
-            start = end
-        if transport.is_closing():
-            return
-        if self._has_ended and (self._body or not (self.answering or self._head_passed)):
+        is_waiting = self._state in {"waiting", "head"}
+        if self._has_ended and (self._body or is_waiting):
             transport.close()
             return
-        if self.answering and len(received) - start > LONGEST_HEAD:
-            self._discards, start = True, len(received)
-        self._received = received[start:]
-        if self._received and (self.answering or self._head_passed):
-            transport.pause_reading()
-            self._paused = True
-        elif self._paused:
-            transport.resume_reading()
-            self._paused = False
+        if self.answering and len(received) > LONGEST_HEAD:
+            self._discards = True
+            received.clear()
+        if (pauses := bool(received) and not is_waiting) is not self._paused:
+            self._paused = pauses
+            (transport.pause_reading if pauses else transport.resume_reading)()
 
-    def _find_head(self, received: bytearray, start: int) -> tuple[int, int]:
-        """Return where a head begins and ends; the end is 0 while more of it has to come."""
-        if not self._head_begun:
-            begins = len(received) - len(received[start:].lstrip(b"\r\n"))
-            self._empty_lines += begins - start
-            start = begins
-        if start < len(received):
-            if not self._head_begun:
-                self._head_begun = self.has_asked = True
+    def _passable(self) -> int:
+        """Return how many bytes the protocol may have now."""
+        received = self._received
+        if self._discards:
+            received.clear()
+        if self._body:
+            size = min(self._body, len(received))
+            self._body -= size
+            return size
+        begins = len(received) - len(received.lstrip(b"\r\n"))
+        if self._state in {"passed", "answering"} or not received:
+            return 0
+        if begins < len(received):
+            if self._state == "waiting":
+                self._state, self.has_asked = "head", True
                 self._limit(self._limits.head, self._end_late)
-            if not received[start : start + 1].isalpha():
-                # TLS, say: the protocol refuses its first byte.
-                self._head_passed = True
-                return start, start + 1
-        end = received.find(_BLANK_LINE, start, start + LONGEST_HEAD) + len(_BLANK_LINE)
-        if end >= len(_BLANK_LINE):
-            self._empty_lines, self._head_passed = 0, True
-            return start, end
-        if len(received) - start + self._empty_lines > LONGEST_HEAD:
+            is_text = received[begins : begins + 1].isalpha()
+            end = received.find(_BLANK_LINE, begins, LONGEST_HEAD)
+            if end >= 0 or not is_text:
+                self._state = "passed"
+                # Of TLS, say, the protocol refuses the first byte.
+                return end + len(_BLANK_LINE) if is_text else begins + 1
+        if len(received) > LONGEST_HEAD:
             self._end_with(_TOO_LARGE)
-        return start, 0
+        return 0
 
     def eof_received(self) -> bool:
         self._has_ended = True
@@ -196,9 +176,8 @@ class ClientConnection(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     def pause_writing(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._stalled_since = loop.time()
-        self._stall_timer = loop.call_later(self._limits.write_stall, self._abort)
+        self._stalled_since = self._loop.time()
+        self._stall_timer = self._loop.call_later(self._limits.write_stall, self._abort)
         self.protocol.pause_writing()
 
     def resume_writing(self) -> None:
@@ -211,7 +190,7 @@ class ClientConnection(asyncio.Protocol):
         for timer in (self._timer, self._stall_timer):
             if timer is not None:
                 timer.cancel()
-        self._received = bytearray()
+        self._received.clear()
         if self._transport is not None:
             self._transport = None  # it holds this connection as well
             self.protocol.connection_lost(exc)
@@ -220,7 +199,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _end_late(self) -> None:
         assert self._transport is not None
-        if self._head_begun and not self._transport.is_closing():
+        if self._state == "head" and not self._transport.is_closing():
             self._end_with(_TOO_SLOW)
         else:
             self._transport.abort()
@@ -243,7 +222,7 @@ class ClientConnection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         if not self.lost.is_set():
-            self._timer = asyncio.get_running_loop().call_later(seconds, then)
+            self._timer = self._loop.call_later(seconds, then)
 
 
 async def _readable(sock: socket.socket) -> None:
@@ -307,7 +286,7 @@ class Acceptor:
             while True:
                 try:
                     await _readable(self._listening)
-                    accepted, client = self._take()
+                    accepted, client = self._accept_one()
                 except (BlockingIOError, ConnectionError):
                     continue  # gone before its turn came
                 except OSError as error:
@@ -336,7 +315,7 @@ class Acceptor:
         await asyncio.wait([accepting])
         with suppress(OSError):
             while len(self._open) < self._limits.connections and not are_scarce():
-                self._begin(*self._accepted())
+                self._begin(*self._accept_one())
         self._listening.close()  # new clients go elsewhere at once
         for _ in range(_TURNS):
             await asyncio.sleep(0)
@@ -360,21 +339,18 @@ class Acceptor:
         if tasks:
             await asyncio.wait(tasks)
 
-    def _accepted(self) -> tuple[socket.socket, str]:
-        accepted, address = self._listening.accept()
-        return accepted, client_at(address[0] if isinstance(address, tuple) else None)
-
-    def _take(self) -> tuple[socket.socket, str]:
+    def _accept_one(self) -> tuple[socket.socket, str]:
         try:
-            return self._accepted()
+            accepted, address = self._listening.accept()
         except OSError as error:
             if error.errno not in NONE_LEFT or not self._reserve.give_up():
                 raise
-        try:
-            return self._accepted()
-        except OSError:
-            self._reserve.take()
-            raise
+            try:
+                accepted, address = self._listening.accept()
+            except OSError:
+                self._reserve.take()
+                raise
+        return accepted, client_at(address[0] if isinstance(address, tuple) else None)
 
     def _begin(self, accepted: socket.socket, client: str) -> None:
         accepted.setblocking(False)
@@ -423,13 +399,12 @@ class Acceptor:
         having[newcomer] += 1
         most = max(having.values())
         latest = asyncio.get_running_loop().time() - self._limits.eviction
-        candidates = []
-        for each, _ in self._open.values():
-            since = each.client_idle_since
-            if since is None:
-                continue
-            if since <= latest or (not each.answering and having[each.client] == most):
-                candidates.append(((-having[each.client], since), each))
+        candidates = [
+            ((-having[each.client], since), each)
+            for each, _ in self._open.values()
+            if (since := each.client_idle_since) is not None
+            and (since <= latest or (not each.answering and having[each.client] == most))
+        ]
         if candidates:
             min(candidates, key=itemgetter(0))[1].over.set()
 

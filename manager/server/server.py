@@ -17,9 +17,9 @@ from aiohttp import HttpVersion11, web
 from aiohttp.streams import StreamReader
 from aiohttp.typedefs import Handler
 
+from manager.server import Limits
 from manager.server.access import Access, Place, ReviewFailed, TooManyQuestions, User
 from manager.server.connection import LONGEST_HEAD, Acceptor
-from manager.server.http_server import Limits
 from manager.telemetry.logs import get_logger
 from manager.tls.served import CertificateUnusable, ServedCertificate
 from manager.util.address import BindAddress, client_at
@@ -199,7 +199,7 @@ class Server:
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = self._acceptor.connection_of(request.protocol)
         refusal = _malformed(request)
-        connection.begin_answer(request.content.is_eof, None if refusal else request.content_length or 0)
+        connection.begin_answer(None if refusal else request.content_length or 0)
         try:
             return await self._send(request, refusal or await self._handler(cast("web.Request", request)))
         except web.HTTPException as error:
@@ -369,15 +369,13 @@ def guarded(handler: Handler, access: Access, asks: Asks = path_itself) -> Handl
     return answer
 
 
-_MORE_HEADERS = {
-    HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": "Bearer"},
-    HTTPStatus.TOO_MANY_REQUESTS: {"Retry-After": "1"},
-}
-
-
 def _refusal(status: HTTPStatus, text: str) -> web.Response:
-    headers = {"Cache-Control": "no-store", **_MORE_HEADERS.get(status, {})}
-    return web.Response(status=status, text=f"{text}\n", headers=headers)
+    response = web.Response(status=status, text=f"{text}\n", headers={"Cache-Control": "no-store"})
+    if status == HTTPStatus.UNAUTHORIZED:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        response.headers["Retry-After"] = "1"
+    return response
 
 
 def _bearer_token(headers: Sequence[str]) -> str | None:

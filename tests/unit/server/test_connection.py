@@ -22,8 +22,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from structlog.testing import capture_logs
 
-from manager.server import connection
-from manager.server.http_server import Limits
+from manager.server import Limits, connection
 from manager.telemetry import open_files
 from manager.tls.served import SelfSigned, ServedCertificate
 from manager.util.address import BindAddress

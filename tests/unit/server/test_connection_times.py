@@ -8,8 +8,8 @@ import gc
 import pytest
 from aiohttp import web
 
+from manager.server import Limits
 from manager.server.connection import ClientConnection
-from manager.server.http_server import Limits
 
 pytestmark = pytest.mark.virtual_time
 
@@ -82,7 +82,7 @@ async def test_connection_closes_when_a_request_is_incomplete_despite_frequent_p
 async def test_idle_connection_ends_after_keep_alive_and_sends_nothing():
     connection, transport = connected()
     connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
-    connection.begin_answer(lambda: True, 0)
+    connection.begin_answer(0)
     connection.end_answer()
     await ends_after(LIMITS.keep_alive, transport)
     assert transport.sent == b""
@@ -98,13 +98,13 @@ async def test_connection_ends_after_linger_limit_when_the_client_reads_nothing(
 async def test_answer_may_take_longer_than_the_request_timeout():
     connection, transport = connected()
     connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
-    connection.begin_answer(lambda: True, 0)
+    connection.begin_answer(0)
     await ends_after(LIMITS.exchange, transport)
 
 
 async def test_connection_ends_after_write_stall_limit_when_the_client_reads_no_answer():
     connection, transport = connected()
-    connection.begin_answer(lambda: True, 0)
+    connection.begin_answer(0)
     for _ in range(3):
         connection.pause_writing()
         await asyncio.sleep(LIMITS.write_stall - A_MOMENT)
@@ -117,7 +117,7 @@ async def test_connection_ends_after_write_stall_limit_when_the_client_reads_no_
 
 async def test_connection_starts_no_head_limit_for_bytes_during_an_answer():
     connection, transport = connected()
-    connection.begin_answer(lambda: True, 0)
+    connection.begin_answer(0)
     connection.data_received(b"the next request, early")
     await asyncio.sleep(LIMITS.head + A_MOMENT)
     assert not transport.ended
@@ -125,7 +125,7 @@ async def test_connection_starts_no_head_limit_for_bytes_during_an_answer():
 
 async def test_request_timeout_starts_again_with_the_first_byte():
     connection, transport = connected()
-    connection.begin_answer(lambda: True, 0)
+    connection.begin_answer(0)
     connection.end_answer()
     await asyncio.sleep(LIMITS.head * 3)
     connection.data_received(b"GET")

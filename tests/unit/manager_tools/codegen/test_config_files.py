@@ -21,14 +21,13 @@ RULES = {
     "widget": [RbacRule(("",), ("pods",), ("delete",), owner_references=True)],
 }
 
-admission = Admission(Widget)
 
-
-@admission.validate_create
 async def validate(widget: Widget, request: AdmissionRequest) -> None:
     """Refuse nothing."""
 
 
+admission = Admission(Widget)
+admission.functions["validate_create"] = validate
 WEBHOOKS = Webhooks([admission])
 FILES = config_files(PROGRAM, KINDS, RULES, ["b.yaml", "a.yaml"], WEBHOOKS)
 WEBHOOK_FOLDERS = ("certmanager", "webhook")
