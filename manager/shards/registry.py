@@ -127,9 +127,7 @@ class ReplicaRegistry:
         base = base.annotated({self._annotation: ",".join(map(str, sorted(self._ready)))})
         timeout = self._timing.attempt_timeout
         try:
-            self._lease, sent = await self._leases.claim(
-                base, identity=self._identity, timing=self._timing, timeout=timeout
-            )
+            self._lease, sent = await self._leases.claim(base, self._config, timeout=timeout)
         except (Conflict, AlreadyExists):
             # Written by others, or by a renewal of ours whose answer was lost. The next one builds on it.
             self._lease = await self._leases.read(timeout=timeout)
