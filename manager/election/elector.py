@@ -148,9 +148,10 @@ class ShardCountAgreement:
 
         To give a shard back before, only to take it again, would be a loop without any delay.
         """
-        while (found := await self.read(self._first, view)) is None:
+        while True:
+            if (found := await self.read(self._first, view)) is not None:
+                return self.is_settled(*found)
             await asyncio.sleep(self._config.timing.retry_period)
-        return self.is_settled(*found)
 
     async def read(self, leases: Leases, view: LeaseObservation) -> tuple[Lease | None] | None:
         """Read one Lease, show it to `view`, and return it in a tuple; None if that failed, see `problem`."""
