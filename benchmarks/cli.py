@@ -204,7 +204,6 @@ def _chosen(parser: argparse.ArgumentParser, options: argparse.Namespace) -> lis
 
 
 def _given(program: Program) -> Peer:
-    """Build a peer from a command line only."""
     lacks = {}
     if not program.tells_readiness:
         lacks = dict.fromkeys(("takeover", "others", "done"), "its command has no {health}")
@@ -247,7 +246,6 @@ def pin() -> str:
 
 
 def _processors(name: str, text: str, there: set[int]) -> set[int]:
-    """Parse a list of processors in taskset's form: "0,2-5"."""
     found = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
@@ -301,7 +299,6 @@ def _measure(
 
 
 def _build(peers: Iterable[Peer]) -> tuple[list[tuple[Peer, Ready]], dict[str, str]]:
-    """Build the peers; return those that can be measured, and the reasons why others cannot."""
     ready, left_out = [], {}
     for peer in peers:
         try:
@@ -328,7 +325,6 @@ def _render(parser: argparse.ArgumentParser, *, check: bool) -> int:
 
 
 def _write(parser: argparse.ArgumentParser, results: Results) -> None:
-    """Write the page, and the documents that quote it."""
     for path, text in _wanted(parser, results).items():
         if text is None:
             path.unlink(missing_ok=True)

@@ -162,13 +162,11 @@ class Suite:
         return parts - {"memory"} if set(WORKED) <= set(self._peers[peer].lacks) else parts
 
     def _sizes_of(self, peer: str) -> Sizes:
-        """Return the sizes without the rates that the peer skips."""
         lacks = self._peers[peer].lacks
         rates = tuple(rate for rate in self._sizes.rates if f"at_{rate}" not in lacks)
         return dataclasses.replace(self._sizes, rates=rates)
 
     def _of(self, peer: str, parts: Iterable[str]) -> set[str]:
-        """Return those of the parts that are selected and that the peer does not skip."""
         return {part for part in parts if part in self._parts and part not in self._peers[peer].lacks}
 
     def _workloads(self, peer: str) -> list[str]:

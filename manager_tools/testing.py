@@ -54,8 +54,7 @@ from manager.operator import AnyOperator, Operator, add_controller, rights_of
 from manager.process.manager import Manager
 from manager.settings import Setting, SettingValues
 from manager.telemetry.metrics import Metrics
-from manager.tls.key_pair import KeyPair
-from manager.tls.served import ServedCertificate
+from manager.tls.served import KeyPair, ServedCertificate
 from manager.util import clock as manager_clock
 from manager.util.address import BindAddress
 from manager.util.program import Program
@@ -288,7 +287,6 @@ class _Stage:
             self.namespace = namespaces[0]
 
     async def begin(self) -> None:
-        """Create the objects that the test needs first."""
         self.tester = Transport(
             await self.wire(""), metrics=Metrics(), rng=random.Random(1), user_agent="test"
         )
@@ -298,7 +296,6 @@ class _Stage:
                 await self.create_namespace(each)
 
     async def create_namespace(self, name: str) -> None:
-        """Create a namespace of the test."""
         await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
     def limited(self, manifests: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
@@ -318,11 +315,9 @@ class _Stage:
         raise NotImplementedError
 
     async def create(self, manifest: dict[str, Any]) -> None:
-        """Create an object of a kind whose plural only adds an `s`."""
         await self.tester.request("POST", path_of(manifest), body=orjson.dumps(manifest))
 
     async def define(self, definitions: Sequence[dict[str, Any]]) -> None:
-        """Create definitions; returns when they are served."""
         for definition in definitions:
             await self.create(definition)
 
@@ -550,7 +545,6 @@ class _Issued:
         return "the certificate of the test"
 
     def pair(self, now: datetime) -> KeyPair:  # noqa: ARG002
-        """Return the certificate, which is valid for longer than a test."""
         return self._pair
 
 
@@ -815,7 +809,6 @@ class _Socket:
     # The control plane's side.
 
     async def serve(self, handle: Callable[[_Socket], Awaitable[None]]) -> None:
-        """Have the control plane talk, up to the end."""
         with suppress(ConnectionError):
             try:
                 await handle(self)

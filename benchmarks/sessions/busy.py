@@ -157,7 +157,6 @@ class Busy:
                         self._latency(plane, watch, process, rate)
 
     def _latency(self, plane: EnvtestControlPlane, watch: StatusWatch, process: Daemon, rate: int) -> None:
-        """Create objects at one rate, and wait for all their statuses."""
         seconds = self.sizes.seconds_of(rate)
         self.step(f"{rate} new objects/s", seconds + RATE)
         names = [f"at-{rate}-{index:05d}" for index in range(round(rate * seconds))]

@@ -172,7 +172,6 @@ def _watch_once(setup: Setup, path: str) -> None:
 
 @contextlib.contextmanager
 def _observed(setup: Setup, *flags: str) -> Iterator[Live]:
-    """Start the program with its metrics, and wait until it is ready."""
     with health_ports(2) as (address, metrics):
         setting = Setting(health_address=address, metrics_address=metrics, flags=flags)
         began, counted = time.monotonic(), Requests(setup.plane)
@@ -235,7 +234,6 @@ class Live:
             return Samples(answer.read().decode())
 
     def _change(self, turn: int) -> float:
-        """Change one object, another each time; return the seconds until its status is for the new spec."""
         # Any object except the first ones, because a backlog may be processed in order.
         name = name_of((turn * 7919 + self._setup.objects // 2) % self._setup.objects)
         api, path = self._setup.plane.api, memcached_path("default", name)

@@ -131,7 +131,6 @@ class Quiet:
             self._together(self._in("ten"), lambda setup: setup.ten(number, self._sizes.settle), part="ten")  # noqa: B023
 
     def _grown(self, setup: Setup, count: int) -> None:
-        """Run the program with `count` objects, and wait until it is idle."""
         if not setup.runs:
             setup.start()
         setup.grow(count)
@@ -147,7 +146,6 @@ class Quiet:
                 list(pool.map(lambda peer: self._try(peer, do, part=part), peers))
 
     def _try(self, peer: str, do: Callable[[Setup], None], *, part: str | None = None) -> None:
-        """Run `do`; a failing peer is out of this part, or of all further ones."""
         setup, parts = self._setups[peer]
         if part is not None and part not in parts:
             return

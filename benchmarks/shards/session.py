@@ -195,7 +195,6 @@ class Session:
             self._figures.idle_mb = replica.memory_mb
 
     def _change_some(self, replica: Replica) -> None:
-        """Change some of all objects, several at a time, and wait until each has its status."""
         names = [name for names in self._names.values() for name in names]
         chosen = [names[index * len(names) // self._figures.load] for index in range(self._figures.load)]
         with ThreadPoolExecutor(WRITERS, thread_name_prefix="load") as pool:
@@ -240,7 +239,6 @@ class Session:
         }
 
     def _listed(self) -> Iterator[dict[str, Any]]:
-        """Yield the metadata of all objects, page by page."""
         query = {"limit": PAGE}
         while True:
             text = self._plane.api.request("GET", MEMCACHEDS, query=query, accept=METADATA)

@@ -96,7 +96,6 @@ def _crd_file(definition: Manifest) -> str:
 
 
 def _written(program: Program, folder: str, *names: str) -> dict[str, str]:
-    """Return the files that are the same for every program."""
     texts = {name: (_WRITTEN / folder / name).read_text(encoding="utf-8") for name in names}
     return {name: text.replace("PROGRAM", program.name) for name, text in texts.items()}
 

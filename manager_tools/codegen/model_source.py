@@ -139,7 +139,6 @@ class _Type:
     """What only `schema_words` says."""
 
     def annotation(self, *, optional: bool = False) -> Expression:
-        """Return the field's annotation, the part after the colon."""
         parts = [Union(self.base) if optional and self.base != "Any" else self.base]
         if self.limits:
             parts.append(_call("Field", **self.limits))
@@ -241,7 +240,6 @@ class _Writer:
         return self._decorator() + class_source(head, _description(schema), self._config(schema) + fields)
 
     def _config(self, schema: Schema) -> str:
-        """Return the source of the class's settings, which apply to the whole object."""
         if not self._defines:
             return ""
         self._report_unknown(schema, self._root)
@@ -260,7 +258,6 @@ class _Writer:
         return f"    model_config = {config}\n\n"
 
     def _decorator(self) -> str:
-        """`@crd`, with what the definition says beside the schema."""
         served = self._served
         version = served.version
         if version is None:
@@ -371,7 +368,6 @@ class _Writer:
     def _field(
         self, name: str, wire: str, node: Any, *, must: bool, path: str, owner: str
     ) -> tuple[str, bool]:
-        """Return the source lines of a field, and whether it has a default."""
         where = f"{path}.{wire}"
         node = self._resolved(node, where)
         kind = self._type(node, where, owner, wire)
@@ -430,7 +426,6 @@ class _Writer:
     # Types
 
     def _resolved(self, node: Schema, path: str) -> Schema:
-        """Return the schema with a reference to another schema replaced by that schema."""
         parts: list[Any] = node.get("allOf") or []
         only = parts[0] if len(parts) == 1 and isinstance(parts[0], Mapping) else node
         if "$ref" not in only:
@@ -595,7 +590,6 @@ class _Writer:
         return kind
 
     def _element(self, node: Any, path: str, owner: str, name: str) -> Expression:
-        """Return the annotation of the items of a list or a map."""
         node = self._resolved(node, path)
         kind, about = self._type(node, path, owner, name), _description(node)
         if self._defines and about and self._about.get(str(kind.base)) != about and kind.base != "Condition":
@@ -622,7 +616,6 @@ def _column(column: Mapping[str, Any]) -> Expression:
 
 
 def _is_condition(node: Schema) -> bool:
-    """Return whether the schema equals the model Condition's, apart from descriptions."""
     theirs = (node.get("properties") or {}).keys()
     ours = _condition()
     return bool(theirs == ours["properties"].keys() and _wordless(node) == ours)

@@ -304,7 +304,6 @@ def object_schema(model: type[ApiModel]) -> JsonSchema:
 
 
 def _convert(node: JsonSchema, field: str) -> JsonSchema:
-    """Convert the schema of a value; alternatives and None are dealt with before."""
     if INEXPRESSIBLE in node:
         raise ModelError(field, f"has no JSON schema: {node[INEXPRESSIBLE]}")
     schema: JsonSchema = {}

@@ -193,7 +193,6 @@ async def _until_stopped(program: Program, arguments: ConsoleArguments, watchdog
 
 
 async def _show(program: Program, arguments: ConsoleArguments) -> None:
-    """Serve the console until it ends; raises ClickException with the reason."""
     async with AsyncExitStack() as stack:
         transport, config = await stack.enter_async_context(
             connected(program, _COMMAND, kubeconfig=arguments.kubeconfig, context=arguments.context)
@@ -295,7 +294,6 @@ async def _trust(installed: Installed, transport: Transport) -> tuple[str, TlsFi
 async def _forwarded(
     arguments: ConsoleArguments, target: str
 ) -> AsyncIterator[tuple[int, asyncio.StreamReader]]:
-    """Forward a local port to `target` by kubectl; yield the port and kubectl's further output."""
     flags = [
         *([f"--kubeconfig={arguments.kubeconfig}"] if arguments.kubeconfig else []),
         *([f"--context={arguments.context}"] if arguments.context else []),
@@ -332,7 +330,6 @@ async def _forwarded_port(lines: asyncio.StreamReader, target: str) -> int:
 
 
 async def _end_of(lines: asyncio.StreamReader, target: str) -> NoReturn:
-    """Raise ClickException when kubectl ends by itself."""
     said = "nothing"
     async for line in lines:
         said = line.decode(errors="replace").strip() or said

@@ -163,7 +163,6 @@ async def _migrate(
 async def _migrate_all(
     program: Program, arguments: MigrateArguments, names: Sequence[str], screen: Screen
 ) -> bool:
-    """Return whether all of it is done."""
     done = True
     async with connected(program, _COMMAND, kubeconfig=arguments.kubeconfig, context=arguments.context) as (
         transport,

@@ -150,7 +150,6 @@ class _Found(NamedTuple):
 async def _on_server(
     program: Program, origin: str, version: str | None, cluster: Mapping[str, str | None]
 ) -> Served:
-    """Read the kind that the API server publishes."""
     asked, _, group = origin.partition(".")
     async with connected(program, _COMMAND, kubeconfig=cluster["kubeconfig"], context=cluster["context"]) as (
         transport,
@@ -176,7 +175,6 @@ async def _on_server(
 
 
 async def _kinds(transport: Transport, group: str, version: str | None) -> AsyncIterator[_Found]:
-    """Yield the kinds of a group, or of all groups."""
     groups = [("", version or "v1", ["v1"])] if group in {"", "core"} else []
     for each in _decode_groups(await transport.request("GET", "/apis")).groups:
         if group in {"", each.name}:

@@ -148,7 +148,6 @@ def _group_kind(operator: AnyOperator | Operator[Any]) -> tuple[str, str]:
 
 
 def _named(files: Sequence[str]) -> list[_Found]:
-    """Return the names of the objects in these files. Raises `UsageError`."""
     found: dict[_Found, None] = {}
     for file in files:
         try:
@@ -170,7 +169,6 @@ def _read(file: str) -> bytes:
 
 
 def _objects(document: Any) -> Iterator[_Found]:
-    """Yield the objects in a document. Raises ValueError for another document."""
     if document is None:
         return
     if isinstance(document, dict) and isinstance(document.get("items"), list):
@@ -435,7 +433,6 @@ def unified(change: Change, *, coloured: bool = False) -> Iterator[str]:
 
 
 def _shown(change: Change) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Return both states, without the server's own metadata and confidential values."""
     before, after = change.before, change.after
     return (
         before and _cleaned(masked(before, after, "before"), change),

@@ -108,7 +108,6 @@ class Migration:
         raise MigrationFailed("the definition has been deleted meanwhile, and its objects with it")
 
     async def _pass(self, definition: StoredDefinition) -> Outcome:
-        """Go through all objects once; raises DefinitionChanged."""
         dry_run = self.options.dry_run
         if missing := await missing_rights(self._client, definition, dry_run=dry_run):
             raise MigrationFailed(f"the right is missing to {' and to '.join(missing)}")
@@ -233,7 +232,6 @@ class _Walk:
             raise MigrationFailed(f"the server fails for one object after the other: {refused}")
 
     async def _keep(self, *, retries: bool = True) -> None:
-        """Store the position, unless it is stored already."""
         if self._position == self._kept or self._options.dry_run:
             return
         position = self._position

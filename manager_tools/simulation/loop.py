@@ -121,7 +121,6 @@ class _Timer(asyncio.TimerHandle):
         self._scheduled = True
 
     def cancel(self) -> None:
-        """Cancel the timer like any other, and drop its callback."""
         self._cancelled = True
         handle: Any = self
         handle._callback = handle._args = None

@@ -24,6 +24,7 @@ from manager.telemetry.metrics import Metrics
 from manager.util.clock import now
 from manager_tools.testing import LocalWire, World
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
+from tests.support.served_pages import ServePages
 from tests.unit.console.test_pages import (
     PAGE,
     PATH,
@@ -36,7 +37,6 @@ from tests.unit.console.test_pages import (
     post,
     serving,
 )
-from tests.unit.server.conftest import ServePages
 
 COUNT = 4
 OTHER = "pod-b_0123456789"

@@ -21,7 +21,7 @@ from manager.server.access import has_expired
 from manager.util import yaml_text
 from manager.util.nesting import MOST_LEVELS, is_too_deep
 from manager_kinds.core_v1 import Pod
-from manager_tools.simulation.seeds import Plan
+from manager_tools.simulation.plan import Plan
 
 T = TypeVar("T")
 DEEP = [MOST_LEVELS + 1, 300, 990, 1_000, 1_100, 5_000, 50_000]

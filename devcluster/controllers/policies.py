@@ -1,21 +1,75 @@
-"""PodDisruptionBudgets: how many pods may be evicted now."""
+"""Quotas and disruption budgets."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from devcluster.controllers.client import Object
-from devcluster.controllers.controller import Controller, Name, Routes
-from devcluster.controllers.metadata import controller_of
-from devcluster.controllers.pods import is_ready
+from devcluster.builtin.quotas import QUOTAS, QuotaLedger, amounts_text
+from devcluster.controllers.client import PODS, Object, controller_of
+from devcluster.controllers.controller import ANYTHING, Controller, Environment, Name, Routes
+from devcluster.controllers.pod_status import is_ready
 from devcluster.storage import Change
 from devcluster.storage.selectors import LabelSelector
 
-__all__ = ["DisruptionController"]
+__all__ = ["DisruptionController", "PolicyStatusController", "QuotaController"]
+
+POLICIES = ("admissionregistration.k8s.io", "validatingadmissionpolicies")
+
+
+class PolicyStatusController(Controller):
+    """The controller of the status of policies; it finds no wrong types."""
+
+    name = "validatingadmissionpolicy-status-controller"
+
+    def routes(self) -> Routes:
+        """Return the handler of changes of policies."""
+        return {POLICIES: self.enqueue}
+
+    async def sync(self, key: Name) -> None:
+        """Reconcile one policy."""
+        policy = self.view.get(POLICIES, *key)
+        if policy is None:
+            return
+        status = policy.get("status") or {}
+        generation = policy["metadata"]["generation"]
+        if status.get("observedGeneration") != generation:
+            changed = {**policy, "status": {**status, "observedGeneration": generation, "typeChecking": {}}}
+            resource = "validatingadmissionpolicies.admissionregistration.k8s.io"
+            await self.client.update(resource, "", changed, subresource="status")
+
+
+class QuotaController(Controller):
+    """The ResourceQuota controller."""
+
+    name = "resourcequota-controller"
+    batch_period = 0.005
+
+    def __init__(self, environment: Environment, ledger: QuotaLedger) -> None:
+        super().__init__(environment)
+        self._ledger = ledger
+
+    def routes(self) -> Routes:
+        """Return the handler of changes of all resources, since a quota can count any."""
+        return {ANYTHING: self._on_change}
+
+    async def sync(self, key: Name) -> None:
+        """Reconcile one quota."""
+        quota = self.view.get(QUOTAS, *key)
+        if quota is None:
+            return
+        hard = quota["spec"].get("hard") or {}
+        status = {"hard": hard, "used": amounts_text(self._ledger.used(quota))}
+        if hard and status != quota.get("status"):
+            changed = {**quota, "status": status}
+            await self.client.update("resourcequotas", key[0], changed, subresource="status")
+
+    def _on_change(self, change: Change) -> None:
+        for quota in self._ledger.quotas(change.key.namespace):
+            self.queue.add((change.key.namespace, quota["metadata"]["name"]))
+
 
 BUDGETS = ("policy", "poddisruptionbudgets")
-PODS = ("", "pods")
 SCALED = {
     "ReplicaSet": ("apps", "replicasets"),
     "StatefulSet": ("apps", "statefulsets"),
