@@ -40,7 +40,6 @@ __all__ = [
     "request_entity_too_large",
     "timed_out",
     "unauthorized",
-    "unavailable",
     "unsupported_media_type",
 ]
 

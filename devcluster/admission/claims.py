@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from devcluster.builtin.quantity import value_of
+from devcluster.builtin.checks import value_of
 from devcluster.errors import forbidden
 from devcluster.storage import Key
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from devcluster.admission.conditions import Conditions
+from devcluster.admission.review import Conditions
 from devcluster.storage.records import Change, Key
 from devcluster.storage.selectors import LabelSelector
 

@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from devcluster.access.attributes import Attributes, quoted
-from devcluster.access.rules import Rule
+from devcluster.access.rbac import Rule
 from devcluster.errors import StatusError, forbidden, not_found
 
 if TYPE_CHECKING:

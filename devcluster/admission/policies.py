@@ -19,7 +19,7 @@ from devcluster.patch import json_patch
 from devcluster.patch.merge import merge
 from devcluster.patch.shape import Untypable, root_shape
 from devcluster.schema.cel import CelError, CompileError, Program, compile_expression
-from devcluster.schema.cel.authorizer_library import Authority
+from devcluster.schema.cel.kubernetes_library import Authority
 from devcluster.schema.cel.values import LazyFields
 from devcluster.storage.records import Change, Key
 from devcluster.storage.selectors import LabelSelector

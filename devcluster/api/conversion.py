@@ -16,7 +16,6 @@ __all__ = [
     "data_of",
     "decoded",
     "head",
-    "is_stored_as",
     "known",
     "read",
     "rewritten",

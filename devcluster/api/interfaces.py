@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
 from devcluster.access.attributes import Attributes, Decision
-from devcluster.access.rules import Rule
+from devcluster.access.rbac import Rule
 from devcluster.http_call import ApiRequest, User
 from devcluster.kinds.resource import Resource
 

@@ -8,12 +8,12 @@ from typing import Any
 from devcluster.api.bodies import decode_object
 from devcluster.api.deleting import Deleter
 from devcluster.api.interfaces import Tokens
-from devcluster.api.internal_kinds import internal_resource
 from devcluster.api.negotiation import encode, negotiate
 from devcluster.api.options import WriteOptions
 from devcluster.api.pod_requests import PodRequests
 from devcluster.api.reading import Reader
 from devcluster.api.request_context import Call
+from devcluster.api.routing import internal_resource
 from devcluster.api.scale import ScaleRequests
 from devcluster.api.writing import Writer
 from devcluster.errors import StatusError, bad_request, not_found

@@ -37,8 +37,7 @@ from devcluster.kinds.resource import Resource
 from devcluster.kinds.strategy import Context
 from devcluster.names import path_segment
 from devcluster.patch.ownership import record_update
-from devcluster.storage.errors import Missing, VersionConflict
-from devcluster.storage.records import Stored
+from devcluster.storage.records import Missing, Stored, VersionConflict
 from devcluster.storage.store import Store
 
 if TYPE_CHECKING:

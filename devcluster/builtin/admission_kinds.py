@@ -9,9 +9,8 @@ import re
 import urllib.parse
 from typing import TYPE_CHECKING, Any
 
-from devcluster.builtin.base import BuiltinStrategy, Object, StoredStrategy, columns
+from devcluster.builtin.base import BuiltinStrategy, Object, StoredStrategy, child, columns
 from devcluster.builtin.checks import label_selector, texts
-from devcluster.builtin.fields import child
 from devcluster.errors import (
     FieldError,
     field_duplicate,
@@ -22,7 +21,7 @@ from devcluster.errors import (
 )
 from devcluster.names import dns_subdomain, label_key
 from devcluster.schema.cel import CompileError, compile_expression
-from devcluster.schema.cel.authorizer_library import AUTHORIZER
+from devcluster.schema.cel.kubernetes_library import AUTHORIZER
 from devcluster.schema.cel.types import BOOL, DYN, NULL, STRING, Field, Type, list_of, object_of
 from devcluster.types.table import choices
 

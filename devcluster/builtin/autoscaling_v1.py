@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from devcluster.builtin.base import Object
-from devcluster.builtin.fields import child
+from devcluster.builtin.base import Object, child
 from devcluster.builtin.policies import AutoscalerStrategy
 
 if TYPE_CHECKING:

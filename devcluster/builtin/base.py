@@ -1,8 +1,10 @@
-"""The common base of the built-in kinds' strategies."""
+"""The common base of the built-in kinds' strategies, and cells that their tables share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+import json
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from devcluster.kinds.ages import age
@@ -14,7 +16,18 @@ if TYPE_CHECKING:
     from devcluster.clock import Clock
     from devcluster.kinds.strategy import Context
 
-__all__ = ["BuiltinStrategy", "Object", "PlainStrategy", "StoredStrategy", "columns"]
+__all__ = [
+    "BuiltinStrategy",
+    "Object",
+    "PlainStrategy",
+    "StoredStrategy",
+    "child",
+    "columns",
+    "container_cells",
+    "labels_cell",
+    "selector_cell",
+    "unified",
+]
 
 Object = dict[str, Any]
 
@@ -88,3 +101,56 @@ class PlainStrategy(StoredStrategy):
     def row(self, obj: Object) -> list[Any]:
         """Return the cells, with the creation time itself and no age."""
         return [obj["metadata"].get("name", ""), obj["metadata"].get("creationTimestamp")]
+
+
+def child(obj: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the object in a field; adds an empty one if the field is missing."""
+    found: dict[str, Any] | None = obj.get(name)
+    if found is None:
+        found = obj[name] = {}
+    return found
+
+
+NONE = "<none>"
+
+
+def container_cells(template: Mapping[str, Any] | None) -> tuple[str, str]:
+    """Return the names and the images of a template's containers."""
+    listed = ((template or {}).get("spec") or {}).get("containers") or ()
+    return ",".join(each.get("name", "") for each in listed), ",".join(
+        each.get("image", "") for each in listed
+    )
+
+
+def labels_cell(labels: Mapping[str, str] | None) -> str:
+    """Format labels as `a=b,c=d`, sorted by key."""
+    return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
+
+
+def selector_cell(selector: Mapping[str, Any] | None) -> str:
+    """Format a label selector as a query."""
+    if not selector:
+        return NONE
+    parts = [(key, "=", [value]) for key, value in (selector.get("matchLabels") or {}).items()]
+    parts += [
+        (each.get("key", ""), each.get("operator", ""), each.get("values") or [])
+        for each in selector.get("matchExpressions") or ()
+    ]
+    return ",".join(_requirement(*part) for part in sorted(parts)) or NONE
+
+
+def _requirement(key: str, operator: str, values: list[str]) -> str:
+    if operator == "=":
+        return f"{key}={values[0]}"
+    if operator == "Exists":
+        return key
+    if operator == "DoesNotExist":
+        return f"!{key}"
+    return f"{key} {operator.lower()} ({','.join(sorted(values))})"
+
+
+def unified(old: Any, new: Any) -> str:
+    """Return a unified diff of two values as JSON, with three lines of context."""
+    before, after = (json.dumps(each, indent=1, ensure_ascii=False) + "\n" for each in (old, new))
+    lines = list(difflib.unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True)))
+    return "".join(lines[2:])

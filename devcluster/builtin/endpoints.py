@@ -7,10 +7,9 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
-from devcluster.builtin.base import Object, StoredStrategy, columns
+from devcluster.builtin.base import Object, StoredStrategy, child, columns
 from devcluster.builtin.checks import immutable, one_of, texts
-from devcluster.builtin.fields import child
-from devcluster.builtin.service_checks import valid_address
+from devcluster.builtin.services import valid_address
 from devcluster.errors import (
     FieldError,
     field_duplicate,

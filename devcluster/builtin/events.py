@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from devcluster.builtin.base import Object, StoredStrategy, columns
+from devcluster.builtin.base import Object, StoredStrategy, child, columns
 from devcluster.builtin.checks import texts
-from devcluster.builtin.fields import child
 from devcluster.errors import FieldError, field_invalid, field_required, invalid
 from devcluster.names import label_key
 

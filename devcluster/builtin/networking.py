@@ -7,11 +7,9 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
-from devcluster.builtin.base import BuiltinStrategy, Object, StoredStrategy, columns
+from devcluster.builtin.base import BuiltinStrategy, Object, StoredStrategy, child, columns, selector_cell
 from devcluster.builtin.checks import label_selector, one_of, port, texts
-from devcluster.builtin.fields import child
 from devcluster.builtin.services import load_balancer_addresses
-from devcluster.builtin.wide import selector_cell
 from devcluster.errors import (
     FieldError,
     field_forbidden,

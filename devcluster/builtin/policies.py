@@ -6,17 +6,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from devcluster.builtin.base import BuiltinStrategy, Object, PlainStrategy, StoredStrategy, columns
+from devcluster.builtin.base import BuiltinStrategy, Object, PlainStrategy, StoredStrategy, child, columns
 from devcluster.builtin.checks import (
+    amount_errors,
     at_most_100_percent,
     int_or_percent,
     label_selector,
     non_negative,
+    round_up,
     texts,
+    value_of,
 )
-from devcluster.builtin.fields import child
-from devcluster.builtin.quantity import round_up, value_of
-from devcluster.builtin.resource_checks import amount_errors
 from devcluster.errors import (
     FieldError,
     field_duplicate,

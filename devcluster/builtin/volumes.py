@@ -6,11 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from devcluster.builtin.base import BuiltinStrategy, Object, StoredStrategy, columns
-from devcluster.builtin.checks import immutable, label_selector, one_of, texts
-from devcluster.builtin.differences import unified
-from devcluster.builtin.fields import child
-from devcluster.builtin.quantity import round_up, value_of
+from devcluster.builtin.base import BuiltinStrategy, Object, StoredStrategy, child, columns, unified
+from devcluster.builtin.checks import immutable, label_selector, one_of, round_up, texts, value_of
 from devcluster.errors import (
     FieldError,
     field_forbidden,

@@ -6,17 +6,15 @@ import copy
 import datetime
 from collections.abc import Iterable
 
-from devcluster.builtin.cron_schedule import InvalidSchedule, Schedule, parse_schedule, zone_of
-from devcluster.controllers.client import Object
+from devcluster.builtin.jobs import InvalidSchedule, Schedule, parse_schedule, zone_of
+from devcluster.controllers.client import JOBS, Object, key_of, owner_reference
 from devcluster.controllers.controller import Controller, Name, Routes
-from devcluster.controllers.metadata import key_of, owner_reference
-from devcluster.controllers.pods import condition_of, parse_time
+from devcluster.controllers.pod_status import condition_of, parse_time
 from devcluster.errors import StatusError
 
 __all__ = ["CronJobController"]
 
 CRON_JOBS = ("batch", "cronjobs")
-JOBS = ("batch", "jobs")
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 _CONFLICT = 409
 

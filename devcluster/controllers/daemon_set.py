@@ -6,21 +6,17 @@ import copy
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from devcluster.controllers.claiming import claim_pods
-from devcluster.controllers.client import Object
+from devcluster.controllers.client import NODES, PODS, Object
 from devcluster.controllers.controller import Name, Routes
-from devcluster.controllers.deployment.sizes import scaled
-from devcluster.controllers.nodes import NODES
-from devcluster.controllers.placement import is_eligible
-from devcluster.controllers.pod_control import PodController
-from devcluster.controllers.pods import is_available, is_ready, pod_from, seconds_until_available
-from devcluster.controllers.revision_history import History
+from devcluster.controllers.deployment.controller import scaled
+from devcluster.controllers.pod_owners import History, PodController, claim_pods
+from devcluster.controllers.pod_status import is_available, is_ready, pod_from, seconds_until_available
+from devcluster.controllers.scheduler import is_eligible
 from devcluster.storage import Change
 
 __all__ = ["DaemonSetController"]
 
 SETS = ("apps", "daemonsets")
-PODS = ("", "pods")
 HASH_LABEL = "controller-revision-hash"
 ALWAYS_TOLERATED = (
     ("node.kubernetes.io/not-ready", "NoExecute"),

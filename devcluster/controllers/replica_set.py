@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from devcluster.controllers import conditions
-from devcluster.controllers.claiming import claim_pods
-from devcluster.controllers.client import Object
+from devcluster.controllers.client import PODS, REPLICA_SETS, Object, controller_of
 from devcluster.controllers.controller import Name, Routes, is_namespace_going
-from devcluster.controllers.metadata import controller_of
-from devcluster.controllers.pod_control import PodController
-from devcluster.controllers.pods import (
+from devcluster.controllers.pod_owners import PodController, claim_pods
+from devcluster.controllers.pod_status import (
     deletion_order,
     is_active,
     is_available,
@@ -20,12 +17,11 @@ from devcluster.controllers.pods import (
     seconds_until_available,
 )
 from devcluster.errors import StatusError
+from devcluster.kinds import conditions
 from devcluster.storage import Change
 
 __all__ = ["ReplicaSetController"]
 
-REPLICA_SETS = ("apps", "replicasets")
-PODS = ("", "pods")
 BURST = 500
 """The maximum of pods created or deleted at once."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from devcluster.controllers.client import Object
+from devcluster.controllers.client import NAMESPACES, Object
 from devcluster.controllers.controller import Controller, Environment, Name, Routes
 from devcluster.errors import StatusError
 from devcluster.storage import Change
 
 __all__ = ["ServiceAccountController"]
 
-NAMESPACES = ("", "namespaces")
 ACCOUNTS = ("", "serviceaccounts")
 CONFIG_MAPS = ("", "configmaps")
 ACCOUNT, CONFIG_MAP = "default", "kube-root-ca.crt"

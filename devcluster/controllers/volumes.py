@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from devcluster.builtin.quantity import value_of
-from devcluster.controllers.client import Object
+from devcluster.builtin.checks import value_of
+from devcluster.controllers.client import CLAIMS, PODS, Object
 from devcluster.controllers.controller import Controller, Name, Routes
 from devcluster.errors import StatusError
 from devcluster.storage import Change
@@ -13,10 +13,8 @@ from devcluster.storage.selectors import LabelSelector
 
 __all__ = ["VolumeController"]
 
-CLAIMS = ("", "persistentvolumeclaims")
 VOLUMES = ("", "persistentvolumes")
 CLASSES = ("storage.k8s.io", "storageclasses")
-PODS = ("", "pods")
 CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
 COMPLETED = "pv.kubernetes.io/bind-completed"
 BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from devcluster import names
-from devcluster.crd.conditions import set_condition
 from devcluster.errors import FieldError, field_invalid
+from devcluster.kinds.conditions import update_condition
 from devcluster.kinds.metadata import validate_metadata
 from devcluster.kinds.resource import Column, Resource
 from devcluster.kinds.strategy import Context, Strategy
@@ -100,7 +100,7 @@ class DefinitionStrategy(Strategy):
         if CLEANUP_FINALIZER not in finalizers:
             finalizers.append(CLEANUP_FINALIZER)
         message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
-        set_condition(obj, "Terminating", "True", "InstanceDeletionPending", message, context.now)
+        update_condition(obj, "Terminating", "True", "InstanceDeletionPending", message, context.now)
         return True
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from devcluster.faults.control import FaultControl
 from devcluster.faults.endpoint import with_fault_endpoint
-from devcluster.faults.fault import Action, Fault, Match
-from devcluster.faults.injection import with_faults
+from devcluster.faults.fault import Action, Fault, FaultControl, Match, with_faults
 
 __all__ = ["Action", "Fault", "FaultControl", "Match", "with_fault_endpoint", "with_faults"]

@@ -15,8 +15,7 @@ from collections.abc import Callable
 import msgspec
 
 from devcluster.errors import StatusError, bad_request, unauthorized
-from devcluster.faults.control import FaultControl
-from devcluster.faults.fault import Fault
+from devcluster.faults.fault import Fault, FaultControl
 from devcluster.http_call import ApiRequest, ApiResponse, Handler, User
 
 __all__ = ["with_fault_endpoint"]

@@ -1,16 +1,21 @@
-"""Injected faults, and the requests that they apply to."""
+"""Faults that a user asks for, and where they happen."""
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-from devcluster.http_call import ApiRequest
+from devcluster.errors import StatusError
+from devcluster.http_call import ApiRequest, ApiResponse, ConnectionCut, Handler
+from devcluster.storage import Store
 
-__all__ = ["Action", "Fault", "Match"]
+__all__ = ["Action", "Fault", "FaultControl", "Match", "with_faults"]
 
 _TRUE = frozenset({"1", "true"})
 
@@ -109,3 +114,135 @@ class Fault(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         """Return the fault as the endpoint shows it."""
         shown: dict[str, Any] = msgspec.to_builtins(self)
         return shown
+
+
+_REASONS = {
+    401: ("Unauthorized", "Unauthorized"),
+    403: ("Forbidden", "forbidden by an injected fault"),
+    409: ("Conflict", "conflict by an injected fault"),
+    410: ("Expired", "too old resource version, by an injected fault"),
+    429: ("TooManyRequests", "the server has received too many requests and has asked us to try again later"),
+    500: ("InternalError", "Internal error occurred: an injected fault"),
+    503: ("ServiceUnavailable", "the server is currently unable to handle the request"),
+    504: ("Timeout", "the server was unable to return a response in the time allotted"),
+}
+
+
+def with_faults(handler: Handler, control: FaultControl) -> Handler:
+    """Return `handler` with the faults of `control` applied to its requests."""
+
+    async def handle(request: ApiRequest) -> ApiResponse:
+        fault = control.take(request)
+        return await handler(request) if fault is None else await _happen(fault, request, handler)
+
+    return handle
+
+
+async def _happen(fault: Fault, request: ApiRequest, handler: Handler) -> ApiResponse:
+    if fault.seconds:
+        await asyncio.sleep(fault.seconds)
+    match fault.do:
+        case Action.FAIL:
+            return ApiResponse.failure(_failure(fault))
+        case Action.CUT_REQUEST:
+            raise ConnectionCut
+        case Action.DELAY:
+            return await handler(request)
+    response = await handler(request)
+    if fault.do is Action.CUT_ANSWER:
+        if response.stream is not None:
+            await _close(response.stream)
+        raise ConnectionCut
+    if response.stream is not None:
+        response.stream = _disturbed(response.stream, fault.lines, stall=fault.do is Action.STALL_WATCH)
+    return response
+
+
+def _failure(fault: Fault) -> StatusError:
+    reason, message = _REASONS.get(fault.code, ("", f"an injected fault answered {fault.code}"))
+    return StatusError(fault.code, reason, message, retry_after=fault.retry_after)
+
+
+async def _disturbed(stream: AsyncIterator[bytes], lines: int, *, stall: bool) -> AsyncIterator[bytes]:
+    """Yield `lines` lines of a stream, and then stall, or cut the connection within the next line."""
+    left = lines
+    try:
+        if stall and left == 0:
+            await asyncio.Event().wait()
+        async for chunk in stream:
+            whole = chunk.splitlines(keepends=True)
+            if len(whole) <= left - (1 if stall else 0):
+                left -= len(whole)
+                yield chunk
+                continue
+            yield b"".join(whole[:left])
+            if stall:
+                await asyncio.Event().wait()
+            yield whole[left][: len(whole[left]) // 2]
+            raise ConnectionCut
+    finally:
+        await _close(stream)
+
+
+async def _close(stream: AsyncIterator[bytes]) -> None:
+    close = getattr(stream, "aclose", None)
+    if close is not None:
+        await close()
+
+
+class FaultControl:
+    """The control of injected faults: `cluster.faults` in Python, `/devcluster/...` over HTTP."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._faults: dict[int, Fault] = {}
+        self._last = 0
+        self.connections: Callable[[], int] = lambda: 0
+        """Cuts every open connection and returns their number; set by the HTTP server."""
+
+    @property
+    def faults(self) -> Mapping[int, Fault]:
+        """Return the active faults by number."""
+        return MappingProxyType(self._faults)
+
+    def add(self, do: Action | str, match: Match | None = None, **options: Any) -> int:
+        """Set a fault and return its number; `options` are the further fields of `Fault`.
+
+        The first of several that apply to a request happens to it.
+
+        Raises:
+            ValueError: the fault makes no sense; the text names the field.
+        """
+        return self.put(Fault(do=Action(do), match=match or Match(), **options))
+
+    def put(self, fault: Fault) -> int:
+        """Add a fault, and return its number."""
+        self._last += 1
+        self._faults[self._last] = fault
+        return self._last
+
+    def remove(self, number: int) -> Fault | None:
+        """Remove a fault, and return it with its hit count; None for an unknown number."""
+        return self._faults.pop(number, None)
+
+    def clear(self) -> None:
+        """Remove all faults."""
+        self._faults.clear()
+
+    def take(self, request: ApiRequest) -> Fault | None:
+        """Return the fault for `request`, and count the hit; None without one."""
+        if not self._faults:
+            return None
+        for fault in self._faults.values():
+            if fault.applies_to(request):
+                fault.hits += 1
+                return fault
+        return None
+
+    def expire_history(self, keep: int = 0) -> None:
+        """Forget the past but for the last `keep` changes: watches and lists that go back there get 410."""
+        self._store.expire_history(keep)
+
+    def cut_connections(self) -> int:
+        """Reset every connection there is, and return how many there were."""
+        return self.connections()

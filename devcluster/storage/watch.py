@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from devcluster.storage.errors import Overflow
-from devcluster.storage.records import Change
+from devcluster.storage.records import Change, Overflow
 
 __all__ = ["Watch"]
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from manager.controller import ControllerOptions
-from manager.election.config import LeaseTiming
+from manager.election.lease import LeaseTiming
 from manager.settings import Setting, SettingsError, Sources, parse_bool
 from manager.shards.shard_set import parse_count
 from manager.telemetry.logs import LogFormat, LogLevel

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from itertools import islice
 from typing import Any, NamedTuple
 
 from prometheus_client import Counter, Histogram
 
 from manager.api import ObjectKey
-from manager.cache import CacheEvent, Informer
+from manager.cache import Informer, Record
 from manager.console.search import readiness_of, sources
 from manager.controller import Controller
 from manager.process.manager import Manager
 from manager.util import clock
+from manager.util.loop import Portions
 
 WINDOW = 600.0
 """The last seconds whose reconciles are counted."""
@@ -27,6 +27,9 @@ _MOST = 5000
 
 _AT_ONCE = 0.03
 """Seconds in which objects of one kind are counted, for each look; one takes about 30 microseconds."""
+
+_SMALL = 64
+"""The work of looking at a known object, in bytes of JSON that take as long."""
 
 _KEPT = 10.0
 """Seconds after a look for which the next one counts changed objects only."""
@@ -44,50 +47,34 @@ class ReadinessCount:
 
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
-        self._counts: dict[str, _Count] = {}
-        self._subscriptions = ExitStack()
+        self._judged: dict[str, dict[ObjectKey, tuple[Record, bool]]] = {}
         self._end: asyncio.TimerHandle | None = None
 
-    def not_ready(self) -> dict[str, tuple[int, bool]]:
+    async def not_ready(self) -> dict[str, tuple[int, bool]]:
         """Return by controller how many objects are not ready so far, and whether all have been counted."""
-        if self._end is None:
-            for controller, informer in sources(self._manager):
-                count = self._counts[controller.name] = _Count(informer)
-                self._subscriptions.callback(informer.subscribe(count.hear, replay=False))
-        else:
+        counts = {
+            each.name: await self._count(each.name, informer) for each, informer in sources(self._manager)
+        }
+        if self._end is not None:
             self._end.cancel()
-        self._end = asyncio.get_running_loop().call_later(_KEPT, self._forget)
-        return {name: count.look() for name, count in self._counts.items()}
+        self._end = asyncio.get_running_loop().call_later(_KEPT, self._judged.clear)
+        return counts
 
-    def _forget(self) -> None:
-        self._end = None
-        self._counts.clear()
-        self._subscriptions.close()
-
-
-class _Count:
-    def __init__(self, informer: Informer) -> None:
-        self._informer = informer
-        self._not_ready: set[ObjectKey] = set()
-        self._pending = dict.fromkeys(record.key for record in informer.list())
-
-    def hear(self, event: CacheEvent) -> None:
-        self._pending[event.key] = None
-
-    def look(self) -> tuple[int, bool]:
-        ends = time.perf_counter() + _AT_ONCE
-        while self._pending and time.perf_counter() < ends:
-            key, _ = self._pending.popitem()
-            record = self._informer.get(key)
-            if record is not None and readiness_of(self._informer, record).ready is False:
-                self._not_ready.add(key)
-            else:
-                self._not_ready.discard(key)
-        return len(self._not_ready), not self._pending
+    async def _count(self, controller: str, informer: Informer) -> tuple[int, bool]:
+        before, judged = self._judged.get(controller, {}), dict[ObjectKey, tuple[Record, bool]]()
+        records, portions, ends = informer.list(), Portions(), time.perf_counter() + _AT_ONCE
+        for record in records:
+            await portions.begin(_SMALL)
+            known = before.get(record.key)
+            if known is not None and known[0] is record:
+                judged[record.key] = known
+            elif time.perf_counter() < ends:
+                judged[record.key] = record, readiness_of(informer, record).ready is False
+        self._judged[controller] = judged
+        return sum(is_bad for _, is_bad in judged.values()), len(judged) == len(records)
 
 
 class _Ended(NamedTuple):
-    id: str
     at: float
     seconds: float
     failed: bool
@@ -97,24 +84,22 @@ class Rates:
     """Counts of each controller's recent reconciles, and their durations."""
 
     def __init__(self) -> None:
-        self._recent: dict[str, deque[_Ended]] = {}
+        self._recent: dict[str, dict[str, _Ended]] = {}
+        """By controller and the record's ID."""
 
-    def _read(self, controller: Controller) -> deque[_Ended]:
+    def _read(self, controller: Controller) -> Iterable[_Ended]:
         """Read the records that were added since the last look, which are in the order of their ends."""
         since = asyncio.get_running_loop().time() - WINDOW
-        recent = self._recent.setdefault(controller.name, deque(maxlen=_MOST))
-        last = recent[-1].at if recent else since
-        known = {each.id for each in recent if each.at == last}
-        added = list[_Ended]()
-        for record in controller.runs.latest():
+        known = self._recent.get(controller.name, {})
+        last = max((each.at for each in known.values()), default=since)
+        for record in islice(controller.runs.latest(), _MOST):
             at = record.started + record.seconds
-            if at < last or record.id in known or len(added) == _MOST:
+            if at < last:
                 break
-            added.append(_Ended(record.id, at, record.seconds, record.outcome == "error"))
-        recent.extend(reversed(added))
-        while recent and recent[0].at < since:
-            recent.popleft()
-        return recent
+            known[record.id] = _Ended(at, record.seconds, record.outcome == "error")
+        recent = sorted((each for each in known.items() if each[1].at >= since), key=lambda each: each[1].at)
+        self._recent[controller.name] = dict(recent[-_MOST:])
+        return self._recent[controller.name].values()
 
     def of(self, controller: Controller) -> dict[str, Any]:
         """Return the figures of one controller."""
@@ -145,12 +130,12 @@ def _points(bars: list[int], most: int) -> str:
     )
 
 
-def overview(
+async def overview(
     manager: Manager, rates: Rates, readiness_count: ReadinessCount, certificates: Validities
 ) -> dict[str, Any]:
     """Return all figures of the overview."""
+    not_ready = await readiness_count.not_ready()
     now = asyncio.get_running_loop().time()
-    not_ready = readiness_count.not_ready()
     metrics = manager.metrics
     restarts: dict[str, dict[str, int]] = {}
     for kind, reason, count in _counts(metrics.watch_restarts, "kind", "reason"):

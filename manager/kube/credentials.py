@@ -195,8 +195,8 @@ class _EnvironmentVariable(msgspec.Struct):
 class ExecSpec(msgspec.Struct, rename="camel"):
     """The `exec` part of a user."""
 
-    command: str
-    api_version: str
+    command: str = ""
+    api_version: str = ""
     args: list[str] | None = None
     env: list[_EnvironmentVariable] | None = None
     install_hint: str = ""

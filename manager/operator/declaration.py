@@ -15,7 +15,7 @@ from manager.api import ApiModel, ObjectKey, Resource, is_crd
 from manager.api.condition import CONDITION_REASON, CONDITION_TYPE
 from manager.api.rights import RbacRule
 from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Meta, Record, Selection, steps_of
-from manager.client.nearest_field import nearest_name
+from manager.client.errors import nearest_name
 from manager.controller import ControllerOptions, Predicate, any_of, created_or_deleted, label_changed
 from manager.controller.source import compares_status
 from manager.settings import Setting

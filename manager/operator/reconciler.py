@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from manager.api import ObjectKey, Resource, Unstructured
+from manager.api import DEGRADED, ObjectKey, Resource, Unstructured
 from manager.cache import CacheEvent, Informer
 from manager.client.reader import decode_object
 from manager.controller import (
@@ -234,7 +234,7 @@ class ObjectReconciler(Generic[T]):
         self._timers = timers or Timers(operator)
         self.daemons = Daemons(operator)
         self._reconciles = type(operator).reconcile is not Operator.reconcile
-        self._reader = operator.client.ours(operator.selection)
+        self._reader = operator.client.within(operator.selection, ours=True)
         self._pruned = [each for each in operator.sources if isinstance(each, Owns) and each.prune]
         self._created: dict[ObjectKey, _Created] = {}
         self._tried: dict[ObjectKey, T] = {}
@@ -408,7 +408,7 @@ class ObjectReconciler(Generic[T]):
                 operator.channel.send(obj.key, after=ctx.look_again_after)
             raise
         if isinstance(error, Blocked) and not deleting:
-            ctx.is_blocked(ctx.set_types - before)
+            ctx.blocked(before)
         return result
 
     async def _remove_finalizers(self, obj: T, ctx: Context) -> None:
@@ -427,7 +427,7 @@ class ObjectReconciler(Generic[T]):
                 f"is being deleted; waits for the finalizers of others: {', '.join(obj.metadata.finalizers)}"
             )
             for each in self._operator.conditions:  # its children are not looked at any more
-                ctx.condition(each, False if each == "Degraded" else "Unknown", "CleanedUp", message)
+                ctx.condition(each, False if each == DEGRADED else "Unknown", "CleanedUp", message)
         try:
             await ctx.finish()
         except (KubeError, Gone) as error:

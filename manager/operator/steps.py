@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from manager.api import Resource, StepsStatus
+from manager.api import DEGRADED, PROGRESSING, READY, ConditionType, Resource, StepsStatus
 from manager.cache.record import steps_on
 from manager.controller.failure import describe, is_transient
 from manager.operator.base import OperatorBase
@@ -125,8 +125,8 @@ class Steps:
             # Each write of the status may bring another spec.
             target, generation = _values(obj, self.of), obj.metadata.generation
             if status.state == "Succeeded" and status.target == target:
-                self._show(operator, ctx, "Progressing", False, self._reason("Succeeded"))
-                self._show(operator, ctx, "Degraded", False, "AsExpected")
+                self._show(operator, ctx, PROGRESSING, False, self._reason("Succeeded"))
+                self._show(operator, ctx, DEGRADED, False, "AsExpected")
                 return True
             if status.state == "Failed" and status.target == target and status.generation == generation:
                 self._show_failure(status, operator, ctx)
@@ -235,19 +235,25 @@ class Steps:
 
     def _show_progress(self, status: StepsStatus, operator: OperatorBase, ctx: Context) -> None:
         message = f"{status.progress}: {status.message}"
-        shown = "Progressing" if "Progressing" in operator.conditions else "Ready"
-        self._show(operator, ctx, shown, shown == "Progressing", status.step, message)
-        self._show(operator, ctx, "Degraded", False, "AsExpected")
+        shown = PROGRESSING if PROGRESSING in operator.conditions else READY
+        self._show(operator, ctx, shown, shown == PROGRESSING, status.step, message)
+        self._show(operator, ctx, DEGRADED, False, "AsExpected")
 
     def _show_failure(self, status: StepsStatus, operator: OperatorBase, ctx: Context) -> None:
         reason, message = self._reason("Failed"), f"{status.progress} {status.step}: {status.message}"
-        self._show(operator, ctx, "Progressing", False, reason, message)
+        self._show(operator, ctx, PROGRESSING, False, reason, message)
         if operator.conditions and ctx.can_set_conditions:
             told_in, value = operator.condition_of_failure()
             ctx.condition(told_in, value, reason, message)
 
     def _show(
-        self, operator: OperatorBase, ctx: Context, kind: str, holds: bool, reason: str, message: str = ""
+        self,
+        operator: OperatorBase,
+        ctx: Context,
+        kind: ConditionType,
+        holds: bool,
+        reason: str,
+        message: str = "",
     ) -> None:
         """Set a condition that the operator's kind has."""
         if kind in operator.conditions and ctx.can_set_conditions:

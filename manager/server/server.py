@@ -21,8 +21,7 @@ from manager.server.access import Access, Place, ReviewFailed, TooManyQuestions,
 from manager.server.connection import LONGEST_HEAD, Acceptor
 from manager.server.http_server import Limits
 from manager.telemetry.logs import get_logger
-from manager.tls.key_pair import CertificateUnusable
-from manager.tls.served import ServedCertificate
+from manager.tls.served import CertificateUnusable, ServedCertificate
 from manager.util.address import BindAddress, client_at
 from manager.util.rate_limit import Lines
 

@@ -7,17 +7,23 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
-from manager.election.config import ElectionConfig
-from manager.election.coordinator import ControllerObjects, Coordinator, OwnedObjects, Work
-from manager.election.elector import LeaseLock
-from manager.election.guard import Leadership, LeadershipLost, ProcessGuard
+from manager.election.coordinator import (
+    ControllerObjects,
+    Coordinator,
+    Leadership,
+    LeadershipLost,
+    OwnedObjects,
+    Work,
+)
+from manager.election.elector import LeaseLock, ProcessGuard, ShardCountAgreement, lease_of_shard
+from manager.election.lease import ElectionConfig
 from manager.election.lease_watch import LeaseWatcher, pause
-from manager.election.shard_count import ShardCountAgreement, lease_of_shard
 from manager.shards.owned import KNOWN_WITHIN, OwnedShards
 from manager.shards.registry import ReplicaRegistry
 from manager.shards.shard_set import ShardSet, check_count
 from manager.telemetry.logs import get_logger
 from manager.util import clock
+from manager.util.loop import unless
 
 # Retry periods for which a replica waits for others that start with it, while no shard has an owner: each
 # would list the objects of others' shards, and then drop them.
@@ -100,9 +106,6 @@ class ShardCoordinator(Coordinator):
         self._looks_until = math.inf
         self._ending: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
-        self._stop = asyncio.Event()
-        self._over = asyncio.Event()
-        self._running = False
         self._leaving = asyncio.Event()
 
     @property
@@ -157,26 +160,20 @@ class ShardCoordinator(Coordinator):
         self._wake.set()
 
     async def run(self) -> None:
-        """Take part until `release` is called; when cancelled, leave the Leases to expire.
-
-        Raises LeadershipLost, with the transport fenced, when a shard was not renewed in time, or has another
-        holder.
-        """
-        self._running = True
+        """See `Coordinator.run`."""
         try:
-            if not self._stop.is_set():
-                await self._take_part()
+            await super().run()
         except BaseExceptionGroup as failed:
             lost, others = failed.split(LeadershipLost)
             if lost is None or others is not None:
                 raise
             raise _first(lost) from None
-        finally:
-            for task in self._ending:
-                task.cancel()
-            for lock in self._locks:
-                lock.ended("the election is over")
-            self._over.set()
+
+    def _end(self) -> None:
+        for task in self._ending:
+            task.cancel()
+        for lock in self._locks:
+            lock.ended("the election is over")
 
     def leave(self, *, within: float = 5.0) -> None:
         """Be no member any more, and give each shard up as soon as its work has ended: the stop has begun.
@@ -200,9 +197,7 @@ class ShardCoordinator(Coordinator):
         """
         if not self._leaving.is_set():
             self.leave()
-        self._stop.set()
-        if self._running:
-            await self._over.wait()
+        await super().release()
 
     async def _take_part(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -229,17 +224,13 @@ class ShardCoordinator(Coordinator):
             for lock in self._locks:
                 lock.give_up()
             await asyncio.wait([leaving])
-            for task, lock in zip(following, self._locks, strict=True):
-                if lock.idle:
-                    task.cancel()
             await asyncio.wait(following)
             watching.cancel()
             working.cancel()
 
     async def _follow(self, number: int) -> None:
         lock = self._locks[number]
-        while not self._stop.is_set():
-            await lock.wait_wanted()
+        while await unless(self._stop, lock.wanted.wait()) and not self._stop.is_set():
             if await lock.acquire():
                 await lock.hold()
                 self._giving_up.discard(number)
@@ -293,8 +284,8 @@ class ShardCoordinator(Coordinator):
         for number, lock in enumerate(self._locks):
             if number in self._wanted:
                 self._kept_until.pop(number, None)
-                if not lock.wanted and number in self._prepared and number not in self._giving_up:
-                    lock.want()
+                if not lock.wanted.is_set() and number in self._prepared and number not in self._giving_up:
+                    lock.wanted.set()
             elif lock.held.is_set():
                 if number not in self._giving_up and not self._should_keep(number, target.get(number)):
                     self._giving_up.add(number)
@@ -303,7 +294,7 @@ class ShardCoordinator(Coordinator):
                     )
                     self._ending.add(task)
                     task.add_done_callback(self._ending.discard)
-            elif lock.wanted:
+            elif lock.wanted.is_set():
                 lock.give_up()
 
     def _should_keep(self, number: int, who: str | None) -> bool:

@@ -7,10 +7,8 @@ import math
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
 
-from manager.election.config import ElectionConfig
-from manager.election.elector import RENEW_EARLY
-from manager.election.lease import LastError, Lease, LeaseGroup
-from manager.election.lease_watch import BELIEVED, LeaseObservation, LeaseWatcher, pause
+from manager.election.lease import ElectionConfig, Lease, Leases
+from manager.election.lease_watch import BELIEVED, LastError, LeaseObservation, LeaseWatcher, pause
 from manager.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from manager.util import clock
 
@@ -25,14 +23,12 @@ class ReplicaRegistry:
     cannot register is no member in its own eyes either.
     """
 
-    def __init__(
-        self, config: ElectionConfig, group: LeaseGroup, watcher: LeaseWatcher, *, count: int
-    ) -> None:
+    def __init__(self, config: ElectionConfig, group: Leases, watcher: LeaseWatcher, *, count: int) -> None:
         """`count` is the number of shards. The caller runs `watcher`, which watches the group."""
+        self._config = config
         self._name = config.name
         self._identity = config.identity
         self._timing = config.timing
-        self._rng = config.rng
         self._group = group
         self._watcher = watcher
         self._kind = f"{MEMBER}-{count}"
@@ -84,7 +80,7 @@ class ReplicaRegistry:
     async def run(self, *, cleans: Callable[[], bool]) -> None:
         """Renew this replica's Lease until cancelled; while `cleans`, delete the Leases of dead replicas."""
         while True:
-            again = clock.monotonic() + self._timing.retry_period * self._rng.uniform(*RENEW_EARLY)
+            again = clock.monotonic() + self._config.renewal_pause()
             self._wake.clear()
             await self._renew()
             if cleans():

@@ -12,8 +12,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from devcluster.crd.definition import check_definition as server_check
-from devcluster.crd.rule_costs import CRD_LIMIT, RULE_LIMIT
-from devcluster.crd.schema_checks import estimate_rules
+from devcluster.crd.schema_checks import CRD_LIMIT, RULE_LIMIT, estimate_rules
 from devcluster.schema.patterns import compile_pattern
 from manager_tools.codegen.model_schema import ModelError
 

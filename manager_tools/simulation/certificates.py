@@ -13,10 +13,9 @@ from typing import Any
 
 import orjson
 
-import manager.certificates.rotator  # noqa: F401 - else the first leader of a process waits for the import
 from devcluster.storage import Change, Key
 from manager.certificates.factory import Certificates, secret_certificates
-from manager.certificates.rotation import Lifetimes
+from manager.certificates.rotation import Lifetimes  # also: no leader of a run waits for this import
 from manager.certificates.targets import bundle_of, hosts_of
 from manager.kube.transport import Transport
 from manager.tls.certificate import Chance, certificates_in

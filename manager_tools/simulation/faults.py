@@ -14,7 +14,7 @@ from typing import Any
 
 from devcluster.api.local import LocalClient
 from devcluster.errors import StatusError
-from devcluster.storage.errors import JournalFailed
+from devcluster.storage.records import JournalFailed
 from manager_tools.simulation.comparing import resource_of, resource_of_manifest
 from manager_tools.simulation.plan import PLANTED, Fault
 from manager_tools.simulation.replica import TIMING, Replica

@@ -9,10 +9,9 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from manager.election.config import ElectionConfig, LeaseTiming
-from manager.election.coordinator import Coordinator
+from manager.election.coordinator import Coordinator, LeadershipLost
 from manager.election.elector import LeaderElector
-from manager.election.guard import LeadershipLost
+from manager.election.lease import ElectionConfig, LeaseTiming
 from manager.kube.credentials import Credentials, Obtained, TokenFile
 from manager.kube.transport import Transport
 from manager.operator import AnyOperator, add_controller

@@ -23,7 +23,7 @@ from devcluster.errors import StatusError
 from devcluster.storage import Change, Key
 from manager.certificates.targets import bundle_of, hosts_of
 from manager.controller.queue import WorkQueue
-from manager.election.shard_count import lease_of_shard
+from manager.election.elector import lease_of_shard
 from manager.operator import AnyOperator, rights_of
 from manager.shards.cache_filter import ShardFilter
 from manager.shards.shard_set import ShardSet

@@ -31,12 +31,12 @@ from manager.cache.reflector import decode_bookmark, version_of
 from manager.cache.spec import Selector, WatchSpec
 from manager.certificates.rotation import Stored
 from manager.certificates.store import Material
-from manager.client.ownership import holds, own_entries, takeover_patch
+from manager.client.ownership import Ownership, holds
 from manager.client.write import merge_diff
-from manager.console.changes import Change, _fields
+from manager.console.changes import Change, fields_of
 from manager.console.collect import Collected, Collector, Node, bad_leaves
 from manager.console.explanation import explain, to_objects
-from manager.console.templates import read_templates
+from manager.console.web import read_assets
 from manager.election.lease import Lease
 from manager.kube.config import _find
 from manager.kube.connection import Connection
@@ -49,7 +49,7 @@ from manager.server.server import serve
 from manager.settings import SettingsError
 from manager.telemetry.metrics import Metrics
 from manager.tls.certificate import new_authority
-from manager.tls.key_pair import CertificateUnusable
+from manager.tls.served import CertificateUnusable
 from manager.util.address import BindAddress, parse_address
 from manager.util.duration import parse_duration
 from manager.webhook.admission import AdmissionEndpoint
@@ -289,8 +289,8 @@ def records_of_ownership(entries: bytes, live: Any) -> None:
         return
     if not isinstance(managed, list) or not all(isinstance(entry, dict) for entry in managed):
         return  # refused before
-    own = own_entries({"metadata": {"managedFields": managed}}, "test")
-    takeover_patch(managed, "test")
+    own = Ownership({"metadata": {"managedFields": managed}}, "test")
+    own.takeover()
     for owned in (own.applied, own.created):
         if owned is not None:
             for exact in (False, True):
@@ -337,7 +337,7 @@ PEMS = [AUTHORITY.certificate, PAIR.certificates, PAIR.key, b"", PAIR.certificat
     )
 )
 def certificates(entries: dict[str, bytes]) -> None:
-    stored = Stored(Material.of(entries), NOW)
+    stored = Stored(Material(*entries.values()), NOW)
     for signer in stored.signers:
         stored.authority(signer)
     assert stored.serving is None or stored.serving.pem
@@ -652,7 +652,7 @@ FAILS = orjson.dumps(
 )
 """A pod that is as pods are, beside all that is odd."""
 
-_, PAGES = read_templates()
+PAGES = read_assets().environment
 
 
 def odd_object(original: Any) -> st.SearchStrategy[bytes]:
@@ -777,7 +777,7 @@ def manager_answers(answer: bytes) -> None:
 def last_changes(before: Any, after: Any) -> None:
     states = [inputs.dumped({**each, "metadata": ROOT["metadata"]}) for each in (before, after)]
     spec = WatchSpec(gvk=GroupVersionKind("example.com", "v1", "Foo"), plural="foos")
-    found = _fields(Change(spec, ObjectKey("ns", "foo"), 0.0, *states))
+    found = fields_of(Change(spec, ObjectKey("ns", "foo"), 0.0, *states))
     assert all(isinstance(text, str) for field in found for text in field)
 
 

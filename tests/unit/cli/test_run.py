@@ -18,7 +18,7 @@ import structlog
 from controllers.main import PROGRAM
 from manager.cli.run import StopSignals
 from manager.cli.settings import OWN
-from manager.election.guard import LeadershipLost
+from manager.election.coordinator import LeadershipLost
 from manager.kube.errors import ConfigError, Unreachable
 from manager.process.manager import CannotStart
 from manager.server.server import CannotListen

@@ -39,8 +39,8 @@ from tests.support import ROOT
 from tests.support.effort import turns_of_others
 from tests.support.eventually import eventually_async
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
+from tests.support.served_pages import ServePages, Site
 from tests.unit.conftest import LogLines
-from tests.unit.server.conftest import ServePages, Site
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -314,13 +314,13 @@ async def test_readiness_count_goes_on_in_time_slices_and_ends_after_the_last_lo
     monkeypatch.setattr("manager.console.overview._AT_ONCE", 0.0)
     async with lonely() as world:
         count = ReadinessCount(world.manager)
-        assert count.not_ready() == {"foo": (0, False)}
+        assert await count.not_ready() == {"foo": (0, False)}
         monkeypatch.setattr("manager.console.overview._AT_ONCE", 10.0)
         monkeypatch.setattr("manager.console.overview._KEPT", 0.0)
-        assert count.not_ready() == {"foo": (1, True)}
+        assert await count.not_ready() == {"foo": (1, True)}
 
         async def is_forgotten() -> bool:
-            return not count._counts
+            return not count._judged
 
         await eventually_async(is_forgotten)
 
@@ -449,13 +449,17 @@ async def test_console_actions_answer_404_and_do_nothing_when_the_object_is_miss
 
 
 async def test_pause_ends_with_its_object(serve_pages: ServePages):
-    async with visited(serve_pages) as (world, site):
+    async with lonely() as world:
+        console = console_of(world)
+        listening = asyncio.create_task(console.changes.run())
+        site = await serving(serve_pages, console)
         foo = await world.get(Foo, "lonely")
         for _ in range(2):  # to ask for it again is no second one
             assert (await post(site, f"{PATH}/pause"))[0] == 303
         await world.delete(foo)
         again = await world.create(Foo(metadata=ObjectMeta(name="lonely"), spec=FooSpec(name="joe")))
         await world.until(again, lambda it: it.status.conditions)
+        listening.cancel()
 
 
 @pytest.mark.parametrize("action", ["reconcile", "pause", "resume"])

@@ -3,8 +3,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from manager.election.config import LeaseTiming
-from manager.election.lease import Lease
+from manager.election.lease import Lease, LeaseTiming
 from manager.election.lease_watch import LeaseObservation
 
 CLOCK = "pod-1/boot"

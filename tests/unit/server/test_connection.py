@@ -29,7 +29,7 @@ from manager.tls.served import SelfSigned, ServedCertificate
 from manager.util.address import BindAddress
 from tests.support.certificates import trusting
 from tests.support.eventually import eventually_async
-from tests.unit.server.conftest import serving
+from tests.support.served_pages import serving
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LONG = 30.0

@@ -10,7 +10,7 @@ import manager.server.pages as page_module
 from manager.server.pages import exposition, metrics_routes
 from manager.telemetry.metrics import Metrics
 from tests.support.effort import turns_of_others
-from tests.unit.server.conftest import ServePages, Site
+from tests.support.served_pages import ServePages, Site
 
 PROMETHEUS = (
     "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"

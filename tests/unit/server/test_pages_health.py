@@ -4,7 +4,7 @@ import pytest
 
 from manager.server.pages import health_routes
 from manager.telemetry.health import Health
-from tests.unit.server.conftest import ServePages, Site
+from tests.support.served_pages import ServePages, Site
 
 PLAIN = "text/plain; charset=utf-8"
 

@@ -17,8 +17,8 @@ from manager.tls import served
 from manager.tls.served import CertificateFiles, ServedCertificate
 from manager.util.address import BindAddress
 from tests.support.certificates import trusting
+from tests.support.served_pages import serving
 from tests.unit.conftest import LogLines
-from tests.unit.server.conftest import serving
 
 ANY_PORT = BindAddress("127.0.0.1", 0)
 

@@ -14,7 +14,7 @@ from manager.server.access import WAITING, Access, TooManyQuestions
 from manager.server.server import guarded
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Delayed, Reply, ScriptedWire, Sent
-from tests.unit.server.conftest import Headers, ServePages, Site
+from tests.support.served_pages import Headers, ServePages, Site
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

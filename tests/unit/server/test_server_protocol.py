@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from tests.support.effort import Effort, check_effort
-from tests.unit.server.conftest import ServePages
+from tests.support.served_pages import ServePages
 from tests.unit.server.test_connection import client, site
 
 

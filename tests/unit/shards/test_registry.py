@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator, Callable
 import orjson
 import pytest
 
-from manager.election.config import ElectionConfig
-from manager.election.lease import Lease, LeaseGroup
+from manager.election.lease import ElectionConfig, Lease, Leases
 from manager.election.lease_watch import LeaseWatcher
 from manager.kube.transport import Transport
 from manager.shards.registry import MEMBER, ReplicaRegistry
@@ -45,7 +44,7 @@ class Replica:
         server.serve(self.wire)
         rng = random.Random(identity)
         transport = Transport(self.wire, metrics=Metrics(), rng=rng, user_agent="test")
-        group = LeaseGroup(transport, namespace=NAMESPACE, label=LABEL)
+        group = Leases(transport, namespace=NAMESPACE, label=LABEL)
         config = ElectionConfig(
             transport=transport,
             namespace=NAMESPACE,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from devcluster.api.paging import Continuation
+from devcluster.api.reading import Continuation
 from manager_tools.migration.definitions import MigrationFailed
 from manager_tools.migration.report import Outcome
 from tests.support.scripted_wire import Reply, Sent, Stall, Step

@@ -12,7 +12,7 @@ import pytest
 
 from controllers.main import OPERATORS
 from devcluster import DevCluster
-from devcluster.controllers.template_hash import template_hash
+from devcluster.controllers.pod_owners import template_hash
 from devcluster.storage import Key
 from manager_tools.codegen import custom_resource_definitions
 from manager_tools.simulation.comparing import Chance, different_from_fresh, state_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manager import Context, Operator
-from manager.api import ObjectMeta
+from manager.api import READY, ObjectMeta
 from manager_kinds.core_v1 import ConfigMap
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
 
@@ -20,7 +20,7 @@ class GreetingOperator(Operator[Greeting]):
         config_map = await ctx.apply(self.config_map(greeting))
         greeting.status.size = greeting.spec.size
         message = f"ConfigMap {config_map.metadata.name} is there"
-        ctx.condition("Ready", True, "AsWanted", message, event="Normal")
+        ctx.condition(READY, True, "AsWanted", message, event="Normal")
 
     def config_map(self, greeting: Greeting) -> ConfigMap:
         """Return the desired ConfigMap."""

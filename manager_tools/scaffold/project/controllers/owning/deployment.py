@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manager import Context, Operator
-from manager.api import ObjectMeta
+from manager.api import READY, ObjectMeta
 from manager_kinds.apps_v1 import Deployment
 from manager_kinds.core_v1 import ContainerDict
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
@@ -23,9 +23,9 @@ class GreetingOperator(Operator[Greeting]):
         ready = greeting.status.size = deployment.ready_replicas
         message = f"{ready} of {size} pods are ready"
         if deployment.is_rolled_out(size):
-            ctx.condition("Ready", True, "AsWanted", message, event="Normal")
+            ctx.condition(READY, True, "AsWanted", message, event="Normal")
         else:
-            ctx.condition("Ready", False, "RollingOut", message)
+            ctx.condition(READY, False, "RollingOut", message)
 
     def deployment(self, greeting: Greeting) -> Deployment:
         """Return the desired Deployment."""

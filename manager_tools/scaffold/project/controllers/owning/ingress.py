@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manager import Context, Operator
-from manager.api import ObjectMeta
+from manager.api import READY, ObjectMeta
 from manager_kinds.networking_v1 import Ingress
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
 
@@ -20,7 +20,7 @@ class GreetingOperator(Operator[Greeting]):
         ingress = await ctx.apply(self.ingress(greeting))
         greeting.status.size = greeting.spec.size
         message = f"Ingress {ingress.metadata.name} is there"
-        ctx.condition("Ready", True, "AsWanted", message, event="Normal")
+        ctx.condition(READY, True, "AsWanted", message, event="Normal")
 
     def ingress(self, greeting: Greeting) -> Ingress:
         """Return the desired Ingress."""

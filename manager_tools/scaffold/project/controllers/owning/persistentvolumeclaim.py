@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manager import Context, Operator
-from manager.api import ObjectMeta
+from manager.api import READY, ObjectMeta
 from manager_kinds.core_v1 import PersistentVolumeClaim
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
 
@@ -20,7 +20,7 @@ class GreetingOperator(Operator[Greeting]):
         claim = await ctx.apply(self.claim(greeting))
         greeting.status.size = greeting.spec.size
         message = f"PersistentVolumeClaim {claim.metadata.name} is {claim.status.get('phase', 'Pending')}"
-        ctx.condition("Ready", True, "AsWanted", message, event="Normal")
+        ctx.condition(READY, True, "AsWanted", message, event="Normal")
 
     def claim(self, greeting: Greeting) -> PersistentVolumeClaim:
         """Return the desired PersistentVolumeClaim."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manager import Context, Operator
-from manager.api import ObjectMeta
+from manager.api import READY, ObjectMeta
 from manager_kinds.core_v1 import ContainerDict, Pod
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
 
@@ -21,9 +21,9 @@ class GreetingOperator(Operator[Greeting]):
         conditions = pod.status.get("conditions", [])
         if any(each["type"] == "Ready" and each["status"] == "True" for each in conditions):
             greeting.status.size = greeting.spec.size
-            ctx.condition("Ready", True, "AsWanted", f"Pod {pod.metadata.name} is ready", event="Normal")
+            ctx.condition(READY, True, "AsWanted", f"Pod {pod.metadata.name} is ready", event="Normal")
         else:
-            ctx.condition("Ready", False, "Starting", f"Pod {pod.metadata.name} is not ready")
+            ctx.condition(READY, False, "Starting", f"Pod {pod.metadata.name} is not ready")
 
     def pod(self, greeting: Greeting) -> Pod:
         """Return the desired Pod."""

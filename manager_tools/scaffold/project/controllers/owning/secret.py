@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 
 from manager import Context, Operator
-from manager.api import ObjectMeta
+from manager.api import READY, ObjectMeta
 from manager_kinds.core_v1 import Secret
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
 
@@ -22,7 +22,7 @@ class GreetingOperator(Operator[Greeting]):
         secret = await ctx.apply(self.secret(greeting))
         greeting.status.size = greeting.spec.size
         message = f"Secret {secret.metadata.name} is there"
-        ctx.condition("Ready", True, "AsWanted", message, event="Normal")
+        ctx.condition(READY, True, "AsWanted", message, event="Normal")
 
     def secret(self, greeting: Greeting) -> Secret:
         """Return the desired Secret."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manager import Context, Operator
-from manager.api import ObjectMeta
+from manager.api import READY, ObjectMeta
 from manager_kinds.core_v1 import Service
 from manager_tools.scaffold.project.apis.hello.v1.greeting import Greeting
 
@@ -20,7 +20,7 @@ class GreetingOperator(Operator[Greeting]):
         service = await ctx.apply(self.service(greeting))
         greeting.status.size = greeting.spec.size
         message = f"Service {service.metadata.name} is there"
-        ctx.condition("Ready", True, "AsWanted", message, event="Normal")
+        ctx.condition(READY, True, "AsWanted", message, event="Normal")
 
     def service(self, greeting: Greeting) -> Service:
         """Return the desired Service."""
