@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar, Unpack,
 
 import orjson
 from msgspec import structs
+from pydantic import ValidationError
 
 from manager.api import (
     DEGRADED,
@@ -23,6 +25,7 @@ from manager.api import (
     Unstructured,
     controller_of,
 )
+from manager.api.condition import CONDITION_REASON
 from manager.api.rights import Undeclared
 from manager.cache import meta_in
 from manager.client import (
@@ -110,6 +113,8 @@ class Blocked(Exception):
             retry_after: seconds until the next attempt; None if an event triggers it.
         """
         super().__init__(message)
+        if not re.fullmatch(CONDITION_REASON, reason):
+            raise ValueError(f"Blocked: reason {reason!r} has to be one word in CamelCase")
         self.reason = reason
         self.message = message
         self.passing = passing
@@ -266,9 +271,20 @@ class Context:
             raise Undeclared(f"{kind} takes no condition of type {type}: {why}")
         if self._before is None:
             self._before = {each.type: each for each in conditions.read(self.object)}
+        given: object = status  # "False" is true for Python
+        if isinstance(given, str) and given != "Unknown":
+            why = f'status {given!r} has to be True, False or "Unknown"'
+            raise TypeError(f"condition {type} of {self.object.kind}: {why}")
         value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
         self._set.add(type)
-        conditions.set(self.object, type, value, reason, message, now=clock.now)
+        try:
+            conditions.set(self.object, type, value, reason, message, now=clock.now)
+        except ValidationError as error:
+            first = error.errors()[0]
+            why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            if first["loc"] == ("reason",):
+                why = f"reason {reason!r} has to be one word in CamelCase"
+            raise ValueError(f"condition {type} of {self.object.kind}: {why}") from None
         if event is not None:
             said = self._before.get(type)
             if said is None or (said.status, said.reason, said.message) != (value, reason, message):
