@@ -941,8 +941,10 @@ def _differing_metadata(metadata: ObjectMeta, stored: bytes) -> list[str]:
         "metadata.labels": metadata.labels != there.labels,
         "metadata.annotations": metadata.annotations != there.annotations,
         "metadata.finalizers": metadata.finalizers != [*there.finalizers],
-        "metadata.ownerReferences": [(each.uid, bool(each.controller)) for each in metadata.owner_references]
-        != [(each.uid, each.controller) for each in there.owner_references],
+        "metadata.ownerReferences": [
+            (each.uid, bool(each.controller), each.block_owner_deletion) for each in metadata.owner_references
+        ]
+        != [(each.uid, each.controller, each.block_owner_deletion) for each in there.owner_references],
     }
     return [name for name, holds in differs.items() if holds]
 
