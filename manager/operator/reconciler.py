@@ -212,11 +212,10 @@ def _owners_and_waiting(operator: Operator[Any], owns: Owns, objects: Informer) 
 
 
 def _changes_owner(event: CacheEvent) -> bool:
-    """Return whether the object has another controller than before, or no longer one."""
+    """Return whether the reference to the object's controller differs from before, or has gone."""
     if event.old_meta is None or event.new is None:
         return False
-    before, now = event.old_meta.controller, event.meta.controller
-    return (before and before.uid) != (now and now.uid)
+    return event.old_meta.controller != event.meta.controller
 
 
 class _ByKey:

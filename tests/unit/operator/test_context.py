@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 from pydantic import Field
 
@@ -23,6 +24,7 @@ from manager.controller import (
     status_changed,
 )
 from manager.kube.errors import ServerError
+from manager.operator.context import _differing_metadata
 from manager_kinds.core_v1 import Secret
 from manager_tools.testing import operated
 from tests.unit.operator.greetings import (
@@ -131,6 +133,15 @@ async def test_reconcile_fails_when_it_changes_metadata_that_nothing_writes(
             f"the reconcile failed: Doing has changed {field} of Greeting default/hello, and nothing "
             "has written it: call `await ctx.patch()` after the change"
         )
+
+
+def test_unwritten_metadata_includes_what_an_owner_reference_says():
+    owner = OwnerReference(api_version="v1", kind="Pod", name="a", uid="u", block_owner_deletion=True)
+    owned = greeting().metadata.model_copy(update={"owner_references": [owner], "uid": "o"})
+    stored = orjson.dumps({"metadata": {**owned.to_wire(), "resourceVersion": "1"}})
+    assert _differing_metadata(owned, stored) == []
+    owner.block_owner_deletion = False
+    assert _differing_metadata(owned, stored) == ["metadata.ownerReferences"]
 
 
 async def test_reconcile_that_returns_another_value_writes_no_status():
