@@ -229,8 +229,9 @@ async def _manage(
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(tracing(program, os.environ))
                 # The stop may be asked for while the cluster has not answered yet.
-                for manager in await unless(signals.stop, stack.enter_async_context(connected)) or ():
-                    await manager.run(signals.stop)
+                made = await unless(signals.stop, stack.enter_async_context(connected))
+                if made is not None:
+                    await made[0].run(signals.stop)
         except CannotTrace as error:
             raise SettingsError(str(error)) from error
         except (SettingsError, ConfigError):
