@@ -124,7 +124,7 @@ class Cache:
 
         Other readers and own writes do not reach it. Raises ValueError for a bad label selector.
         """
-        return self._make(kind, selection=Selection.of(**selection))
+        return self._make(kind, _Name(kind.gvk, False, Selection.of(**selection), False))
 
     def lookup(
         self,
@@ -215,13 +215,7 @@ class Cache:
         return self._of_kind.get(kind.gvk, ())
 
     def _add(self, kind: type[Resource], name: _Name, object_filter: ObjectFilter | None) -> _Shared:
-        informer = self._make(
-            kind,
-            metadata_only=name.metadata_only,
-            selection=name.selection,
-            owners=set() if name.children else None,
-            object_filter=object_filter,
-        )
+        informer = self._make(kind, name, object_filter)
         self._of_kind[kind.gvk] = (*self._informers(kind), informer)
         spec = informer.spec
         numbers = ((self._metrics.cache_objects, len), (self._metrics.cache_bytes, attrgetter("size")))
@@ -235,27 +229,19 @@ class Cache:
         informers = (each for each in self._informers(kind) if each.spec.projection == projection)
         return sum(map(number, informers))
 
-    def _make(
-        self,
-        kind: type[Resource],
-        *,
-        metadata_only: bool = False,
-        selection: Selection,
-        owners: set[tuple[str, str]] | None = None,
-        object_filter: ObjectFilter | None = None,
-    ) -> Informer:
-        return Informer(
-            WatchSpec.of(kind, namespaces=self._namespaces, metadata_only=metadata_only, selection=selection),
-            RecordDecoder(
-                kind.gvk,
-                field_manager=self.managers,
-                metadata_only=metadata_only,
-                owners=owners,
-                parts=Parts(selection.keeps) if selection.keeps else None,
-            ),
-            self._upstream,
-            object_filter=object_filter,
+    def _make(self, kind: type[Resource], name: _Name, object_filter: ObjectFilter | None = None) -> Informer:
+        metadata_only, selection = name.metadata_only, name.selection
+        decoder = RecordDecoder(
+            kind.gvk,
+            field_manager=self.managers,
+            metadata_only=metadata_only,
+            owners=set() if name.children else None,
+            parts=Parts(selection.keeps) if selection.keeps else None,
         )
+        spec = WatchSpec.of(
+            kind, namespaces=self._namespaces, metadata_only=metadata_only, selection=selection
+        )
+        return Informer(spec, decoder, self._upstream, object_filter=object_filter)
 
     def _start(self, *informers: _Shared) -> None:
         if self._watches is None:
