@@ -36,7 +36,7 @@ from manager.util.duration import format_duration, parse_duration
 from manager.util.loop import loop_factory
 from manager.util.program import Program
 from manager.util.small_file import read_small_file
-from manager.util.yaml_text import load_all, yaml_lines
+from manager.util.yaml_text import yaml_documents, yaml_lines
 from manager_tools.commands.cluster import ended_in_one_line, file_flag, text_flag
 from manager_tools.dry_run import IN_A_POD, Change, DryRunTransport
 
@@ -151,7 +151,7 @@ def _named(files: Sequence[str]) -> list[_Found]:
     found: dict[_Found, None] = {}
     for file in files:
         try:
-            for document in load_all(_read(file)):
+            for document in yaml_documents(_read(file)):
                 found.update(dict.fromkeys(_objects(document)))
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
