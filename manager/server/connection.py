@@ -8,8 +8,11 @@ import socket
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from http import HTTPStatus
 from operator import itemgetter
-from typing import Literal, cast
+from typing import Literal
+
+from aiohttp import web
 
 from manager.server import Limits
 from manager.server.tls_transport import TlsTransport, Turn
@@ -36,6 +39,15 @@ _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close
 LONGEST_HEAD = 32 * 1024
 """Bytes of a request before its body."""
 
+_LONGEST_TARGET = 2048
+"""Bytes of path and query: their decoding cannot be interrupted."""
+
+_LINES = 100
+"""Lines of a head: our clients send some ten, and each may take a hundred times its bytes in memory."""
+
+SERVER = {"Server": "operator-manager"}
+"""Instead of the versions of Python and aiohttp."""
+
 _BLANK_LINE = b"\r\n\r\n"
 
 
@@ -43,33 +55,40 @@ State = Literal["waiting", "head", "passed", "answering"]
 """Whether a connection waits for a request, has some bytes of its head, has passed that on, or answers."""
 
 
-class ClientConnection(asyncio.Protocol):
-    """Filter between a transport and the HTTP protocol that limits what a client may send.
+class ClientConnection(web.RequestHandler):
+    """HTTP protocol of one connection that limits what its client may send.
 
-    The protocol gets a head once it is whole, a body once its request is being answered, and the next head
-    once the answer is sent. aiohttp limits neither a whole head, nor its time, nor pipelined requests.
+    aiohttp gets a head once it is whole, a body once its request is being answered, and the next head once
+    the answer is sent. It limits neither a whole head, nor its time, nor pipelined requests.
     """
 
     def __init__(
-        self, protocol: asyncio.Protocol, on_idle: Callable[[], None], limits: Limits, *, client: str = ""
+        self, server: web.Server, on_idle: Callable[[], None], limits: Limits, *, client: str = ""
     ) -> None:
         """`on_idle` is called after each answer; connections with the same `client` share its quota."""
-        self.protocol = protocol
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,
+            auto_decompress=False,  # a small body may be a large one
+            lingering_time=limits.linger,
+            max_line_size=_LONGEST_TARGET,
+            max_field_size=LONGEST_HEAD,
+            max_headers=_LINES,
+        )
         self.client = client
         self.over = asyncio.Event()  # set when the connection is lost, or has to end
         self.lost = asyncio.Event()
         self.has_asked = False  # whether a request has begun to come, at any time
         self._on_idle = on_idle
         self._limits = limits
-        self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
         self._state: State = "waiting"
         self._since = self._loop.time()  # when the last answer began or ended
         self._stalled_since: float | None = None  # since when the client does not read its answer
         self._received = bytearray()  # bytes that are not passed on yet
-        self._paused = False  # whether reading waits until they are
+        self._is_held = False  # whether reading waits until they are
         self._discards = False  # whether all that still comes is dropped, because the answer is the last
         self._has_ended = False  # whether the client sends no more
         self._body = 0  # bytes of a body that are still to come
@@ -89,7 +108,7 @@ class ClientConnection(asyncio.Protocol):
         """Return whether a request has begun and is unanswered, or response bytes are unsent."""
         if self._state != "waiting" or self._received:
             return True
-        return self._transport is not None and self._transport.is_closing()
+        return self.transport is not None and self.transport.is_closing()
 
     def begin_answer(self, length: int | None) -> None:
         """Note that a request is being answered, with `length` bytes of a body; None drops all that comes."""
@@ -107,42 +126,42 @@ class ClientConnection(asyncio.Protocol):
             # overtake the answer.
             self._limit(self._limits.linger, self._abort)
         else:
-            self._limit(self._limits.keep_alive, self._close)
+            self._limit(self._limits.keep_alive, self._hang_up)
         self._loop.call_soon(self._pass_on)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
         self._limit(self._limits.head, self._end_late)
-        self.protocol.connection_made(transport)
+        super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._transport is not None and len(data) <= self._body and not (self._received or self._discards):
-            # A part of a body goes on without a copy.
+        is_more = self._received or self._discards or self.transport is None
+        if not data or (len(data) <= self._body and not is_more):
+            # A part of a body goes on without a copy; with nothing, aiohttp resumes its parser.
             self._body -= len(data)
-            self.protocol.data_received(data)
+            super().data_received(data)
             return
         self._received += data
         self._pass_on()
 
     def _pass_on(self) -> None:
-        """Pass on what the protocol may have now, and read on unless something waits."""
-        transport, received = self._transport, self._received
-        while transport is not None and not transport.is_closing() and (end := self._passable()):
+        """Pass on what aiohttp may have now, and read on unless something waits."""
+        received = self._received
+        while self.transport is not None and not self.transport.is_closing() and (end := self._passable()):
             part = bytes(received[:end])
             del received[:end]
-            self.protocol.data_received(part)
-        if transport is None or transport.is_closing():
+            super().data_received(part)
+        if self.transport is None or self.transport.is_closing():
             return
         is_waiting = self._state in {"waiting", "head"}
         if self._has_ended and (self._body or is_waiting):
-            transport.close()
+            self.transport.close()
             return
         if self.answering and len(received) > LONGEST_HEAD:
             self._discards = True
             received.clear()
-        if (pauses := bool(received) and not is_waiting) is not self._paused:
-            self._paused = pauses
-            (transport.pause_reading if pauses else transport.resume_reading)()
+        if (holds := bool(received) and not is_waiting) is not self._is_held:
+            self._is_held = holds
+            (self.transport.pause_reading if holds else self.transport.resume_reading)()
 
     def _passable(self) -> int:
         """Return how many bytes the protocol may have now."""
@@ -173,56 +192,77 @@ class ClientConnection(asyncio.Protocol):
     def eof_received(self) -> bool:
         self._has_ended = True
         self._pass_on()
-        return self._transport is not None and not self._transport.is_closing()
+        return self.transport is not None and not self.transport.is_closing()
 
     def pause_writing(self) -> None:
         self._stalled_since = self._loop.time()
         self._stall_timer = self._loop.call_later(self._limits.write_stall, self._abort)
-        self.protocol.pause_writing()
+        super().pause_writing()
 
     def resume_writing(self) -> None:
         self._stalled_since = None
         if self._stall_timer is not None:
             self._stall_timer.cancel()
-        self.protocol.resume_writing()
+        super().resume_writing()
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: BaseException | None) -> None:
         for timer in (self._timer, self._stall_timer):
             if timer is not None:
                 timer.cancel()
         self._received.clear()
-        if self._transport is not None:
-            self._transport = None  # it holds this connection as well
-            self.protocol.connection_lost(exc)
+        if self.transport is not None:  # else it is lost in the handshake
+            super().connection_lost(exc)
         self.lost.set()
         self.over.set()
 
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = HTTPStatus.INTERNAL_SERVER_ERROR,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer bytes that are no request. `Server` answers faults of handlers before, if it can."""
+        if status != HTTPStatus.BAD_REQUEST:
+            raise ConnectionResetError("the client is gone, or has a part of an answer") from exc
+        del request, message  # the message quotes the client, and there may be a token in that
+        _log.debug("not a request", error=type(exc).__name__)
+        if exc is not None:
+            exc.__traceback__ = None  # or a cycle would keep the client's bytes until a collection of garbage
+        return last_response(status)
+
     def _end_late(self) -> None:
-        assert self._transport is not None
-        if self._state == "head" and not self._transport.is_closing():
+        if self._state == "head" and self.transport is not None and not self.transport.is_closing():
             self._end_with(_TOO_SLOW)
         else:
-            self._transport.abort()
+            self._abort()
 
     def _end_with(self, answer: bytes) -> None:
-        assert self._transport is not None
-        self._transport.write(answer)
-        self._close()
+        assert self.transport is not None
+        self.transport.write(answer)
+        self._hang_up()
 
-    def _close(self) -> None:
-        assert self._transport is not None
-        self._transport.close()
+    def _hang_up(self) -> None:
+        assert self.transport is not None
+        self.transport.close()
         self._limit(self._limits.linger, self._abort)
 
     def _abort(self) -> None:
-        assert self._transport is not None
-        self._transport.abort()
+        assert self.transport is not None
+        self.transport.abort()
 
     def _limit(self, seconds: float, then: Callable[[], None]) -> None:
         if self._timer is not None:
             self._timer.cancel()
         if not self.lost.is_set():
             self._timer = self._loop.call_later(seconds, then)
+
+
+def last_response(status: int) -> web.Response:
+    """Return an answer after which the connection ends."""
+    response = web.Response(status=status, headers=SERVER)
+    response.force_close()
+    return response
 
 
 async def _readable(sock: socket.socket) -> None:
@@ -257,28 +297,22 @@ class Acceptor:
     def __init__(
         self,
         listening: socket.socket,
-        protocol: Callable[[], asyncio.Protocol],
+        server: web.Server,
         certificate: ServedCertificate | None,
         limits: Limits,
     ) -> None:
-        """`protocol` makes the HTTP protocol of one connection; `certificate` None disables TLS."""
+        """Accept connections for `server`; `certificate` None disables TLS."""
         listening.setblocking(False)
         self._listening = listening
-        self._protocol = protocol
+        self._server = server
         self._certificate = certificate
         self._limits = limits
-        self._open: dict[asyncio.Protocol, tuple[ClientConnection, asyncio.Task[None]]] = {}
-        """By protocol, in the order of their beginning."""
+        self._open: dict[ClientConnection, asyncio.Task[None]] = {}
+        """The connections in the order of their beginning, with their tasks."""
         self._changed = asyncio.Event()
         self._turn = Turn()
         self._reserve = Reserve()
         self._failures = Repeats()
-
-    def connection_of(self, protocol: asyncio.Protocol) -> ClientConnection:
-        """Return the connection of a protocol. Raises `ConnectionResetError` when it is lost."""
-        if (found := self._open.get(protocol)) is None:
-            raise ConnectionResetError("the connection is lost")
-        return found[0]
 
     async def accept(self) -> None:
         """Accept connections until cancelled."""
@@ -323,7 +357,7 @@ class Acceptor:
         end = loop.time() + self._limits.drain
         first_until = loop.time() + min(_FIRST_REQUEST, self._limits.drain)
         while (now := loop.time()) < end:
-            there = [each for each, _ in self._open.values() if not each.over.is_set()]
+            there = [each for each in self._open if not each.over.is_set()]
             if now < first_until and any(not each.has_asked for each in there):
                 await self._wait_for_change(first_until - now)
             elif any(each.is_busy for each in there):
@@ -333,11 +367,10 @@ class Acceptor:
 
     async def end(self) -> None:
         """End all connections at once, and return when they are gone."""
-        tasks = [task for _, task in self._open.values()]
-        for connection, _ in self._open.values():
+        for connection in self._open:
             connection.over.set()
-        if tasks:
-            await asyncio.wait(tasks)
+        if self._open:
+            await asyncio.wait(tuple(self._open.values()))
 
     def _accept_one(self) -> tuple[socket.socket, str]:
         try:
@@ -354,12 +387,10 @@ class Acceptor:
 
     def _begin(self, accepted: socket.socket, client: str) -> None:
         accepted.setblocking(False)
-        protocol = self._protocol()
-        connection = ClientConnection(protocol, self._changed.set, self._limits, client=client)
-        attending = self._attend(connection, accepted)
-        task = asyncio.get_running_loop().create_task(attending, name="http-connection")
-        task.add_done_callback(functools.partial(self._forget, protocol))
-        self._open[protocol] = connection, task
+        connection = ClientConnection(self._server, self._changed.set, self._limits, client=client)
+        task = asyncio.create_task(self._attend(connection, accepted), name="http-connection")
+        task.add_done_callback(functools.partial(self._forget, connection))
+        self._open[connection] = task
 
     async def _attend(self, connection: ClientConnection, accepted: socket.socket) -> None:
         protocol: asyncio.BaseProtocol = connection
@@ -375,11 +406,11 @@ class Acceptor:
         transport.abort()
         await connection.lost.wait()
 
-    def _forget(self, protocol: asyncio.Protocol, task: asyncio.Task[None]) -> None:
+    def _forget(self, connection: ClientConnection, task: asyncio.Task[None]) -> None:
         """Give the place and the descriptor of a closed connection to others."""
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("a connection failed, and not because of its client", exc_info=error)
-        del self._open[protocol]
+        del self._open[connection]
         self._reserve.take()
         self._changed.set()
 
@@ -393,15 +424,15 @@ class Acceptor:
 
     def _make_room(self, newcomer: str) -> None:
         """End a connection for one of client `newcomer`, unless one is ending or none may be ended."""
-        if any(each.over.is_set() for each, _ in self._open.values()):
+        if any(each.over.is_set() for each in self._open):
             return
-        having = Counter(each.client for each, _ in self._open.values())
+        having = Counter(each.client for each in self._open)
         having[newcomer] += 1
         most = max(having.values())
         latest = asyncio.get_running_loop().time() - self._limits.eviction
         candidates = [
             ((-having[each.client], since), each)
-            for each, _ in self._open.values()
+            for each in self._open
             if (since := each.client_idle_since) is not None
             and (since <= latest or (not each.answering and having[each.client] == most))
         ]
