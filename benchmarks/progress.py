@@ -70,7 +70,7 @@ class Budget:
         return False
 
     def rounds(self, count: int, what: str) -> Iterator[int]:
-        """Yield the numbers of the rounds that fit, each as long as the longest one; the first always does."""
+        """Yield the numbers of the rounds that fit, each as long as the longest; the first always does."""
         longest = 0.0
         for number in range(1, count + 1):
             began = self._clock()
