@@ -105,10 +105,12 @@ async def test_reconcile_fails_when_it_changes_metadata_that_nothing_writes(
         change(obj)
         ctx.condition("Available", True, "Greeted")
 
-    owner = OwnerReference(api_version="v1", kind="Pod", name="b", uid="v", block_owner_deletion=True)
-    owned = greeting()
-    owned.metadata.owner_references.append(owner)
     async with operated(doing(act)) as world:
+        there = await world.create(secret("there"))
+        owner = OwnerReference(api_version="v1", kind="Secret", name="there", uid=there.metadata.uid)
+        owner.block_owner_deletion = True
+        owned = greeting()
+        owned.metadata.owner_references.append(owner)
         obj = await world.create(owned)
         obj = await world.until(obj, lambda it: "Degraded" in said(it))
         assert said(obj)["Degraded"] == ("True", "Undeclared")
