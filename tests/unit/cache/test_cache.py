@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import random
 import weakref
 from typing import Any
 
@@ -10,8 +9,6 @@ import pytest
 
 from manager.api import ObjectKey
 from manager.cache import Cache, Informer, index_by
-from manager.kube.rest_mapping import RestMapper
-from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from tests.support.scripted_wire import Reply, ScriptedWire
 from tests.unit.cache.objects import EventLog, Node, Pod, Widget, encoded, moments, pod, running
@@ -334,6 +331,7 @@ class TestCacheSelection:
         assert len(web) == 2
         cache.release(web)
         assert objects() is None
+
 
 async def test_cache_keeps_parts_apart_from_whole_objects(cache: Cache):
     whole, parts = cache.informer(Pod), cache.informer(Pod, keeps=["status.phase"])

@@ -94,6 +94,7 @@ class TestInformerRun:
             await moments()
         assert told.events[0].received == pytest.approx(5)
 
+
 class TestInformerSubscribe:
     async def test_subscriber_gets_present_objects_as_initial_events_unless_it_wants_no_replay(
         self, informer: Informer
