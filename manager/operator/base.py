@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from manager.api import ObjectKey, Resource, is_crd
+from manager.api import DEGRADED, READY, ConditionType, ObjectKey, Resource, is_crd
 from manager.api.rights import RbacRule, Undeclared
 from manager.cache import WHOLE, CacheEvent, IndexFunction, Informer, Record, Selection
 from manager.client import Client
@@ -50,7 +50,7 @@ class OperatorBase:
     reads: ClassVar[tuple[type[Resource] | Reads, ...]] = ()
     selection: ClassVar[Selection] = WHOLE
     indexes: ClassVar[Mapping[str, IndexFunction]] = {}
-    conditions: ClassVar[tuple[str, ...]] = ()
+    conditions: ClassVar[tuple[ConditionType, ...]] = ()
     errors: ClassVar[Mapping[type[Exception], str]] = {}
     options: ClassVar[ControllerOptions] = ControllerOptions()
     rights: ClassVar[tuple[RbacRule, ...]] = ()
@@ -95,7 +95,7 @@ class OperatorBase:
             told = f"{kind.__name__} takes none of type {refused[0]}: {held.why_refused(refused[0])}"
             raise TypeError(f"{cls.__name__}.conditions: {told}")
         # On an object of others no condition is set that its author does not name.
-        named = tuple(getattr(status, "meanings", ())) or (("Ready",) if is_crd(kind) else ())
+        named = tuple(getattr(status, "meanings", ())) or ((READY,) if is_crd(kind) else ())
         default = tuple(each for each in named if held is None or held.takes(each))
         cls.conditions = cls.conditions or default
         cls.tells_of_children = held is not None and is_crd(kind) and held.takes(CONDITION)
@@ -166,11 +166,11 @@ class OperatorBase:
         """All versions of its kind, its own last, if it defines the kind: if its model has `@crd`."""
         return tuple(kind for kind in (*cls.versions, cls.kind) if is_crd(kind))
 
-    def condition_of_failure(self) -> tuple[str, bool | Literal["Unknown"]]:
+    def condition_of_failure(self) -> tuple[ConditionType, bool | Literal["Unknown"]]:
         """Return type and status of the condition that says that the object is not as it should be."""
-        if "Degraded" in self.conditions:
-            return "Degraded", True
-        return ("Ready", False) if "Ready" in self.conditions else (self.conditions[0], "Unknown")
+        if DEGRADED in self.conditions:
+            return DEGRADED, True
+        return (READY, False) if READY in self.conditions else (self.conditions[0], "Unknown")
 
     def enqueue(self, key: ObjectKey, *, priority: Priority = Priority.NORMAL) -> None:
         """Enqueue an object; returns at once."""

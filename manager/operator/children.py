@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from manager.api import ObjectKey, Resource
+from manager.api import ConditionType, ObjectKey, Resource
 from manager.client import Outcome
 from manager.client.reader import LiveReader
 from manager.client.write import SECRET, fold_string_data, plain_fields
@@ -32,7 +32,7 @@ An operator that starts a Job whenever one has ended is below that, even if each
 PAUSES = (1.0, 60.0)
 """Seconds between two changes from then on, at first and at last."""
 
-CONDITION = "ChildrenStable"
+CONDITION = ConditionType("ChildrenStable")
 """The condition that is false for an object with such a child; no other object has it."""
 
 REASONS = {

@@ -15,6 +15,7 @@ from manager.api import (
     ApiModel,
     Condition,
     ConditionStatus,
+    ConditionType,
     Resource,
     Status,
     Unstructured,
@@ -72,7 +73,7 @@ class ConditionList:
     """The model of one condition; None for JSON objects of any fields."""
     is_json: bool = False
     """Whether the status is JSON, as in built-in kinds: `item` only says which fields a condition has."""
-    named: tuple[str, ...] = ()
+    named: tuple[ConditionType, ...] = ()
     """The types that the kind's `Status` names; empty where it takes any."""
 
     @classmethod
@@ -84,7 +85,7 @@ class ConditionList:
         field = status.model_fields.get("conditions") if status is not None else None
         held = bare(field.annotation) if field is not None else None
         # An operator that extends a status of others may set conditions that their model does not know.
-        named: tuple[str, ...] = ()
+        named: tuple[ConditionType, ...] = ()
         if is_crd(kind) and status is not None and issubclass(status, Status):
             named = tuple(status.meanings)
         if get_origin(held) is not list:
@@ -98,13 +99,13 @@ class ConditionList:
         required = (name for name, each in fields.items() if each.is_required())
         return cls(item, is_json, named) if takes_conditions(fields, required) else None
 
-    def takes(self, type: str) -> bool:  # noqa: A002 - the field's name
+    def takes(self, type: ConditionType) -> bool:  # noqa: A002 - the field's name
         """Return whether a condition can be of that type: `Status`, or the items' model, may name them."""
         if self.named and type != CONDITION and type not in self.named:
             return False
         return self.item is None or _takes(self.item, type)
 
-    def why_refused(self, type: str) -> str:  # noqa: A002 - the field's name
+    def why_refused(self, type: ConditionType) -> str:  # noqa: A002 - the field's name
         """Return the part of an error that lists the allowed types and suggests the nearest one."""
         if not self.named:
             return "its model names those it takes"
@@ -126,7 +127,7 @@ class ConditionList:
     def set(
         self,
         obj: Resource,
-        type: str,  # noqa: A002 - the field's name
+        type: ConditionType,  # noqa: A002 - the field's name
         status: ConditionStatus,
         reason: str,
         message: str,

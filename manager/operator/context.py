@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypedDict, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    Protocol,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 import orjson
 from msgspec import structs
+from pydantic import ValidationError
 
 from manager.api import (
+    DEGRADED,
     Condition,
     ConditionStatus,
+    ConditionType,
     ObjectKey,
     ObjectMeta,
     Resource,
     Unstructured,
     is_controlled_by,
 )
+from manager.api.condition import CONDITION_REASON
 from manager.api.rights import Undeclared
 from manager.cache import Meta, meta_in
 from manager.client import (
@@ -110,6 +127,8 @@ class Blocked(Exception):
             retry_after: seconds until the next attempt; None if an event triggers it.
         """
         super().__init__(message)
+        if not re.fullmatch(CONDITION_REASON, reason):
+            raise ValueError(f"Blocked: reason {reason!r} has to be one word in CamelCase")
         self.reason = reason
         self.message = message
         self.passing = passing
@@ -188,7 +207,7 @@ class Context:
         self.client: Client = operator.client
         self._operator = operator
         self._before: dict[str, Condition] | None = None
-        self._set: set[str] = set()
+        self._set: set[ConditionType] = set()
         self._later: list[Callable[[], object]] = []
         self._applied: set[Child] = set()
         self._confirmed = self._blocked_now = False
@@ -239,14 +258,15 @@ class Context:
         return conditions.fits(self.object)
 
     @property
-    def conditions(self) -> dict[str, Condition]:
+    def conditions(self) -> dict[ConditionType, Condition]:
         """Return the object's conditions by type."""
         held = self._operator.condition_list
-        return {} if held is None else {each.type: each for each in held.read(self.object)}
+        there = [] if held is None else held.read(self.object)
+        return cast("dict[ConditionType, Condition]", {each.type: each for each in there})
 
     def condition(
         self,
-        type: str,  # noqa: A002 - the field's name
+        type: ConditionType,  # noqa: A002 - the field's name
         status: bool | Literal["Unknown"],
         reason: str,
         message: str = "",
@@ -274,15 +294,26 @@ class Context:
             raise Undeclared(f"{kind} takes no condition of type {type}: {why}")
         if self._before is None:
             self._before = {each.type: each for each in conditions.read(self.object)}
+        given: object = status  # "False" is true for Python
+        if isinstance(given, str) and given != "Unknown":
+            why = f'status {given!r} has to be True, False or "Unknown"'
+            raise TypeError(f"condition {type} of {self.object.kind}: {why}")
         value: ConditionStatus = "Unknown" if status == "Unknown" else "True" if status else "False"
         self._set.add(type)
-        conditions.set(self.object, type, value, reason, message, now=clock.now)
+        try:
+            conditions.set(self.object, type, value, reason, message, now=clock.now)
+        except ValidationError as error:
+            first = error.errors()[0]
+            why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            if first["loc"] == ("reason",):
+                why = f"reason {reason!r} has to be one word in CamelCase"
+            raise ValueError(f"condition {type} of {self.object.kind}: {why}") from None
         if event is not None:
             said = self._before.get(type)
             if said is None or (said.status, said.reason, said.message) != (value, reason, message):
                 self.once_written(partial(self._record, event, reason, told or message))
 
-    def set_conditions(self, conditions: Iterable[tuple[str, bool, str, str]]) -> None:
+    def set_conditions(self, conditions: Iterable[tuple[ConditionType, bool, str, str]]) -> None:
         """Set several conditions, each with type, status, reason and message, as of `conditions_for`.
 
         A Warning is recorded when Degraded becomes true or gets another reason. Another message alone is no
@@ -290,10 +321,10 @@ class Context:
         """
         for kind, holds, reason, message in conditions:
             self.condition(kind, holds, reason, message)
-            if kind == "Degraded" and holds:
+            if kind == DEGRADED and holds:
                 self.warn_of(kind)
 
-    def warn_of(self, type: str) -> None:  # noqa: A002 - the field's name
+    def warn_of(self, type: ConditionType) -> None:  # noqa: A002 - the field's name
         """Record a Warning with a condition's reason and message if its status or reason has changed."""
         before, now = (self._before or {}).get(type), self.conditions[type]
         if before is None or (before.status, before.reason) != (now.status, now.reason):
@@ -725,7 +756,7 @@ class Context:
         self._blocked_now = True
 
     @property
-    def set_types(self) -> frozenset[str]:
+    def set_types(self) -> frozenset[ConditionType]:
         """Return the types of the conditions that were set in this reconcile."""
         return frozenset(self._set)
 
@@ -747,8 +778,8 @@ class Context:
         for each in left:
             if known.get(each.type) != (each.reason, each.message) and not is_of_failure(each):
                 continue
-            if each.type == "Degraded" and conditions.takes(each.type):
-                self.condition(each.type, False, "AsExpected")
+            if each.type == DEGRADED and conditions.takes(DEGRADED):
+                self.condition(DEGRADED, False, "AsExpected")
             else:
                 conditions.remove(self.object, each.type)
 
@@ -756,7 +787,7 @@ class Context:
         ours = {each.type: each for each in held if each.type in self._operator.conditions}
         said = {each: (one.reason, one.message) for each, one in ours.items()}
         alike = len(ours) == len(self._operator.conditions) > 1 == len({*said.values()})
-        if alike and any(each.type == "Degraded" and each.status == "True" for each in ours.values()):
+        if alike and any(each.type == DEGRADED and each.status == "True" for each in ours.values()):
             return said
         return {each: told for each, told in said.items() if told[0] in (NAME_TAKEN, LEFT_OVER)}
 
@@ -900,7 +931,10 @@ def _writable(metadata: ObjectMeta | Meta) -> dict[str, Any]:
         "metadata.labels": dict(metadata.labels),
         "metadata.annotations": dict(metadata.annotations),
         "metadata.finalizers": list(metadata.finalizers),
-        "metadata.ownerReferences": [(each.uid, bool(each.controller)) for each in metadata.owner_references],
+        "metadata.ownerReferences": [
+            (each.uid, bool(each.controller), bool(each.block_owner_deletion))
+            for each in metadata.owner_references
+        ],
     }
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from manager.api import ObjectKey, Resource, Unstructured
+from manager.api import DEGRADED, ObjectKey, Resource, Unstructured
 from manager.cache import CacheEvent, Informer
 from manager.client.reader import decode_object
 from manager.controller import (
@@ -205,11 +205,10 @@ def _owners_and_waiting(operator: Operator[Any], owns: Owns, objects: Informer) 
 
 
 def _changes_owner(event: CacheEvent) -> bool:
-    """Return whether the object has another controller than before, or no longer one."""
+    """Return whether the reference to the object's controller differs from before, or has gone."""
     if event.old_meta is None or event.new is None:
         return False
-    before, now = event.old_meta.controller, event.meta.controller
-    return (before and before.uid) != (now and now.uid)
+    return event.old_meta.controller != event.meta.controller
 
 
 class ObjectReconciler(Generic[T]):
@@ -221,7 +220,7 @@ class ObjectReconciler(Generic[T]):
         self._due: defaultdict[ObjectKey, dict[str, None]] = defaultdict(dict)
         """The names of each object's timers that are due."""
         self._reconciles = type(operator).reconcile is not Operator.reconcile
-        self._reader = operator.client.ours(operator.selection)
+        self._reader = operator.client.within(operator.selection, ours=True)
         self._pruned = [each for each in operator.sources if isinstance(each, Owns) and each.prune]
         self._created: dict[ObjectKey, _Created] = {}
         self.owned_objects: OwnedObjects | None = None
@@ -417,7 +416,7 @@ class ObjectReconciler(Generic[T]):
                 f"is being deleted; waits for the finalizers of others: {', '.join(obj.metadata.finalizers)}"
             )
             for each in self._operator.conditions:  # its children are not looked at any more
-                ctx.condition(each, False if each == "Degraded" else "Unknown", "CleanedUp", message)
+                ctx.condition(each, False if each == DEGRADED else "Unknown", "CleanedUp", message)
         try:
             await ctx.finish()
         except (KubeError, Gone) as error:

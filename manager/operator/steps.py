@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from manager.api import Resource, StepsStatus
+from manager.api import DEGRADED, PROGRESSING, READY, Resource, StepsStatus
 from manager.cache.record import steps_on
 from manager.controller.failure import describe, is_transient
 from manager.operator.base import OperatorBase
@@ -235,19 +235,19 @@ class Steps:
         """Set the conditions of an operation that goes on, or has succeeded."""
         if not ctx.can_set_conditions:
             return
-        if "Progressing" in operator.conditions:
-            ctx.condition("Progressing", progressing, reason, message)
-        elif progressing and "Ready" in operator.conditions:
-            ctx.condition("Ready", False, reason, message)
-        if "Degraded" in operator.conditions:
-            ctx.condition("Degraded", False, "AsExpected")
+        if PROGRESSING in operator.conditions:
+            ctx.condition(PROGRESSING, progressing, reason, message)
+        elif progressing and READY in operator.conditions:
+            ctx.condition(READY, False, reason, message)
+        if DEGRADED in operator.conditions:
+            ctx.condition(DEGRADED, False, "AsExpected")
 
     def _show_failure(self, status: StepsStatus, operator: OperatorBase, ctx: Context) -> None:
         if not (ctx.can_set_conditions and operator.conditions):
             return
         reason, message = self._reason("Failed"), f"{status.progress} {status.step}: {status.message}"
-        if "Progressing" in operator.conditions:
-            ctx.condition("Progressing", False, reason, message)
+        if PROGRESSING in operator.conditions:
+            ctx.condition(PROGRESSING, False, reason, message)
         ctx.condition(*operator.condition_of_failure(), reason, message)
 
     def _reason(self, what: str) -> str:

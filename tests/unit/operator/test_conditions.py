@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -11,6 +12,7 @@ from pydantic import Field
 from devcluster.errors import not_found
 from manager import Blocked, Context
 from manager.api import (
+    AVAILABLE,
     ApiModel,
     Condition,
     ObjectKey,
@@ -231,6 +233,28 @@ def test_condition_is_refused_with_the_nearest_name_when_the_status_does_not_nam
     with pytest.raises(TypeError, match=r"takes none of type Availble: .*; did you mean Available\?$"):
         type("Other", (operator,), {"conditions": ("Availble",)})
     ctx.condition("ChildrenStable", True, "AsWanted")
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "said"),
+    [
+        (True, "not camel", "reason 'not camel' has to be one word in CamelCase"),
+        (True, "", "reason '' has to be one word in CamelCase"),
+        ("False", "Camel", "status 'False' has to be True, False or \"Unknown\""),
+    ],
+)
+def test_condition_is_refused_by_name_when_status_or_reason_cannot_be_stored(
+    status: Any, reason: str, said: str
+):
+    operator: Any = doing(kind_with(MoreStatus), make_ready)
+    ctx = Context(without_manager(operator), thing(operator.kind))
+    with pytest.raises((TypeError, ValueError), match=f"^condition Available of Thing: {re.escape(said)}$"):
+        ctx.condition(AVAILABLE, status, reason)
+
+
+def test_blocked_is_refused_when_its_reason_is_no_word():
+    with pytest.raises(ValueError, match=r"^Blocked: reason 'no image' has to be one word in CamelCase$"):
+        Blocked("no image", "there is none")
 
 
 async def test_reconcile_fails_when_it_sets_a_condition_that_the_status_does_not_name():

@@ -86,9 +86,17 @@ def dropped_owner(obj: Greeting) -> None:
     obj.metadata.owner_references.append(OwnerReference(api_version="v1", kind="Pod", name="a", uid="u"))
 
 
+def unblocked_owner(obj: Greeting) -> None:
+    obj.metadata.owner_references[0].block_owner_deletion = False
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
-    [(changed_label, "metadata.labels"), (dropped_owner, "metadata.ownerReferences")],
+    [
+        (changed_label, "metadata.labels"),
+        (dropped_owner, "metadata.ownerReferences"),
+        (unblocked_owner, "metadata.ownerReferences"),
+    ],
 )
 async def test_reconcile_fails_when_it_changes_metadata_that_nothing_writes(
     change: Callable[[Greeting], None], field: str
@@ -98,7 +106,12 @@ async def test_reconcile_fails_when_it_changes_metadata_that_nothing_writes(
         ctx.condition("Available", True, "Greeted")
 
     async with operated(doing(act)) as world:
-        obj = await world.create(greeting())
+        there = await world.create(secret("there"))
+        owner = OwnerReference(api_version="v1", kind="Secret", name="there", uid=there.metadata.uid)
+        owner.block_owner_deletion = True
+        owned = greeting()
+        owned.metadata.owner_references.append(owner)
+        obj = await world.create(owned)
         obj = await world.until(obj, lambda it: "Degraded" in said(it))
         assert said(obj)["Degraded"] == ("True", "Undeclared")
         [message] = [each.message for each in obj.status.conditions if each.type == "Degraded"]

@@ -19,7 +19,7 @@ from manager import Context, Operator, daemon, every
 from manager.api import ObjectKey, ObjectMeta
 from manager.client.errors import NotCached
 from manager.controller import ControllerOptions, Result
-from manager.election.config import ElectionConfig
+from manager.election.lease import ElectionConfig
 from manager.kube.errors import Fenced
 from manager.kube.transport import Transport
 from manager.kube.wire import Wire, WireRequest

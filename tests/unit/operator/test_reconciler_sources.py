@@ -291,9 +291,11 @@ async def test_source_enqueues_only_for_events_that_its_on_passes(host: Host, de
         await turns()
         assert reconciler.names == ["f1", "f1"]
         if declared["owns"]:
+            pods.put("p1", ownerReferences=[owner("f1") | {"blockOwnerDeletion": False}], generation=2)
+            await turns()
             pods.put("p1", generation=2)  # orphaned
             await turns()
-            assert reconciler.names == ["f1"] * 3
+            assert reconciler.names == ["f1"] * 4
 
 
 @pytest.mark.parametrize("on", [status_changed, any_of(created, not_(all_of(status_changed)))])
