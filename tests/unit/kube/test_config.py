@@ -390,7 +390,7 @@ async def test_certificate_of_an_exec_program_is_presented(tmp_path: Path, autho
     ("content", "message"),
     [
         ("", "here: no current-context; name one with --context"),
-        ("{", "not valid YAML in line 1, column 2: "),
+        ("{", "not valid YAML in line 2, column 1: "),
         ("- a", "not a kubeconfig: Expected `object`, got `array`"),
         (document(contexts={"a": {}}), r"Expected `array \| null`, got `object` - at `\$.contexts`"),
         (document(clusters=[{"cluster": {}}]), r"missing required field `name` - at `\$.clusters\[0\]`"),

@@ -68,7 +68,10 @@ MERGED = "b: &b0 {x: y}\n" + "".join(f"b{n}: &b{n} {{<<: [*b{n - 1}, *b{n - 1}]}
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"users: [{name: admin, user: {token: hunter2 ]", " in line 1, column 45: did not find expected ',' or"),
+        (
+            b"users: [{name: admin, user: {token: hunter2 ]",
+            " in line 1, column 45: did not find expected ',' or",
+        ),
         (b"apiVersion: v1\nusers:\n- token: hunter2\n  'token\n", " in line 5, column 1: "),
         (b"token: hunter2\xff\xfe", ": it has an impossible character or value"),
         (b"\x00", ": it has an impossible character or value"),
