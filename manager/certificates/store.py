@@ -20,7 +20,7 @@ import orjson
 from manager.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, KubeError, NotFound
 from manager.kube.transport import Transport
 from manager.telemetry.logs import get_logger
-from manager.tls.served import CertificateUnusable, KeyPair
+from manager.tls.key_pair import CertificateUnusable, KeyPair
 from manager.util.program import Program
 from manager.util.small_file import read_small_file
 from manager.webhook.configurations import field_manager_of

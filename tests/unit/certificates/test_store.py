@@ -28,7 +28,7 @@ from manager.certificates.store import (
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from manager.tls.certificate import new_authority
-from manager.tls.served import CertificateUnusable
+from manager.tls.key_pair import CertificateUnusable
 from tests.support.scripted_wire import Reply, ScriptedWire
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
