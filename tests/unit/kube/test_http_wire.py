@@ -405,14 +405,6 @@ class TestHttpWireAbort:
             assert await write_to(wire) == 200
             assert len(server.requests) == 1
 
-    async def test_abort_without_connections_leaves_the_wire_usable(self, authority: trustme.CA):
-        async with LocalServer(authority) as server, wire_to(server.url, authority) as wire:
-            wire.abort()
-            assert await write_to(wire) == 200
-            wire.abort()
-            wire.abort()
-            assert await write_to(wire) == 200
-
 
 BODIES = {"none": None, "empty": b"", "small": b"body", "large": b"x" * 3_000_000}
 
