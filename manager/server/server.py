@@ -21,7 +21,8 @@ from manager.server import Limits
 from manager.server.access import Access, Place, ReviewFailed, TooManyQuestions, User
 from manager.server.connection import SERVER, Acceptor, ClientConnection, last_response
 from manager.telemetry.logs import get_logger
-from manager.tls.served import CertificateUnusable, ServedCertificate
+from manager.tls.key_pair import CertificateUnusable
+from manager.tls.served import ServedCertificate
 from manager.util.address import BindAddress, client_at
 from manager.util.rate_limit import Lines
 
