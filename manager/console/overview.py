@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -85,7 +85,7 @@ class Rates:
         self._recent: dict[str, dict[str, _Ended]] = {}
         """By controller and the record's ID."""
 
-    def _read(self, controller: Controller) -> Iterable[_Ended]:
+    def _read(self, controller: Controller) -> Collection[_Ended]:
         """Read the records that were added since the last look, which are in the order of their ends."""
         since = asyncio.get_running_loop().time() - WINDOW
         known = self._recent.get(controller.name, {})

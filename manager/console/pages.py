@@ -12,6 +12,8 @@ from urllib.parse import quote
 from weakref import WeakValueDictionary
 
 import orjson
+from aiohttp.typedefs import Handler as Page
+from aiohttp.web import Request, Response
 
 from manager.api import GroupVersionKind, ObjectKey
 from manager.cache import WatchSpec
@@ -30,7 +32,7 @@ from manager.console.explanation import (
 from manager.console.overview import Rates, ReadinessCount, overview
 from manager.console.search import STATES, Wanted, kinds, search
 from manager.console.shard_holders import ShardHolders
-from manager.console.web import Asks, Page, Request, Response, plain
+from manager.console.web import Asks, plain
 from manager.controller import Controller
 from manager.events import ObjectReference
 from manager.kube.errors import KubeError, NotFound

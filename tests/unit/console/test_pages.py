@@ -27,7 +27,6 @@ from manager.cli.operators import owned_by
 from manager.console.collect import Collected, Collector
 from manager.console.overview import ReadinessCount
 from manager.console.pages import Console
-from manager.console.search import Wanted, kinds, search
 from manager.kube.errors import NotFound
 from manager.kube.transport import Transport
 from manager.server.access import Access
@@ -36,7 +35,6 @@ from manager.tls.served import SelfSigned, ServedCertificate
 from manager.util.clock import now
 from manager_tools.testing import LocalWire, World, operated
 from tests.support import ROOT
-from tests.support.effort import turns_of_others
 from tests.support.eventually import eventually_async
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
 from tests.support.served_pages import ServePages, Site
@@ -123,22 +121,6 @@ async def test_console_api_shows_the_runs_of_an_object_on_the_local_machine(serv
         assert (trigger["why"], trigger["source"], trigger["kind"]) == ("found", "for", "Foo")
         assert abs(run["started"] - now().timestamp()) < 600
         assert (await get(site, "/api/objects/bars.example.com/lonely"))[0] == 404
-
-
-async def test_console_search_through_large_objects_does_not_delay_other_requests():
-    large = {f"example.com/a{number}": "x" * 4000 for number in range(20)}
-    foos = [
-        Foo(
-            metadata=ObjectMeta(name=f"foo-{number}", namespace="default", annotations=large),
-            spec=FooSpec(name="jack"),
-        )
-        for number in range(20)
-    ]
-    async with operated(FooOperator, objects=foos) as world:
-        for foo in foos:
-            await world.until(foo, lambda it: it.status.conditions)
-        look = search(world.manager, Wanted(), kinds(world.manager))
-        assert await turns_of_others(look) >= len(foos)
 
 
 @pytest.mark.parametrize("host", ["evil.example.com", "evil.example.com:8082", "10.0.0.1:8082", "[::2]:1"])
