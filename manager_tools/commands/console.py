@@ -33,7 +33,7 @@ from manager.server.server import serve
 from manager.telemetry.logs import configured
 from manager.telemetry.watchdog import Watchdog
 from manager.util.address import BindAddress, is_loopback, parse_bind_address
-from manager.util.loop import loop_factory
+from manager.util.loop import loop_factory, unless
 from manager.util.program import Program
 from manager_tools.commands.cluster import (
     cluster_flags,
@@ -189,7 +189,7 @@ def console(invocation: Invocation, /, **flags: Any) -> None:
 async def _until_stopped(program: Program, arguments: ConsoleArguments, watchdog: Watchdog) -> None:
     watchdog.watch(asyncio.get_running_loop())
     with StopSignals(watchdog) as signals:
-        await signals.unless_stopped(_show(program, arguments))
+        await unless(signals.stop, _show(program, arguments))
 
 
 async def _show(program: Program, arguments: ConsoleArguments) -> None:
