@@ -275,13 +275,13 @@ async def test_readiness_count_goes_on_in_time_slices_and_ends_after_the_last_lo
     monkeypatch.setattr("manager.console.overview._AT_ONCE", 0.0)
     async with lonely() as world:
         count = ReadinessCount(world.manager)
-        assert await count.not_ready() == {"foo": (0, False)}
+        assert count.not_ready() == {"foo": (0, False)}
         monkeypatch.setattr("manager.console.overview._AT_ONCE", 10.0)
         monkeypatch.setattr("manager.console.overview._KEPT", 0.0)
-        assert await count.not_ready() == {"foo": (1, True)}
+        assert count.not_ready() == {"foo": (1, True)}
 
         async def is_forgotten() -> bool:
-            return not count._judged
+            return not count._counts
 
         await eventually_async(is_forgotten)
 
