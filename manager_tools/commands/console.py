@@ -21,7 +21,6 @@ from yarl import URL
 
 from manager.cli.commands import Invocation, pass_invocation
 from manager.cli.failure import in_one_line
-from manager.cli.run import StopSignals
 from manager.console.web import audience_of
 from manager.kube.config import ClusterConfig
 from manager.kube.credentials import Credentials, TokenFile
@@ -33,7 +32,7 @@ from manager.server.server import serve
 from manager.telemetry.logs import configured
 from manager.telemetry.watchdog import Watchdog
 from manager.util.address import BindAddress, is_loopback, parse_bind_address
-from manager.util.loop import loop_factory
+from manager.util.loop import loop_factory, unless
 from manager.util.program import Program
 from manager_tools.commands.cluster import (
     cluster_flags,
@@ -187,9 +186,8 @@ def console(invocation: Invocation, /, **flags: Any) -> None:
 
 
 async def _until_stopped(program: Program, arguments: ConsoleArguments, watchdog: Watchdog) -> None:
-    watchdog.watch(asyncio.get_running_loop())
-    with StopSignals(watchdog) as signals:
-        await signals.unless_stopped(_show(program, arguments))
+    with watchdog.stop_on_signals() as stop:
+        await unless(stop, _show(program, arguments))
 
 
 async def _show(program: Program, arguments: ConsoleArguments) -> None:
