@@ -555,3 +555,18 @@ async def test_election_does_nothing_when_stopped_before_its_start(election: Ele
     await first.elector.release()
     await first.start()
     assert not first.wire.requests
+
+
+async def test_elector_has_no_problem_after_it_could_not_look_at_a_lease_that_another_has_created(
+    election: Election,
+):
+    first = election.candidate("first")
+    exists = Reply.status(409, "AlreadyExists", "it exists")
+    first.wire.on("POST", LEASES, exists, election.server.answer)
+    first.wire.on("GET", LEASE, election.server.answer, NOT_ALLOWED, election.server.answer)
+    first.start()
+    await asyncio.sleep(0.1)
+    assert "is forbidden" in (first.elector.problem or "")
+    await first.elector.elected.wait()
+    await asyncio.sleep(10)
+    assert first.elector.problem is None
