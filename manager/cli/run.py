@@ -221,8 +221,9 @@ async def _manage(
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(tracing(program, os.environ))
                 # The stop may be asked for while the cluster has not answered yet.
-                for manager in await unless(stop, stack.enter_async_context(connected)) or ():
-                    await manager.run(stop)
+                made = await unless(stop, stack.enter_async_context(connected))
+                if made is not None:
+                    await made[0].run(stop)
         except CannotTrace as error:
             raise SettingsError(str(error)) from error
         except (SettingsError, ConfigError):

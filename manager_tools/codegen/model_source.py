@@ -39,7 +39,7 @@ from manager_tools.codegen.python_source import (
 )
 from manager_tools.codegen.round_trip import differences, together
 from manager_tools.codegen.server_checks import go_pattern
-from manager_tools.codegen.structural import CARRIED, FORMATS, IGNORED, bounds, object_schema
+from manager_tools.codegen.structural import FORMATS, IGNORED, ORDER, bounds, object_schema
 
 Schema = Mapping[str, Any]
 
@@ -73,28 +73,7 @@ _RULE_WORDS = {
     "messageExpression": "message_expression",
     "optionalOldSelf": "optional_old_self",
 }
-_KNOWN = (
-    CARRIED
-    | IGNORED
-    | frozenset(
-        {
-            "additionalProperties",
-            "default",
-            "description",
-            "example",
-            "exclusiveMaximum",
-            "exclusiveMinimum",
-            "externalDocs",
-            "format",
-            "items",
-            "maximum",
-            "minimum",
-            "pattern",
-            "properties",
-            "required",
-        }
-    )
-)
+_KNOWN = frozenset(ORDER) - {"anyOf"} | IGNORED | {"example", "externalDocs"}
 
 _NO_CONDITIONS = "so ctx.condition() cannot be used, and a blocked object gets Events"
 

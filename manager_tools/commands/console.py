@@ -27,7 +27,7 @@ from manager.kube.credentials import Credentials, TokenFile
 from manager.kube.errors import ApiError, ConfigError
 from manager.kube.tls import Pem, TlsFiles
 from manager.kube.transport import Transport
-from manager.server.access import account_of, is_for
+from manager.server.access import claims_of
 from manager.server.server import serve
 from manager.telemetry.logs import configured
 from manager.telemetry.watchdog import Watchdog
@@ -249,9 +249,11 @@ async def _authorization(
         credentials = TokenFile(Path(arguments.manager_token_file), label="--manager-token-file")
     else:
         header = await _own(config, None)
-        if (account := account_of(_token_of(header))) is None:
-            return partial(_own, config), True
-        credentials = AccountToken(transport, *account, audience)
+        match claims_of(_token_of(header)).sub.split(":"):
+            case ["system", "serviceaccount", namespace, name]:
+                credentials = AccountToken(transport, namespace, name, audience)
+            case _:
+                return partial(_own, config), True
         try:
             await credentials.current()
         except ConfigError:  # few may make tokens of themselves
@@ -260,7 +262,7 @@ async def _authorization(
     async def ask(rejected: str | None) -> str:
         return (await credentials.current(rejected=rejected)).header or ""
 
-    return ask, not is_for(_token_of(await ask(None)), audience)
+    return ask, not claims_of(_token_of(await ask(None))).are_for(audience)
 
 
 def _token_of(header: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -19,9 +18,8 @@ from manager.kube.errors import ApiError
 from manager.kube.transport import Transport
 from manager.telemetry.logs import configured, on_one_line
 from manager.util.program import Program
-from manager.util.small_file import read_small_file
 from manager_tools.codegen import DefinitionError, Served, definitions_in, model_source, served_by_openapi
-from manager_tools.commands.cluster import cluster_flags, connected, ended_in_one_line
+from manager_tools.commands.cluster import cluster_flags, connected, ended_in_one_line, read_input
 
 _COMMAND = "model"
 
@@ -120,12 +118,7 @@ def _make_folder(folder: Path) -> None:
 
 def _in_file(origin: str, kind: str | None, version: str | None) -> Served:
     try:
-        if origin == "-":
-            raw = sys.stdin.buffer.read(_LONGEST + 1)
-            if len(raw) > _LONGEST:
-                raise DefinitionError(f"it is longer than {_LONGEST >> 20} MiB")
-        else:
-            raw = read_small_file(origin, longest=_LONGEST)
+        raw = read_input(origin, _LONGEST)
         found = definitions_in(raw.decode("utf-8"))
     except OSError as error:
         raise DefinitionError(error.strerror) from None
