@@ -63,14 +63,11 @@ class _SettingFlag(click.Option):
             multiple=setting.many,
             metavar=f"[{setting.placeholder}]" if is_switch else setting.placeholder,
             help=f"{setting.description} (default {default}; environment {variables})",
+            callback=(lambda _, __, given: ",".join(given) or None) if setting.many else None,
             **(alone if is_switch else {}),
         )
         self.setting = setting
         self.heading = heading
-
-    def given(self, value: Any) -> str | None:
-        """Return the value of the parsed flag as one text; None where the flag is not there."""
-        return (",".join(value) if value else None) if self.setting.many else value
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return files, the names of controllers, or the values that the setting may have."""
@@ -107,10 +104,8 @@ class SettingsCommand(click.Command):
         """Call the function with the flags of settings in one mapping."""
         flags: dict[str, str] = {}
         for each in self.get_params(ctx):
-            if isinstance(each, _SettingFlag):
-                given = each.given(ctx.params.pop(each.name))
-                if given is not None:
-                    flags[each.setting.name] = given
+            if isinstance(each, _SettingFlag) and (given := ctx.params.pop(each.name)) is not None:
+                flags[each.setting.name] = given
         ctx.params["flags"] = flags
         try:
             return super().invoke(ctx)
