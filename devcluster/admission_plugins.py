@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["OWNER_REFERENCES", "UnknownPlugin", "check_plugins"]
+__all__ = ["OWNER_REFERENCES", "check_plugins"]
 
 OWNER_REFERENCES: Final = "OwnerReferencesPermissionEnforcement"
 """Not there unless asked for."""

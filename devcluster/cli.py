@@ -170,7 +170,7 @@ def up(**options: Any) -> None:
     gc.disable()  # until it has started
     # All other errors are one line: a traceback helps only Python developers.
     from devcluster.local_files import ForeignFile  # noqa: PLC0415 -- after the flags are known to be right
-    from devcluster.storage.errors import JournalFailed  # noqa: PLC0415
+    from devcluster.storage.records import JournalFailed  # noqa: PLC0415
 
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:

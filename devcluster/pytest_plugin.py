@@ -18,8 +18,6 @@ import pytest
 if TYPE_CHECKING:
     from devcluster.background import BackgroundCluster
 
-__all__ = ["devcluster", "devcluster_namespace", "devcluster_options"]
-
 
 @pytest.fixture(scope="session")
 def devcluster_options() -> dict[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from devcluster.builtin.pod_resources import pod_resources
-from devcluster.builtin.quantity import value_of
+from devcluster.builtin.checks import value_of
+from devcluster.builtin.pods import pod_resources
 from devcluster.builtin.quotas import QuotaLedger, amounts_text, counts, missing_amounts, usage_of
 from devcluster.errors import StatusError, forbidden
 

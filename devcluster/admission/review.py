@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from devcluster.access.attributes import quoted
+from devcluster.access.rbac import quoted
 from devcluster.admission.client import WebhookFailed
 from devcluster.errors import StatusError
 

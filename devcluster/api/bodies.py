@@ -8,19 +8,16 @@ from typing import Any
 
 import orjson
 
-from devcluster.api.depth import TOO_DEEP, is_too_deep
-from devcluster.api.json_errors import describe
-from devcluster.api.json_reading import read_json
+from devcluster.api.interfaces import Call
 from devcluster.api.negotiation import split_media_type
-from devcluster.api.request_context import Call
-from devcluster.api.yaml_text import parse_yaml
-from devcluster.crd.embedded import coerce_embedded
+from devcluster.api.syntax import TOO_DEEP, describe, is_too_deep, parse_yaml, read_json
+from devcluster.crd.resources import coerce_embedded
 from devcluster.errors import StatusError, bad_request, field_invalid, invalid, unsupported_media_type
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
+from devcluster.schema.defaulting import prune
 from devcluster.schema.node import Schema
-from devcluster.schema.pruning import prune
-from devcluster.types import json_text
+from devcluster.types import duplicate_fields
 from devcluster.types.codec import DecodeError
 from devcluster.types.decode import convert, decode_strict
 from devcluster.types.protobuf import decode_protobuf
@@ -127,7 +124,7 @@ def typed(document: Object, resource: Resource, raw: bytes | None = None) -> tup
 
 
 def _custom(document: Object, resource: Resource, raw: bytes | None) -> tuple[Object, list[str]]:
-    problems = json_text.duplicate_fields(raw, document) if raw is not None else []
+    problems = duplicate_fields(raw, document) if raw is not None else []
     obj = dict(document)
     metadata = obj.pop("metadata", None)
     unknown = [f'unknown field "{path}"' for path in prune(obj, resource.schema)]

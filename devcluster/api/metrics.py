@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from time import perf_counter
 from typing import Final
 
+from devcluster.api.interfaces import Call
 from devcluster.api.patching import is_apply
-from devcluster.api.request_context import Call
 from devcluster.api.routing import Target
 from devcluster.http_call import ApiRequest, ApiResponse
 
-__all__ = ["DURATIONS", "SIZES", "Histogram", "InFlight", "Metrics", "Series"]
+__all__ = ["Histogram", "Metrics", "Series"]
 
 DURATIONS: Final = (
     *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0),

@@ -11,7 +11,7 @@ import orjson
 from devcluster.errors import StatusError, not_acceptable
 from devcluster.http_call import ApiResponse
 
-__all__ = ["META_GROUP", "Representation", "encode", "failure", "negotiate", "split_media_type"]
+__all__ = ["Representation", "encode", "failure", "negotiate", "split_media_type"]
 
 META_GROUP = "meta.k8s.io"
 _JSON, _YAML, _PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"

@@ -1,4 +1,4 @@
-"""The components of OpenAPI documents: built-in types from the table, custom kinds from their definitions."""
+"""Schemas in OpenAPI documents, of version 3 and version 2."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from devcluster.kinds.resource import Resource
 from devcluster.types import table
 
-__all__ = ["REF", "component_of", "components", "list_component_of", "own_components"]
+__all__ = ["REF", "component_of", "components", "list_component_of", "own_components", "to_v2"]
 
 REF = "#/components/schemas/"
 """The prefix of a reference to a component."""
@@ -127,3 +127,78 @@ def _package(resource: Resource) -> str:
 
 def _gvk(resource: Resource, kind: str) -> dict[str, str]:
     return {"group": resource.group, "kind": kind, "version": resource.version}
+
+
+_METHODS = ("get", "put", "post", "delete", "patch")
+_UNKNOWN_THERE = ("default", "nullable", "oneOf", "anyOf", "not")
+_LOOSE = ("description", "x-kubernetes-embedded-resource", "x-kubernetes-preserve-unknown-fields")
+
+
+def to_v2(document: dict[str, Any]) -> dict[str, Any]:
+    """Convert a whole document."""
+    schemas = document["components"]["schemas"]
+    return {
+        "swagger": "2.0",
+        "info": document["info"],
+        "paths": {path: _path(operations) for path, operations in document["paths"].items()},
+        "definitions": {name: _schema(schema) for name, schema in schemas.items()},
+        "securityDefinitions": document["components"]["securitySchemes"],
+        "security": [{"BearerToken": []}],
+    }
+
+
+def _path(operations: dict[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        method: _operation(operations[method]) for method in _METHODS if method in operations
+    }
+    made["parameters"] = [_parameter(each) for each in operations.get("parameters", ())]
+    return made
+
+
+def _operation(operation: dict[str, Any]) -> dict[str, Any]:
+    made = {key: value for key, value in operation.items() if key not in {"requestBody", "responses"}}
+    made["parameters"] = [_parameter(each) for each in operation.get("parameters", ())]
+    made["consumes"] = ["*/*"]
+    made["produces"] = ["application/json", "application/yaml"]
+    if body := operation.get("requestBody"):
+        content = body["content"]
+        made["consumes"] = list(content)
+        schema = _schema(next(iter(content.values()))["schema"])
+        parameter = {"name": "body", "in": "body", "schema": schema}
+        made["parameters"].append(parameter | ({"required": True} if body.get("required") else {}))
+    made["responses"] = {code: _response(answer) for code, answer in operation["responses"].items()}
+    made["schemes"] = ["https"]
+    return made
+
+
+def _parameter(parameter: dict[str, Any]) -> dict[str, Any]:
+    return {**{key: value for key, value in parameter.items() if key != "schema"}, **parameter["schema"]}
+
+
+def _response(answer: dict[str, Any]) -> dict[str, Any]:
+    made = {"description": answer["description"]}
+    if content := answer.get("content"):
+        made["schema"] = _schema(next(iter(content.values()))["schema"])
+    return made
+
+
+def _schema(schema: dict[str, Any]) -> dict[str, Any]:
+    if reference := schema.get("$ref"):
+        return {"$ref": f"#/definitions/{reference.removeprefix(REF)}"}
+    if (parts := schema.get("allOf")) and len(parts) == 1 and "$ref" in parts[0]:
+        described = {key: value for key, value in schema.items() if key not in {"allOf", "default"}}
+        return described | _schema(parts[0])
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        return {key: schema[key] for key in _LOOSE if key in schema}
+    made = {key: value for key, value in schema.items() if key not in _UNKNOWN_THERE and key != "allOf"}
+    if schema.get("nullable"):
+        for key in ("type", "format", "properties", "items", "additionalProperties"):
+            made.pop(key, None)
+    elif "oneOf" in schema:  # quantities, and numbers or strings
+        made["type"] = "string"
+    for key in ("items", "additionalProperties"):
+        if isinstance(made.get(key), dict):
+            made[key] = _schema(made[key])
+    if "properties" in made:
+        made["properties"] = {name: _schema(each) for name, each in made["properties"].items()}
+    return made

@@ -18,7 +18,7 @@ from devcluster.errors import (
 )
 from devcluster.kinds.metadata import field_manager_errors
 
-__all__ = ["DeleteOptions", "ListOptions", "Query", "WriteOptions", "manager_of"]
+__all__ = ["DeleteOptions", "ListOptions", "WriteOptions", "manager_of"]
 
 Query = Mapping[str, list[str]]
 

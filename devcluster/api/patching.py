@@ -9,15 +9,12 @@ from typing import Any
 import orjson
 
 from devcluster.api.bodies import check_kind, report, typed, untyped
-from devcluster.api.depth import TOO_DEEP, is_too_deep
-from devcluster.api.field_versions import with_versions
-from devcluster.api.json_errors import describe
-from devcluster.api.json_reading import read_json
+from devcluster.api.conversion import with_versions
+from devcluster.api.interfaces import Call
 from devcluster.api.negotiation import split_media_type
 from devcluster.api.options import WriteOptions
-from devcluster.api.request_context import Call
+from devcluster.api.syntax import TOO_DEEP, describe, is_too_deep, parse_yaml, read_json, repeated_keys
 from devcluster.api.writing import Change, reset_fields
-from devcluster.api.yaml_text import parse_yaml, repeated_keys
 from devcluster.clock import Clock
 from devcluster.errors import (
     StatusError,
@@ -35,7 +32,7 @@ from devcluster.patch.ownership import kind_text, object_text
 from devcluster.types.codec import DecodeError
 from devcluster.types.json_text import duplicate_fields
 
-__all__ = ["APPLY", "change_of", "is_apply"]
+__all__ = ["change_of", "is_apply"]
 
 Object = dict[str, Any]
 

@@ -11,11 +11,10 @@ from typing import Any
 
 from devcluster.api.bodies import decode_object
 from devcluster.api.deleting import Deleter
-from devcluster.api.internal_kinds import internal_resource
+from devcluster.api.interfaces import Call
 from devcluster.api.options import DeleteOptions, WriteOptions
-from devcluster.api.pod_channels import process_response, tunnel_response
-from devcluster.api.pod_sessions import PodSessions
-from devcluster.api.request_context import Call
+from devcluster.api.pod_sessions import PodSessions, process_response, tunnel_response
+from devcluster.api.routing import internal_resource
 from devcluster.api.writing import Writer
 from devcluster.errors import (
     FieldError,

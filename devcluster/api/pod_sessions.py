@@ -1,18 +1,219 @@
-"""The processes and ports that exec, attach and port-forward find: scripts play them."""
+"""Sessions with containers: exec, attach and port-forward over WebSockets."""
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Protocol
+
+import orjson
 
 from devcluster.api.interfaces import Logs
-from devcluster.api.pod_channels import CannotConnect, Session
+from devcluster.errors import bad_request, internal_error
+from devcluster.http_call import ApiRequest, ApiResponse, WebSocket
 
-__all__ = ["PodSessions", "Process"]
+__all__ = ["PodSessions", "Process", "Session", "process_response", "tunnel_response"]
 
 Object = dict[str, Any]
+
+_V4, _V5 = "v4.channel.k8s.io", "v5.channel.k8s.io"
+_STDIN, _STDOUT, _STDERR, _ERROR, _CLOSE = 0, 1, 2, 3, 255
+
+
+class CannotConnect(Exception):
+    """A process or a port cannot be reached; the message is the node's."""
+
+
+class Session(Protocol):
+    """A client that has come to a process, or to a port."""
+
+    async def read(self) -> bytes:
+        """Return more of what the client sends, nothing at the end."""
+        ...
+
+    async def write(self, data: bytes, *, stderr: bool = False) -> None:
+        """Send it more; of a port, `stderr` is an error."""
+        ...
+
+
+Run = Callable[[Session], Awaitable[int]]
+"""A process: returns its exit code."""
+
+
+def process_response(request: ApiRequest, run: Run) -> ApiResponse:
+    """Return the answer that lets a client into a process, whose exit code it is told at the end.
+
+    Raises:
+        StatusError: 400, the request asks for no WebSocket, or for none of the protocols.
+    """
+    chosen = _protocol(request, (_V5, _V4))
+
+    async def serve(socket: WebSocket) -> None:
+        channels = _Channels(socket, flags=request)
+        await channels.send(channels.lowest, b"")  # the kubelet announces the start like this
+        try:
+            code = await channels.run_while_listening(run)
+        except CannotConnect as error:
+            status = internal_error(f"Internal error occurred: {error}").to_status()
+        else:
+            status = _ended(code)
+        await channels.send(_ERROR, orjson.dumps(status))
+
+    return _accepted(chosen, serve)
+
+
+def tunnel_response(
+    request: ApiRequest, ports: Sequence[int], run: Callable[[int, Session], Awaitable[None]]
+) -> ApiResponse:
+    """Return the answer that connects a client with ports: two channels for each, of data and of errors.
+
+    Raises:
+        StatusError: 400, as above.
+    """
+    chosen = _protocol(request, (_V4,))
+
+    async def serve(socket: WebSocket) -> None:
+        tunnels = [
+            _Channels(socket, stdin=2 * index, stdout=2 * index, stderr=2 * index + 1)
+            for index, _ in enumerate(ports)
+        ]
+        for tunnel, port in zip(tunnels, ports, strict=True):
+            for channel in (tunnel.lowest, tunnel.lowest + 1):
+                await tunnel.send(channel, port.to_bytes(2, "little"))
+
+        async def forward(tunnel: _Channels, port: int) -> None:
+            try:
+                await run(port, tunnel)
+            except CannotConnect as error:
+                await tunnel.write(str(error).encode(), stderr=True)
+
+        await _run_while_listening(
+            socket, tunnels, [forward(*each) for each in zip(tunnels, ports, strict=True)]
+        )
+
+    return _accepted(chosen, serve)
+
+
+class _Channels:
+    """A `Session` on the channels of a WebSocket."""
+
+    def __init__(
+        self,
+        socket: WebSocket,
+        *,
+        flags: ApiRequest | None = None,
+        stdin: int = _STDIN,
+        stdout: int = _STDOUT,
+        stderr: int = _STDERR,
+    ) -> None:
+        self._socket = socket
+        self._stdin, self._stdout, self._stderr = stdin, stdout, stderr
+        self._pieces: asyncio.Queue[bytes] = asyncio.Queue(64)
+        self._ended = False
+        wanted = {} if flags is None else {name: _flag(flags, name) for name in ("stdin", "stdout", "stderr")}
+        self._discards = {name for name, value in wanted.items() if not value}
+        self.lowest = stdout if "stdout" not in self._discards else stderr
+
+    async def read(self) -> bytes:
+        """Read as `Session.read` does."""
+        if self._ended or "stdin" in self._discards:
+            return b""
+        piece = await self._pieces.get()
+        self._ended = not piece
+        return piece
+
+    async def write(self, data: bytes, *, stderr: bool = False) -> None:
+        """Write as `Session.write` does."""
+        if ("stderr" if stderr else "stdout") not in self._discards:
+            await self.send(self._stderr if stderr else self._stdout, data)
+
+    async def send(self, channel: int, data: bytes) -> None:
+        """Send a message."""
+        await self._socket.send(bytes([channel]) + data)
+
+    async def take(self, message: bytes) -> None:
+        """Take a message of the client, if it is for this."""
+        if message[:1] == bytes([self._stdin]) and len(message) > 1:
+            await self._pieces.put(message[1:])
+        elif message == bytes([_CLOSE, self._stdin]):
+            await self.end()
+
+    async def end(self) -> None:
+        """End the client's input."""
+        await self._pieces.put(b"")
+
+    async def run_while_listening(self, run: Run) -> int:
+        """Return the exit code of a process that runs while the client is listened to."""
+        code = 0
+
+        async def work() -> None:
+            nonlocal code
+            code = await run(self)
+
+        await _run_while_listening(self._socket, [self], [work()])
+        return code
+
+
+async def _run_while_listening(
+    socket: WebSocket, channels: Sequence[_Channels], work: Sequence[Awaitable[None]]
+) -> None:
+    """Do the work while the client is listened to; when the client goes, the work is cancelled."""
+
+    async def listen() -> None:
+        while (message := await socket.receive()) is not None:
+            for each in channels:
+                await each.take(message)
+
+    async def do_all() -> None:
+        await asyncio.gather(*work)
+
+    listening, working = asyncio.ensure_future(listen()), asyncio.ensure_future(do_all())
+    try:
+        await asyncio.wait((listening, working), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ConnectionResetError("the client has gone")
+        await working
+    finally:
+        listening.cancel()
+        working.cancel()
+        await asyncio.wait((listening, working))
+
+
+def _accepted(protocol: str, serve: Callable[[WebSocket], Awaitable[None]]) -> ApiResponse:
+    return ApiResponse(status=101, headers={"Sec-WebSocket-Protocol": protocol}, websocket=serve)
+
+
+def _protocol(request: ApiRequest, known: Sequence[str]) -> str:
+    """Return the first protocol of the client's that is known."""
+    headers = request.headers
+    if "upgrade" not in headers.get("connection", "").lower():
+        raise bad_request("Upgrade request required")
+    if headers.get("upgrade", "").lower() != "websocket" or not headers.get("sec-websocket-key"):
+        raise bad_request("devcluster speaks WebSocket to pods, and no SPDY")
+    offered = [each.strip() for each in headers.get("sec-websocket-protocol", "").split(",") if each.strip()]
+    for each in offered:
+        if each in known:
+            return each
+    raise bad_request(f"requested protocol(s) are not supported: {offered}; supports {list(known)}")
+
+
+def _flag(request: ApiRequest, name: str) -> bool:
+    return request.option(name).lower() in {"true", "1"}
+
+
+def _ended(code: int) -> Object:
+    if not code:
+        return {"metadata": {}, "status": "Success"}
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"command terminated with non-zero exit code: command terminated with exit code {code}",
+        "reason": "NonZeroExitCode",
+        "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+    }
+
 
 EXEC, EXEC_CODE = "devcluster.local/exec", "devcluster.local/exec-code"
 """The annotations with the output and the exit code of a process, for tests without a script."""

@@ -1,29 +1,237 @@
-"""Getting one object, and listing many."""
+"""Gets and lists: selectors, pages, and the answers."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import orjson
 
 from devcluster.api import conversion, tables
+from devcluster.api.interfaces import Call
 from devcluster.api.negotiation import Representation, encode
 from devcluster.api.options import ListOptions
-from devcluster.api.paging import Continuation, expired_continuation
-from devcluster.api.request_context import Call
-from devcluster.api.selection import Selection
+from devcluster.api.sharding import ShardSelector
+from devcluster.api.syntax import describe
 from devcluster.clock import Clock
 from devcluster.errors import StatusError, bad_request, expired, not_found, timed_out
 from devcluster.http_call import ApiResponse
-from devcluster.storage.errors import Expired
-from devcluster.storage.records import Stored
+from devcluster.kinds.resource import Resource
+from devcluster.storage.records import Expired, Stored
+from devcluster.storage.selectors import FieldSelector, LabelSelector, SelectorError
 from devcluster.storage.store import Store
 
-__all__ = ["Reader", "future_version", "parse_version"]
+__all__ = ["Continuation", "Reader", "Selection", "future_version", "parse_version"]
 
 Object = dict[str, Any]
+
+_NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Selection:
+    """Label, field and shard selectors, checked against the kind's selectable fields."""
+
+    resource: Resource
+    labels: LabelSelector | None = None
+    fields: FieldSelector | None = None
+    shards: ShardSelector | None = None
+    decodes: bool = False
+    """Whether matching needs the decoded object."""
+
+    @classmethod
+    def of(cls, resource: Resource, options: ListOptions, *, name: str = "") -> Selection:
+        """Read the selectors of the options, and the `name` of a path that names one object.
+
+        Raises:
+            StatusError: they make no sense, or name fields that cannot be selected by.
+        """
+        try:
+            labels = LabelSelector.parse(options.label_selector) if options.label_selector else None
+            fields = FieldSelector.parse(options.field_selector) if options.field_selector else None
+        except SelectorError as error:
+            raise bad_request(str(error)) from None
+        if name:
+            if fields is not None and not fields.empty and fields.value_of(_NAME) != name:
+                raise bad_request("fieldSelector metadata.name doesn't match requested name")
+            fields = FieldSelector([(_NAME, name, True)])
+        decodes = False
+        for field in fields.fields if fields is not None else ():
+            if field in {_NAME, _NAMESPACE}:
+                continue
+            if field not in selectable(resource):
+                raise bad_request(_unsupported(resource, field))
+            decodes = True
+        return cls(
+            resource,
+            None if labels is None or labels.empty else labels,
+            None if fields is None or fields.empty else fields,
+            ShardSelector.parse(options.shard_selector) if options.shard_selector else None,
+            decodes,
+        )
+
+    @property
+    def everything(self) -> bool:
+        """Whether the selection has all objects."""
+        return self.whole and self.shards is None
+
+    @property
+    def whole(self) -> bool:
+        """Whether only a shard selector limits the selection."""
+        return self.labels is None and self.fields is None
+
+    @property
+    def name(self) -> str | None:
+        """The single name that the field selector asks for, or None."""
+        return None if self.fields is None else self.fields.value_of(_NAME)
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that the field selector asks for, or ""."""
+        return (self.fields.value_of(_NAMESPACE) or "") if self.fields is not None else ""
+
+    @property
+    def converts(self) -> bool:
+        """Whether the selected fields may differ between the stored and the requested version."""
+        resource = self.resource
+        if not resource.custom:
+            return False
+        return self.decodes or (self.labels is not None and resource.convert is not None)
+
+    async def ready(self, items: Iterable[Stored | None]) -> None:
+        """Do what `matches` needs for these objects.
+
+        Raises:
+            StatusError: 500, the conversion webhook failed.
+        """
+        if self.converts:
+            await conversion.data_of(self.resource, [each for each in items if each is not None])
+
+    def matches(self, stored: Stored) -> bool:
+        """Return whether an object is selected; call `ready` with it before."""
+        if self.shards is not None and not self.shards.matches(stored):
+            return False
+        data = conversion.known(self.resource, stored) if self.converts else None
+        obj = None if data is None or data is stored.data else orjson.loads(data)
+        labels = stored.labels if obj is None else obj["metadata"].get("labels") or {}
+        if self.labels is not None and not self.labels.matches(labels):
+            return False
+        if self.fields is None:
+            return True
+        values = {_NAME: stored.key.name, _NAMESPACE: stored.key.namespace}
+        if self.decodes:
+            values |= fields_of(self.resource, stored.decode() if obj is None else obj)
+        return self.fields.matches(values)
+
+
+def selectable(resource: Resource) -> frozenset[str]:
+    """Return the fields that field selectors may name, besides metadata.name and metadata.namespace."""
+    if resource.custom:
+        return frozenset(field.removeprefix(".") for field in resource.selectable_fields)
+    return frozenset(resource.strategy.fields({"metadata": {}, "spec": {}, "status": {}}))
+
+
+def fields_of(resource: Resource, obj: Object) -> dict[str, str]:
+    """Return the values of the selectable fields."""
+    if not resource.custom:
+        return dict(resource.strategy.fields(obj))
+    return {field: _shown(_at(obj, field)) for field in selectable(resource)}
+
+
+def _at(obj: Any, path: str) -> Any:
+    for step in path.split("."):
+        if not isinstance(obj, dict):
+            return None
+        obj = obj.get(step)
+    return obj
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def _unsupported(resource: Resource, field: str) -> str:
+    if resource.custom or selectable(resource):
+        return f"field label not supported: {field}"
+    return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+
+
+_FORMAT = "meta.k8s.io/v1"
+_INVALID = "invalid continue token: "
+_NOT_VALID = _INVALID + "continue key is not valid: "
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Continuation:
+    """The start of a list's next page: after an object, in the state of a version (-1: the current one)."""
+
+    version: int
+    after: tuple[str, str]
+    """(namespace, name)."""
+
+    def encode(self, *, in_namespace: bool) -> str:
+        """Encode the token; `in_namespace` for a list of one namespace or of a cluster-scoped resource."""
+        namespace, name = self.after
+        start = name if in_namespace or not namespace else f"{namespace}/{name}"
+        document = {"v": _FORMAT, "rv": self.version, "start": f"{start}\0"}
+        return base64.urlsafe_b64encode(orjson.dumps(document)).rstrip(b"=").decode()
+
+    @classmethod
+    def decode(cls, token: str, namespace: str) -> Continuation:
+        """Read a token.
+
+        Raises:
+            StatusError: 400, it is none.
+        """
+        if (bad := _bad_byte(token)) < len(token):
+            raise bad_request(f"{_NOT_VALID}illegal base64 data at input byte {bad}")
+        try:
+            text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        except (binascii.Error, ValueError):
+            raise bad_request(f"{_NOT_VALID}illegal base64 data at input byte {_bad_byte(token)}") from None
+        try:
+            document = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            raise bad_request(_NOT_VALID + describe(text)) from None
+        version = document.get("v", "") if isinstance(document, dict) else ""
+        if not isinstance(document, dict) or version != _FORMAT:
+            raise bad_request(f"{_NOT_VALID}server does not recognize this encoded version {version}")
+        version, start = document.get("rv"), document.get("start", "")
+        if not isinstance(version, int) or version == 0:
+            raise bad_request(f"{_NOT_VALID}incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
+        if not isinstance(start, str) or not start:
+            raise bad_request(f"{_NOT_VALID}encoded start key empty (version meta.k8s.io/v1)")
+        start = start.removeprefix("/").removesuffix("\0")
+        found, slash, name = start.partition("/")
+        return cls(version, (found, name) if slash else (namespace, found))
+
+
+def expired_continuation(after: tuple[str, str], *, in_namespace: bool) -> StatusError:
+    """Build the 410 for an expired token, with a token that continues in the current state."""
+    error = StatusError(
+        410,
+        "Expired",
+        "The provided continue parameter is too old to display a consistent list result. You can start a new "
+        "list without the continue parameter, or use the continue token in this response to retrieve the "
+        "remainder of the results. Continuing with the provided token results in an inconsistent list - "
+        "objects that were created, modified, or deleted between the time the first chunk was returned and "
+        "now may show up in the list.",
+    )
+    error.metadata = {"continue": Continuation(-1, after).encode(in_namespace=in_namespace)}
+    return error
+
+
+def _bad_byte(token: str) -> int:
+    alphabet = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+    whole = len(token) - (len(token) % 4 == 1)  # a single last character has no data
+    return next((place for place, each in enumerate(token) if each not in alphabet), whole)
+
 
 _PORTION: Final = 500
 """How many objects are converted for selection at a time: a list with a limit may not need all of them."""

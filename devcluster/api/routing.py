@@ -1,13 +1,34 @@
-"""Parsing of a request's path and method into its verb and resource."""
+"""The resource that a request's path names; some kinds exist for subresources alone."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 
-from devcluster.access.attributes import Attributes
+from devcluster.access.rbac import Attributes
 from devcluster.http_call import ApiRequest
+from devcluster.kinds.resource import Resource
+from devcluster.kinds.strategy import Strategy
+from devcluster.types import schema_for
 
-__all__ = ["Target", "target_of"]
+__all__ = ["Target", "internal_resource", "target_of"]
+
+
+@functools.cache
+def internal_resource(group: str, version: str, kind: str) -> Resource:
+    """Return such a kind as a resource for the decoder."""
+    return Resource(
+        group=group,
+        version=version,
+        kind=kind,
+        plural=f"{kind.lower()}s",
+        singular=kind.lower(),
+        list_kind="",
+        schema=schema_for(group, version, kind),
+        strategy=Strategy(),
+        storage_version=version,
+    )
+
 
 _VERBS = {
     "GET": "get",

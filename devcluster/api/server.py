@@ -10,23 +10,20 @@ from typing import Any
 
 import orjson
 
-from devcluster.access.attributes import refusal
+from devcluster.access.rbac import refusal
 from devcluster.api import conversion, negotiation
 from devcluster.api.bodies import decode_object
-from devcluster.api.delete_requests import decode_delete_options
-from devcluster.api.deleting import Deleted, Deleter
-from devcluster.api.depth import TOO_DEEP
-from devcluster.api.interfaces import Admission, Authenticator, Authorizer, Logs, Reviews, Tokens
+from devcluster.api.deleting import Deleted, Deleter, decode_delete_options
+from devcluster.api.interfaces import Admission, Authenticator, Authorizer, Call, Logs, Reviews, Tokens
 from devcluster.api.metrics import Metrics
 from devcluster.api.negotiation import Representation, encode, negotiate
 from devcluster.api.options import DeleteOptions, ListOptions, WriteOptions
 from devcluster.api.patching import change_of, is_apply
 from devcluster.api.plain_paths import PlainPaths
-from devcluster.api.reading import Reader
-from devcluster.api.request_context import Call
+from devcluster.api.reading import Reader, Selection
 from devcluster.api.routing import Target, target_of
-from devcluster.api.selection import Selection
 from devcluster.api.subresources import Subresources
+from devcluster.api.syntax import TOO_DEEP
 from devcluster.api.watching import Watcher
 from devcluster.api.writing import Writer, Written, check_name
 from devcluster.clock import Clock
@@ -35,7 +32,7 @@ from devcluster.http_call import ApiRequest, ApiResponse, ConnectionCut, User
 from devcluster.kinds.metadata import match_namespace
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
-from devcluster.storage.errors import JournalFailed
+from devcluster.storage.records import JournalFailed
 from devcluster.storage.selectors import FieldSelector, SelectorError
 from devcluster.storage.store import Store
 

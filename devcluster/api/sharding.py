@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from devcluster.errors import StatusError
-from devcluster.schema.cel.errors import CompileError
 from devcluster.schema.cel.syntax import (
     Call,
     Expr,
@@ -20,6 +19,7 @@ from devcluster.schema.cel.syntax import (
     Select,
     parse,
 )
+from devcluster.schema.cel.types import CompileError
 from devcluster.schema.cel.values import UInt
 from devcluster.storage.records import Stored
 

@@ -1,10 +1,15 @@
-"""The common base of the built-in kinds' strategies."""
+"""The common base of the built-in kinds' strategies, and cells that their tables share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+import difflib
+import functools
+import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from devcluster.errors import FieldError, field_invalid
 from devcluster.kinds.ages import age
 from devcluster.kinds.resource import Column
 from devcluster.kinds.strategy import Strategy
@@ -14,7 +19,18 @@ if TYPE_CHECKING:
     from devcluster.clock import Clock
     from devcluster.kinds.strategy import Context
 
-__all__ = ["BuiltinStrategy", "Object", "PlainStrategy", "StoredStrategy", "columns"]
+__all__ = [
+    "BuiltinStrategy",
+    "Object",
+    "PlainStrategy",
+    "StoredStrategy",
+    "child",
+    "columns",
+    "container_cells",
+    "labels_cell",
+    "selector_cell",
+    "unified",
+]
 
 Object = dict[str, Any]
 
@@ -43,13 +59,18 @@ class BuiltinStrategy(Strategy):
 
     columns: tuple[Column, ...] = columns("Name | Age")
     name_rule: Callable[..., list[str]] = staticmethod(dns_subdomain)
+    defaults: Mapping[str, Any] = {}
+    """Values of absent fields by path, if the object above is there; `*` stands for each item of a list."""
+    nonzero: Mapping[str, Any] = {}
+    """Values of fields that are absent or have Go's zero value, by path."""
+    immutable: tuple[str, ...] = ()
+    """The paths of fields that do not change."""
 
     def __init__(self, clock: Clock) -> None:
         """Set up the strategy; `clock` is for the ages in tables."""
         self._clock = clock
 
     def prepare_create(self, new: Object, context: Context) -> None:
-        """Replace the client's status by the initial one, and set the defaults again after that."""
         super().prepare_create(new, context)
         self.begin(new, context)
         self.default(new)
@@ -57,17 +78,36 @@ class BuiltinStrategy(Strategy):
     def begin(self, new: Object, context: Context) -> None:
         """Set a new object's initial values beyond its defaults."""
 
+    def default(self, obj: Object) -> None:
+        for path, value in self.defaults.items():
+            _fill(obj, _steps(path), value, (None,))
+        for path, value in self.nonzero.items():
+            _fill(obj, _steps(path), value, (None, "", 0))
+
     def validate_name(self, name: str, *, prefix: bool) -> list[str]:
-        """Check the name by the kind's rule."""
         return self.name_rule(name, prefix=prefix)
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the name, the kind's own cells, and the age if the age is the only column left."""
-        return [obj["metadata"].get("name", ""), self.created(obj)]
+    def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
+        wrong = self.validate_create(new, context)
+        for path in self.immutable:
+            value = at(new, path)
+            if value != at(old, path):
+                wrong.append(field_invalid(path, value, "field is immutable"))
+        return wrong
 
-    def created(self, obj: Object) -> str:
-        """Return an object's age."""
-        return self.since(obj["metadata"].get("creationTimestamp"))
+    def row(self, obj: Object) -> list[Any]:
+        metadata = obj["metadata"]
+        cells = iter(self.cells(obj))
+        shown = {
+            "Name": metadata.get("name", ""),
+            "Age": self.since(metadata.get("creationTimestamp")),
+            "Created At": metadata.get("creationTimestamp"),
+        }
+        return [shown[each.name] if each.name in shown else next(cells) for each in self.columns]
+
+    def cells(self, obj: Object) -> Sequence[Any]:
+        """Return the cells of all other columns."""
+        return ()
 
     def since(self, timestamp: str | None) -> str:
         """Return the age of a timestamp."""
@@ -85,6 +125,80 @@ class PlainStrategy(StoredStrategy):
 
     columns = columns("Name | Created At@")
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells, with the creation time itself and no age."""
-        return [obj["metadata"].get("name", ""), obj["metadata"].get("creationTimestamp")]
+
+def at(obj: Object | None, path: str) -> Any:
+    """Return the value at a path such as `spec.handler`, or None."""
+    value: Any = obj
+    for name in _steps(path):
+        value = (value or {}).get(name)
+    return value
+
+
+@functools.cache
+def _steps(path: str) -> list[str]:
+    return path.split(".")
+
+
+def _fill(value: Any, path: Sequence[str], default: Any, unset: tuple[Any, ...]) -> None:
+    name, *rest = path
+    if name == "*":
+        for each in value:
+            _fill(each, rest, default, unset)
+    elif not rest:
+        if value.get(name) in unset:
+            value[name] = copy.deepcopy(default)
+    elif value.get(name) is not None:
+        _fill(value[name], rest, default, unset)
+
+
+def child(obj: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the object in a field; adds an empty one if the field is missing."""
+    found: dict[str, Any] | None = obj.get(name)
+    if found is None:
+        found = obj[name] = {}
+    return found
+
+
+NONE = "<none>"
+
+
+def container_cells(template: Mapping[str, Any] | None) -> tuple[str, str]:
+    """Return the names and the images of a template's containers."""
+    listed = ((template or {}).get("spec") or {}).get("containers") or ()
+    return ",".join(each.get("name", "") for each in listed), ",".join(
+        each.get("image", "") for each in listed
+    )
+
+
+def labels_cell(labels: Mapping[str, str] | None) -> str:
+    """Format labels as `a=b,c=d`, sorted by key."""
+    return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
+
+
+def selector_cell(selector: Mapping[str, Any] | None) -> str:
+    """Format a label selector as a query."""
+    if not selector:
+        return NONE
+    parts = [(key, "=", [value]) for key, value in (selector.get("matchLabels") or {}).items()]
+    parts += [
+        (each.get("key", ""), each.get("operator", ""), each.get("values") or [])
+        for each in selector.get("matchExpressions") or ()
+    ]
+    return ",".join(_requirement(*part) for part in sorted(parts)) or NONE
+
+
+def _requirement(key: str, operator: str, values: list[str]) -> str:
+    if operator == "=":
+        return f"{key}={values[0]}"
+    if operator == "Exists":
+        return key
+    if operator == "DoesNotExist":
+        return f"!{key}"
+    return f"{key} {operator.lower()} ({','.join(sorted(values))})"
+
+
+def unified(old: Any, new: Any) -> str:
+    """Return a unified diff of two values as JSON, with three lines of context."""
+    before, after = (json.dumps(each, indent=1, ensure_ascii=False) + "\n" for each in (old, new))
+    lines = list(difflib.unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True)))
+    return "".join(lines[2:])

@@ -2,46 +2,273 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from devcluster.builtin.admission_kinds import (
     AdmissionPolicyBindingStrategy,
     AdmissionPolicyStrategy,
     WebhooksStrategy,
 )
-from devcluster.builtin.autoscaling_v1 import OldAutoscalerStrategy, convert_autoscalers
-from devcluster.builtin.base import BuiltinStrategy
-from devcluster.builtin.config import ConfigMapStrategy, SecretStrategy, ServiceAccountStrategy
-from devcluster.builtin.daemon_sets import DaemonSetStrategy
-from devcluster.builtin.deployments import DeploymentStrategy
-from devcluster.builtin.endpoints import EndpointSliceStrategy, EndpointsStrategy
+from devcluster.builtin.base import BuiltinStrategy, Object, at, child, columns
+from devcluster.builtin.cluster_kinds import (
+    BindingStrategy,
+    ConfigMapStrategy,
+    NamespaceStrategy,
+    NodeStrategy,
+    RoleStrategy,
+    SecretStrategy,
+    ServiceAccountStrategy,
+)
 from devcluster.builtin.events import CoreEventStrategy, NewEventStrategy, convert_events
 from devcluster.builtin.jobs import CronJobStrategy, JobStrategy
-from devcluster.builtin.namespaces import NamespaceStrategy
-from devcluster.builtin.networking import IngressClassStrategy, IngressStrategy, NetworkPolicyStrategy
-from devcluster.builtin.nodes import NodeStrategy
+from devcluster.builtin.networking import (
+    EndpointSliceStrategy,
+    EndpointsStrategy,
+    IngressClassStrategy,
+    IngressStrategy,
+    NetworkPolicyStrategy,
+)
 from devcluster.builtin.pods import PodStrategy
 from devcluster.builtin.policies import (
     AutoscalerStrategy,
     DisruptionBudgetStrategy,
     LeaseStrategy,
     LimitRangeStrategy,
+    OldAutoscalerStrategy,
     PriorityClassStrategy,
     QuotaStrategy,
+    convert_autoscalers,
 )
-from devcluster.builtin.rbac import BindingStrategy, RoleStrategy
-from devcluster.builtin.replica_sets import ReplicaSetStrategy, ReplicationControllerStrategy
-from devcluster.builtin.revisions import ControllerRevisionStrategy, PodTemplateStrategy
 from devcluster.builtin.services import ServiceStrategy
-from devcluster.builtin.stateful_sets import StatefulSetStrategy
-from devcluster.builtin.stored_kinds import STORED_KINDS, StoredKind, StoredKindStrategy
 from devcluster.builtin.volumes import ClaimStrategy, StorageClassStrategy, VolumeStrategy
+from devcluster.builtin.workloads import (
+    ControllerRevisionStrategy,
+    DaemonSetStrategy,
+    DeploymentStrategy,
+    PodTemplateStrategy,
+    ReplicaSetStrategy,
+    ReplicationControllerStrategy,
+    StatefulSetStrategy,
+)
 from devcluster.clock import Clock
 from devcluster.kinds.resource import ALL_VERBS, Convert, Resource
 from devcluster.types import schema_for
 
 __all__ = ["resources"]
+
+Cell = Callable[[Object], Any]
+"""Returns the content of a column between the name and the age."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StoredKind:
+    """A kind as discovery and tables show it."""
+
+    group: str
+    kind: str
+    columns: str
+    cells: tuple[Cell, ...] = ()
+    short: str = ""
+    categories: tuple[str, ...] = ()
+    namespaced: bool = False
+    subresources: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Defaults by path, where the object above is there; `*` stands for each item of a list."""
+    nonzero: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Defaults of numbers that decoding has set to 0, by path."""
+    has_generation: bool = False
+
+
+class StoredKindStrategy(BuiltinStrategy):
+    """The strategy of such a kind."""
+
+    def __init__(self, clock: Clock, kind: StoredKind) -> None:
+        super().__init__(clock)
+        self.columns = columns(kind.columns)
+        self.status_fields = ("status",) if "status" in kind.subresources else ()
+        self.has_generation = kind.has_generation
+        self.defaults, self.nonzero = kind.defaults, kind.nonzero
+        self._kind = kind
+
+    def default(self, obj: Object) -> None:
+        if self.status_fields:
+            child(obj, "status")
+        super().default(obj)
+
+    def cells(self, obj: Object) -> list[Any]:
+        return [cell(obj) for cell in self._kind.cells]
+
+
+def _at(path: str, absent: Any = "<none>") -> Cell:
+    """Return a cell with the value at a path such as `spec.handler`."""
+
+    def cell(obj: Object) -> Any:
+        value = at(obj, path)
+        return absent if value is None else value
+
+    return cell
+
+
+def _joined(path: str, absent: str = "<none>") -> Cell:
+    return lambda obj: ",".join(_at(path, ())(obj)) or absent
+
+
+def _token_audiences(obj: Object) -> str:
+    return ",".join(each.get("audience", "") for each in _at("spec.tokenRequests", ())(obj)) or "<unset>"
+
+
+def _parent(obj: Object) -> str:
+    parent = _at("spec.parentRef", {})(obj)
+    kind = ".".join(filter(None, (parent.get("resource"), parent.get("group"))))
+    return "/".join(filter(None, (kind, parent.get("namespace"), parent.get("name")))) or "<none>"
+
+
+def _service(obj: Object) -> str:
+    service = _at("spec.service", {})(obj)
+    return f"{service.get('namespace', '')}/{service.get('name', '')}" if service else "Local"
+
+
+def _availability(obj: Object) -> str:
+    conditions = _at("status.conditions", ())(obj)
+    found = next((each for each in conditions if each.get("type") == "Available"), None)
+    if found is None:
+        return "Unknown"
+    status = str(found.get("status", ""))
+    return status if status == "True" else f"{status} ({found.get('reason', '')})"
+
+
+def _state(obj: Object) -> str:
+    """Return the state of a request for a certificate."""
+    conditions = {each.get("type") for each in _at("status.conditions", ())(obj)}
+    state = next((each for each in ("Denied", "Approved", "Failed") if each in conditions), "Pending")
+    return f"{state},Issued" if _at("status.certificate", "")(obj) else state
+
+
+_STORAGE = "storage.k8s.io"
+_STATUS = ("status",)
+
+STORED_KINDS = (
+    StoredKind(
+        "apiregistration.k8s.io",
+        "APIService",
+        "Name | Service | Available | Age",
+        (_service, _availability),
+        defaults={"spec.service.port": 443},
+        categories=("api-extensions",),
+        subresources=_STATUS,
+    ),
+    StoredKind(
+        "certificates.k8s.io",
+        "CertificateSigningRequest",
+        "Name | Age | SignerName | Requestor | RequestedDuration | Condition",
+        (
+            _at("spec.signerName"),
+            _at("spec.username", ""),
+            _at("spec.expirationSeconds"),
+            _state,
+        ),
+        short="csr",
+        subresources=("approval", "status"),
+        defaults={"spec.usages": ["digital signature", "key encipherment"]},
+    ),
+    StoredKind(
+        "flowcontrol.apiserver.k8s.io",
+        "FlowSchema",
+        "Name | PriorityLevel | MatchingPrecedence | DistinguisherMethod | Age | MissingPL",
+        (
+            _at("spec.priorityLevelConfiguration.name"),
+            lambda obj: str(_at("spec.matchingPrecedence")(obj)),
+            _at("spec.distinguisherMethod.type"),
+            lambda _: "?",
+        ),
+        subresources=_STATUS,
+        nonzero={"spec.matchingPrecedence": 1000},
+        has_generation=True,
+    ),
+    StoredKind(
+        "flowcontrol.apiserver.k8s.io",
+        "PriorityLevelConfiguration",
+        "Name | Type | NominalConcurrencyShares | Queues | HandSize | QueueLengthLimit | Age",
+        (
+            _at("spec.type"),
+            _at("spec.limited.nominalConcurrencyShares"),
+            _at("spec.limited.limitResponse.queuing.queues"),
+            _at("spec.limited.limitResponse.queuing.handSize"),
+            _at("spec.limited.limitResponse.queuing.queueLengthLimit"),
+        ),
+        defaults={
+            "spec.limited.nominalConcurrencyShares": 30,
+            "spec.limited.lendablePercent": 0,
+        },
+        nonzero={
+            "spec.limited.limitResponse.queuing.queues": 64,
+            "spec.limited.limitResponse.queuing.handSize": 8,
+            "spec.limited.limitResponse.queuing.queueLengthLimit": 50,
+        },
+        subresources=_STATUS,
+        has_generation=True,
+    ),
+    StoredKind("networking.k8s.io", "IPAddress", "Name | ParentRef", (_parent,), short="ip"),
+    StoredKind(
+        "networking.k8s.io",
+        "ServiceCIDR",
+        "Name | CIDRs | Age",
+        (_joined("spec.cidrs"),),
+        subresources=_STATUS,
+    ),
+    StoredKind("node.k8s.io", "RuntimeClass", "Name | Handler | Age", (_at("handler"),)),
+    StoredKind(
+        _STORAGE,
+        "CSIDriver",
+        "Name | AttachRequired? | PodInfoOnMount? | StorageCapacity? | TokenRequests | RequiresRepublish?"
+        " | Modes | Age",
+        (
+            _at("spec.attachRequired"),
+            _at("spec.podInfoOnMount"),
+            _at("spec.storageCapacity"),
+            _token_audiences,
+            _at("spec.requiresRepublish"),
+            _joined("spec.volumeLifecycleModes"),
+        ),
+        defaults={
+            "spec.attachRequired": True,
+            "spec.podInfoOnMount": False,
+            "spec.storageCapacity": False,
+            "spec.fsGroupPolicy": "ReadWriteOnceWithFSType",
+            "spec.volumeLifecycleModes": ["Persistent"],
+            "spec.requiresRepublish": False,
+            "spec.seLinuxMount": False,
+        },
+    ),
+    StoredKind(
+        _STORAGE,
+        "CSINode",
+        "Name | Drivers# | Age",
+        (lambda obj: len(_at("spec.drivers", ())(obj)),),
+        defaults={"spec.drivers.*.topologyKeys": None},
+    ),
+    StoredKind(_STORAGE, "CSIStorageCapacity", "Name | Created At@", namespaced=True),
+    StoredKind(
+        _STORAGE,
+        "VolumeAttachment",
+        "Name | Attacher | PV | Node | Attached? | Age",
+        (
+            _at("spec.attacher"),
+            _at("spec.source.persistentVolumeName", ""),
+            _at("spec.nodeName"),
+            _at("status.attached"),
+        ),
+        defaults={"status.attached": False},
+        subresources=_STATUS,
+    ),
+    StoredKind(
+        _STORAGE, "VolumeAttributesClass", "Name | DriverName | Age", (_at("driverName"),), short="vac"
+    ),
+)
+
 
 ALL = ("all",)
 ENDPOINTS = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
-from devcluster.errors import (
-    FieldError,
-    field_forbidden,
-    field_invalid,
-    field_required,
-    field_unsupported,
-)
+from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, field_unsupported
 from devcluster.names import label_key, label_value, port_name, port_number
+from devcluster.quantity import parse_quantity
 from devcluster.storage.selectors import LabelSelector, SelectorError
+from devcluster.types.times import canonical
 
 __all__ = [
+    "amount_errors",
     "immutable",
     "int_or_percent",
+    "is_whole",
     "label_selector",
     "labels",
     "non_negative",
     "one_of",
     "percent_of",
     "port",
+    "quantity_text",
     "required_name",
+    "resource_requirements",
+    "round_up",
     "selector_matches",
     "texts",
+    "value_of",
 ]
 
 NEGATIVE = "must be greater than or equal to 0"
@@ -145,3 +150,113 @@ def at_most_100_percent(value: Any, path: str) -> list[FieldError]:
     if percent is None or percent <= MAXIMUM_PERCENT:
         return []
     return [field_invalid(path, value, "must not be greater than 100%")]
+
+
+def round_up(amounts: dict[str, Any] | None) -> None:
+    """Round each amount of a list of resources up to thousandths, in place: no finer ones are kept."""
+    for name, amount in (amounts or {}).items():
+        if isinstance(amount, str) and amount[-1:] in {"n", "u"}:
+            milli = math.ceil(value_of(amount) * 1000)
+            amounts[name] = str(milli // 1000) if milli % 1000 == 0 else f"{milli}m"  # type: ignore[index]
+
+
+def is_whole(quantity: Any) -> bool:
+    """Return whether a quantity is a whole number."""
+    return value_of(quantity).denominator == 1
+
+
+def value_of(quantity: Any) -> Fraction:
+    """Return the amount; 0 for a value that is no quantity (decoding has refused those already)."""
+    return _value(str(quantity))
+
+
+@functools.lru_cache(maxsize=4096)
+def _value(text: str) -> Fraction:
+    return parse_quantity(text) or Fraction(0)
+
+
+def quantity_text(value: Fraction, *, binary: bool) -> str:
+    """Return a sum in the form of quantities: with the largest suffix that needs no fraction."""
+    if not binary or value.denominator != 1:
+        return canonical(f"{math.ceil(value * 1000)}m")
+    number = int(value)
+    for suffix in ("", "Ki", "Mi", "Gi", "Ti", "Pi"):
+        if number % 1024 or not number:
+            return f"{number}{suffix}"
+        number //= 1024
+    return f"{number}Ei"
+
+
+Object = Mapping[str, Any]
+
+STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
+OTHER_RESOURCES = frozenset(
+    {
+        "configmaps",
+        "limits.cpu",
+        "limits.ephemeral-storage",
+        "limits.memory",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "requests.cpu",
+        "requests.ephemeral-storage",
+        "requests.memory",
+        "requests.storage",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+        "storage",
+    }
+)
+"""Standard resources that containers cannot request."""
+COUNTED = (
+    OTHER_RESOURCES
+    - {name for name in OTHER_RESOURCES if name.startswith(("limits.", "requests."))}
+    - {"storage"}
+)
+
+
+def resource_requirements(resources: Object, path: str) -> list[FieldError]:
+    """Check the names and amounts of limits and requests, and that no request exceeds its limit."""
+    wrong: list[FieldError] = []
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for part, listed in (("limits", limits), ("requests", requests)):
+        for name, amount in listed.items():
+            here = f"{path}.{part}[{name}]"
+            wrong += _resource_name(name, here)
+            wrong += amount_errors(name, amount, here)
+            if part == "requests" and name in limits and value_of(amount) != value_of(limits[name]):
+                wrong += _within(name, amount, limits[name], f"{path}.requests")
+    return wrong
+
+
+def amount_errors(name: str, amount: Any, path: str) -> list[FieldError]:
+    """Check an amount: non-negative, and an integer where fractions make no sense."""
+    wrong = []
+    if value_of(amount) < 0:
+        wrong.append(field_invalid(path, amount, "must be greater than or equal to 0"))
+    extended = "/" in name and not name.startswith(("kubernetes.io/", "requests."))
+    if (extended or name in COUNTED) and not is_whole(amount):
+        wrong.append(field_invalid(path, amount, "must be an integer"))
+    return wrong
+
+
+def _within(name: str, amount: Any, limit: Any, path: str) -> list[FieldError]:
+    if "/" in name and not name.startswith("kubernetes.io/"):
+        return [field_invalid(path, amount, f"must be equal to {name} limit of {limit}")]
+    if value_of(amount) > value_of(limit):
+        return [field_invalid(path, amount, f"must be less than or equal to {name} limit of {limit}")]
+    return []
+
+
+def _resource_name(name: str, path: str) -> list[FieldError]:
+    wrong = texts(label_key(name), path, name)
+    if "/" not in name and name not in STANDARD_RESOURCES and not name.startswith("hugepages-"):
+        if name not in OTHER_RESOURCES:
+            text = "must be a standard resource type or fully qualified"
+            wrong.append(field_invalid(path, name, text))
+        wrong.append(field_invalid(path, name, "must be a standard resource for containers"))
+    return wrong

@@ -1,25 +1,22 @@
-"""Pods."""
+"""Pods: their rules, the sums of their resources, and their row of a table."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from devcluster.builtin.base import BuiltinStrategy, Object, columns
-from devcluster.builtin.differences import unified
-from devcluster.builtin.fields import child
+from devcluster.builtin.base import BuiltinStrategy, Object, child, columns, unified
+from devcluster.builtin.checks import value_of
 from devcluster.builtin.pod_checks import pod_spec
-from devcluster.builtin.pod_defaults import default_pod
-from devcluster.builtin.pod_resources import quality_of_service
-from devcluster.builtin.pod_rows import pod_cells, wide_cells
-from devcluster.builtin.pod_warnings import name_warnings, pod_warnings
+from devcluster.builtin.pod_defaults import default_pod, name_warnings, pod_warnings
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, forbidden
 
 if TYPE_CHECKING:
     from devcluster.kinds.strategy import Context
 
-__all__ = ["PodStrategy"]
+__all__ = ["PodStrategy", "pod_resources", "quality_of_service"]
 
 UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
@@ -47,7 +44,6 @@ class PodStrategy(BuiltinStrategy):
     status_reset = ("spec", ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences"))
 
     def begin(self, new: Object, context: Context) -> None:
-        """Set the phase Pending, and the tolerations and the priority of every pod."""
         new["status"] = {"phase": "Pending"}
         spec = child(new, "spec")
         if spec.get("schedulingGates"):
@@ -56,18 +52,15 @@ class PodStrategy(BuiltinStrategy):
         _prioritize(new, context)
 
     def prepare_update(self, new: Object, old: Object, context: Context) -> None:
-        """Restore the tolerations that every pod has."""
         _tolerate_lost_nodes(new["spec"])
         super().prepare_update(new, old, context)
 
     def default(self, obj: Object) -> None:
-        """Set the spec's defaults and the QoS class."""
         child(obj, "spec")
         default_pod(obj)
         child(obj, "status")["qosClass"] = quality_of_service(obj["spec"])
 
     def validate_create(self, new: Object, context: Context) -> list[FieldError]:
-        """Check the spec."""
         spec = new["spec"]
         wrong = pod_spec(spec, "spec")
         for field in ("containers", "initContainers"):
@@ -84,7 +77,6 @@ class PodStrategy(BuiltinStrategy):
         return wrong
 
     def validate_update(self, new: Object, old: Object, context: Context) -> list[FieldError]:
-        """Check that only images, deadlines and tolerations, or containers by subresource, have changed."""
         if context.subresource in {"ephemeralcontainers", "resize"}:
             return pod_spec(new["spec"], "spec")
         spec, before = new["spec"], old["spec"]
@@ -104,7 +96,6 @@ class PodStrategy(BuiltinStrategy):
         ]
 
     def prepare_status_update(self, new: Object, old: Object, context: Context) -> None:
-        """Keep the owners and the deletion time, which a status update must not change."""
         super().prepare_status_update(new, old, context)
         for field in ("ownerReferences", "deletionTimestamp"):
             if field in old["metadata"]:
@@ -113,7 +104,6 @@ class PodStrategy(BuiltinStrategy):
                 new["metadata"].pop(field, None)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Warn of duplicates and of settings without effect."""
         if old is not None:
             return []
         return name_warnings(new["metadata"].get("name", ""), "the Pod's hostname") + pod_warnings(
@@ -121,7 +111,6 @@ class PodStrategy(BuiltinStrategy):
         )
 
     def grace_period(self, obj: Object, asked: int | None) -> int | None:
-        """Return the requested or the pod's own grace period, in seconds; 0 for a pod that does not run."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         if not spec.get("nodeName") or status.get("phase") in {"Failed", "Succeeded"}:
             return 0
@@ -129,7 +118,6 @@ class PodStrategy(BuiltinStrategy):
         return seconds if seconds >= 0 else 1
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the selectable fields: the node, the phase and others."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         addresses = status.get("podIPs") or ()
         return {
@@ -143,17 +131,13 @@ class PodStrategy(BuiltinStrategy):
             "status.nominatedNodeName": status.get("nominatedNodeName", ""),
         }
 
-    def row(self, obj: Object) -> list[Any]:
-        """Return the cells of `kubectl get pods -o wide`."""
+    def cells(self, obj: Object) -> list[Any]:
         return [
-            obj["metadata"].get("name", ""),
             *pod_cells(obj, self.since),
-            self.created(obj),
             *wide_cells(obj),
         ]
 
     def row_conditions(self, obj: Object) -> list[Object]:
-        """Return a Completed condition for a pod that has ended."""
         phase = (obj.get("status") or {}).get("phase")
         messages = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
         if phase not in messages:
@@ -254,3 +238,177 @@ def _without_nothing(spec: Object) -> Object:
 
 def _sorted(spec: Object) -> Object:
     return {key: spec[key] for key in sorted(spec)}
+
+
+COMPUTE = ("cpu", "memory")
+
+
+def quality_of_service(spec: Mapping[str, Any]) -> str:
+    """Return `Guaranteed`, `Burstable` or `BestEffort`."""
+    asked = limited = False
+    guaranteed = True
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        resources = container.get("resources") or {}
+        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+        if not requests and not limits:
+            guaranteed = False
+            continue
+        asked = asked or any(value_of(requests.get(name, 0)) for name in COMPUTE)
+        limited = limited or any(value_of(limits.get(name, 0)) for name in COMPUTE)
+        guaranteed = guaranteed and all(
+            value_of(limits.get(name, 0))
+            and value_of(requests.get(name, limits.get(name, 0))) == value_of(limits[name])
+            for name in COMPUTE
+        )
+    if not asked and not limited:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def pod_resources(spec: Mapping[str, Any], part: str) -> dict[str, Fraction]:
+    """Return what a pod of that specification takes; `part` is `requests` or `limits`.
+
+    Init containers run one after the other, except those that stay beside the containers.
+    """
+    total: dict[str, Fraction] = {}
+    for container in spec.get("containers") or ():
+        for name, amount in _amounts(container, part).items():
+            total[name] = total.get(name, Fraction(0)) + amount
+    sidecars: dict[str, Fraction] = {}
+    for container in spec.get("initContainers") or ():
+        stays = container.get("restartPolicy") == "Always"
+        for name, amount in _amounts(container, part).items():
+            needed = amount + sidecars.get(name, 0)
+            if stays:
+                sidecars[name] = needed
+                total[name] = total.get(name, Fraction(0)) + amount
+            total[name] = max(total.get(name, Fraction(0)), needed)
+    return total
+
+
+def _amounts(container: Mapping[str, Any], part: str) -> dict[str, Fraction]:
+    listed = (container.get("resources") or {}).get(part) or {}
+    return {name: value_of(amount) for name, amount in listed.items()}
+
+
+NONE = "<none>"
+TERMINAL = frozenset({"Succeeded", "Failed"})
+
+
+class _Restarts:
+    """The number of containers' restarts, and the time of the last."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.last = ""
+
+    def add(self, status: Object) -> None:
+        self.count += status.get("restartCount", 0)
+        ended = ((status.get("lastState") or {}).get("terminated") or {}).get("finishedAt") or ""
+        # All times have the same format, in UTC, so they sort as text.
+        self.last = max(self.last, ended)
+
+
+def pod_cells(pod: Object, since: Callable[[str], str]) -> tuple[str, str, str]:
+    """Return READY, STATUS and RESTARTS; `since` formats the age of a time."""
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    phase = status.get("phase", "")
+    reason = status.get("reason") or phase
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
+            reason = "SchedulingGated"
+    sidecars = {
+        each.get("name") for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"
+    }
+    total = len(spec.get("containers") or ()) + len(sidecars)
+    restarts, sidecar_restarts = _Restarts(), _Restarts()
+    initializing, ready = "", 0
+    for index, container in enumerate(status.get("initContainerStatuses") or ()):
+        restarts.add(container)
+        sidecar = container.get("name") in sidecars
+        if sidecar:
+            sidecar_restarts.add(container)
+        terminated = (container.get("state") or {}).get("terminated")
+        if terminated is not None and not terminated.get("exitCode"):
+            continue
+        if sidecar and container.get("started"):
+            ready += bool(container.get("ready"))
+            continue
+        initializing = _initializing(container, index, len(spec.get("initContainers") or ()))
+        break
+    if not initializing or _has(status, "Initialized"):
+        restarts = sidecar_restarts
+        main_ready, reason = _running(status, initializing or reason, restarts)
+        ready += main_ready
+    else:
+        reason = initializing
+    if pod["metadata"].get("deletionTimestamp"):
+        if status.get("reason") == "NodeLost":
+            reason = "Unknown"
+        elif phase not in TERMINAL:
+            reason = "Terminating"
+    shown = str(restarts.count)
+    if restarts.count and restarts.last:
+        shown = f"{restarts.count} ({since(restarts.last)} ago)"
+    return f"{ready}/{total}", reason, shown
+
+
+def _initializing(container: Object, index: int, total: int) -> str:
+    state = container.get("state") or {}
+    terminated, waiting = state.get("terminated"), state.get("waiting") or {}
+    if terminated is not None:
+        return f"Init:{_ended(terminated)}"
+    if waiting.get("reason") and waiting["reason"] != "PodInitializing":
+        return f"Init:{waiting['reason']}"
+    return f"Init:{index}/{total}"
+
+
+def _ended(terminated: Object) -> str:
+    if terminated.get("reason"):
+        return str(terminated["reason"])
+    if terminated.get("signal"):
+        return f"Signal:{terminated['signal']}"
+    return f"ExitCode:{terminated.get('exitCode', 0)}"
+
+
+def _running(status: Object, reason: str, restarts: _Restarts) -> tuple[int, str]:
+    ready, error = 0, ""
+    for container in reversed(status.get("containerStatuses") or ()):
+        restarts.add(container)
+        state = container.get("state") or {}
+        terminated, waiting = state.get("terminated"), state.get("waiting") or {}
+        if waiting.get("reason"):
+            reason = waiting["reason"]
+        elif terminated is not None:
+            reason = _ended(terminated)
+            if terminated.get("exitCode"):
+                error = reason
+        elif container.get("ready") and state.get("running") is not None:
+            ready += 1
+    if reason == "Completed":
+        if ready and _has(status, "Ready"):
+            reason = "Running"
+        elif error:
+            reason = error
+        elif ready:
+            reason = "NotReady"
+    return ready, reason
+
+
+def _has(status: Object, kind: str) -> bool:
+    return any(
+        each.get("type") == kind and each.get("status") == "True" for each in status.get("conditions") or ()
+    )
+
+
+def wide_cells(pod: Object) -> tuple[str, str, str, str]:
+    """Return IP, NODE, NOMINATED NODE and READINESS GATES."""
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    addresses = status.get("podIPs") or ()
+    gates = [each.get("conditionType", "") for each in spec.get("readinessGates") or ()]
+    return (
+        (addresses[0].get("ip") if addresses else "") or NONE,
+        spec.get("nodeName") or NONE,
+        status.get("nominatedNodeName") or NONE,
+        f"{sum(_has(status, gate) for gate in gates)}/{len(gates)}" if gates else NONE,
+    )

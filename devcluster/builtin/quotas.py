@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from devcluster.builtin.pod_resources import pod_resources, quality_of_service
-from devcluster.builtin.quantity import quantity_text, value_of
+from devcluster.builtin.checks import quantity_text, value_of
+from devcluster.builtin.pods import pod_resources, quality_of_service
 from devcluster.errors import qualified
 from devcluster.storage.records import Change, Key, Stored
 

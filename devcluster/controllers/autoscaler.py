@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscalers: they set the scale of a workload by its metrics."""
+"""HorizontalPodAutoscalers and their metrics."""
 
 from __future__ import annotations
 
@@ -8,27 +8,155 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from devcluster.controllers import conditions
-from devcluster.controllers.behaviour import PREFIX
-from devcluster.controllers.client import Object
+from devcluster.builtin.checks import quantity_text, value_of
+from devcluster.controllers.client import NAMESPACES, PODS, Object
+from devcluster.controllers.container_runtime import PREFIX
 from devcluster.controllers.controller import Controller, Environment, Name, Routes
-from devcluster.controllers.metrics import (
-    NoMetric,
-    Proposal,
-    named_metric,
-    propose_for_pods,
-    propose_for_value,
-)
-from devcluster.controllers.pods import is_active, is_ready
+from devcluster.controllers.pod_status import is_active, is_ready
 from devcluster.errors import StatusError
+from devcluster.kinds import conditions
 from devcluster.storage import Change
 from devcluster.storage.selectors import LabelSelector
 
 __all__ = ["AutoscalerController"]
 
+TOLERANCE = Fraction(1, 10)
+"""How far a metric may be from its target without effect."""
+
+
+class NoMetric(Exception):
+    """The metric is not there, or cannot be compared with its target; the text is the autoscaler's."""
+
+
+class Proposal(NamedTuple):
+    """The replica count that a metric requires."""
+
+    replicas: int
+    name: str
+    """The metric's name in messages."""
+    current: Object
+    """The metric's status."""
+
+
+def named_metric(obj: Object | None, name: str) -> Fraction | None:
+    """Return a metric that an object's annotations give, or None."""
+    annotations = ((obj or {}).get("metadata") or {}).get("annotations") or {}
+    text = annotations.get(PREFIX + name)
+    return None if text is None else value_of(text)
+
+
+def propose_for_pods(
+    source: Object, pods: Sequence[Object], replicas: int, *, metric: str, container: str, about: str
+) -> Proposal:
+    """Return the replicas for a metric that each pod has; `metric` is the annotation's name.
+
+    Pods without the metric count as if they used all or nothing, whichever changes less; those that are not
+    ready use nothing when more are wanted.
+    """
+    name, target = source.get("name") or source["metric"]["name"], source["target"]
+    usage: dict[str, Fraction] = {}
+    unready: list[str] = []
+    missing: list[str] = []
+    for pod in pods:
+        key, found = pod["metadata"]["name"], named_metric(pod, metric)
+        if found is None:
+            missing.append(key)
+            continue
+        count = 1 if container or metric.startswith("metric.") else len(pod["spec"]["containers"])
+        if metric.startswith("cpu") and not is_ready(pod):
+            unready.append(key)
+        else:
+            usage[key] = found * count
+    if not usage:
+        raise NoMetric(_absent(name, metric))
+    utilization = target.get("averageUtilization")
+    average = sum(usage.values(), Fraction(0)) / len(usage)
+    if utilization is None:
+        wanted = dict.fromkeys(
+            [pod["metadata"]["name"] for pod in pods], value_of(target.get("averageValue", 0))
+        )
+        shown: Object = {"averageValue": _text(average, metric)}
+        about = f"pods metric {name}" if metric.startswith("metric.") else f"{name} {about}"
+    else:
+        requests = {pod["metadata"]["name"]: _request(pod, name, container) for pod in pods}
+        wanted = {key: amount * utilization / 100 for key, amount in requests.items()}
+        percent = 100 * sum(usage.values()) / sum(requests[key] for key in usage)
+        shown = {"averageUtilization": int(percent), "averageValue": _text(average, metric)}
+        about = f"{name} {about} utilization (percentage of request)"
+    count = _rebalanced(usage, wanted, unready, missing, replicas)
+    return Proposal(count, about, shown)
+
+
+def _rebalanced(
+    usage: dict[str, Fraction],
+    wanted: dict[str, Fraction],
+    unready: Sequence[str],
+    missing: Sequence[str],
+    replicas: int,
+) -> int:
+    def ratio_of(used: dict[str, Fraction]) -> Fraction:
+        asked = sum(wanted[key] for key in used)
+        return sum(used.values(), Fraction(0)) / asked if asked else Fraction(1)
+
+    ratio = ratio_of(usage)
+    grows = ratio > 1
+    if not missing and not (unready and grows):
+        return replicas if abs(1 - ratio) <= TOLERANCE else math.ceil(ratio * len(usage))
+    filled = dict(usage)
+    filled |= {key: Fraction(0) if grows else wanted[key] for key in missing}
+    if grows:
+        filled |= dict.fromkeys(unready, Fraction(0))
+    new = ratio_of(filled)
+    count = math.ceil(new * len(filled))
+    if abs(1 - new) <= TOLERANCE or (new > 1) != grows or (count < replicas) == grows:
+        return replicas
+    return count
+
+
+def propose_for_value(source: Object, value: Fraction, replicas: int, ready: int, *, about: str) -> Proposal:
+    """Return the replicas for a metric that the target has as a whole."""
+    target = source["target"]
+    if target.get("averageValue") is not None:
+        ratio = value / (value_of(target["averageValue"]) * max(replicas, 1))
+        count = (
+            replicas if abs(1 - ratio) <= TOLERANCE else math.ceil(value / value_of(target["averageValue"]))
+        )
+        return Proposal(count, about, {"averageValue": _text(value / max(replicas, 1), "")})
+    ratio = value / value_of(target["value"])
+    count = replicas if abs(1 - ratio) <= TOLERANCE else math.ceil(ratio * ready)
+    return Proposal(count, about, {"value": _text(value, "")})
+
+
+def _request(pod: Object, name: str, container: str) -> Fraction:
+    total = Fraction(0)
+    for each in pod["spec"]["containers"]:
+        if container and each["name"] != container:
+            continue
+        request = ((each.get("resources") or {}).get("requests") or {}).get(name)
+        if request is None:
+            where = f"container {each['name']} of Pod {pod['metadata']['name']}"
+            raise NoMetric(f"failed to get {name} utilization: missing request for {name} in {where}")
+        total += value_of(request)
+    return total
+
+
+def _absent(name: str, metric: str) -> str:
+    """Return the message about a metric that no pod has, as of a cluster without a metrics server."""
+    kind, api = ("custom", "custom.metrics") if metric.startswith("metric.") else ("resource", "metrics")
+    text = f"unable to get metric {name}"
+    if kind == "resource":
+        text = f"failed to get {name} utilization: unable to get metrics for resource {name}"
+    absent = f"the server could not find the requested resource (get pods.{api}.k8s.io)"
+    return f"{text}: unable to fetch metrics from {kind} metrics API: {absent}"
+
+
+def _text(value: Fraction, metric: str) -> str:
+    if metric == "memory":
+        return quantity_text(Fraction(math.ceil(value)), binary=True)
+    return quantity_text(value, binary=False)
+
+
 AUTOSCALERS = ("autoscaling", "horizontalpodautoscalers")
-PODS = ("", "pods")
-NAMESPACES = ("", "namespaces")
 PERIOD = 15.0
 """Seconds from one look at the metrics to the next; a change of a pod's metrics brings it forward."""
 STABILIZATION = 300
@@ -63,21 +191,17 @@ class AutoscalerController(Controller):
         self._rescaled: dict[Name, list[_Moment]] = {}
 
     def routes(self) -> Routes:
-        """Return the handlers of changes of autoscalers, and of what has metrics."""
         return {AUTOSCALERS: self._on_autoscaler, PODS: self._on_pod, NAMESPACES: self._on_pod}
 
     async def sync(self, key: Name) -> None:
-        """Reconcile one autoscaler."""
-        autoscaler = self.view.get(AUTOSCALERS, *key)
-        if autoscaler is None or autoscaler["metadata"].get("deletionTimestamp"):
+        autoscaler = self.living(AUTOSCALERS, key)
+        if autoscaler is None:
             return
         self.queue.add_after(key, PERIOD)
         status = {**(autoscaler.get("status") or {})}
         status["conditions"] = list(status.get("conditions") or ())
         await self._advance(key, autoscaler, status)
-        if status != (autoscaler.get("status") or {}):
-            resource = "horizontalpodautoscalers.autoscaling"
-            await self.client.update(resource, key[0], {**autoscaler, "status": status}, subresource="status")
+        await self.write_status(AUTOSCALERS, autoscaler, status)
 
     async def _advance(self, key: Name, autoscaler: Object, status: Object) -> None:
         target = autoscaler["spec"]["scaleTargetRef"]
@@ -85,7 +209,7 @@ class AutoscalerController(Controller):
         try:
             scale = await self.client.scale(*place)
         except StatusError as error:
-            self.events.warning(autoscaler, "FailedGetScale", error.message, component=self.name)
+            self.warn(autoscaler, "FailedGetScale", error.message)
             text = f"the HPA controller was unable to get the target's current scale: {error.message}"
             self._set(status, "AbleToScale", "False", "FailedGetScale", text)
             return
@@ -117,9 +241,7 @@ class AutoscalerController(Controller):
             await self.client.scale(*place, replicas=desired)
             text = f"the HPA controller was able to update the target scale to {desired}"
             self._set(status, "AbleToScale", "True", "SucceededRescale", text)
-            self.events.normal(
-                autoscaler, "SuccessfulRescale", f"New size: {desired}; reason: {reason}", component=self.name
-            )
+            self.normal(autoscaler, "SuccessfulRescale", f"New size: {desired}; reason: {reason}")
             status["lastScaleTime"] = self.clock.timestamp()
             self._rescaled.setdefault(key, []).append(_Moment(self.clock.now(), desired - current))
         status["currentReplicas"], status["desiredReplicas"] = current, desired
@@ -141,7 +263,7 @@ class AutoscalerController(Controller):
                 proposal = self._propose(metric, autoscaler, pods, current)
             except NoMetric as error:
                 failure = failure or (FAILURES[kind], str(error))
-                self.events.warning(autoscaler, FAILURES[kind], str(error), component=self.name)
+                self.warn(autoscaler, FAILURES[kind], str(error))
                 shown.append({"type": ""})
                 continue
             proposals.append(proposal)
@@ -155,7 +277,7 @@ class AutoscalerController(Controller):
             self._set(status, "ScalingActive", "False", reason, text)
             invalid = f"{len(metrics) - len(proposals)} invalid out of {len(metrics)}"
             message = f"invalid metrics ({invalid}), first error is: {(failure or ('', ''))[1]}"
-            self.events.warning(autoscaler, "FailedComputeMetricsReplicas", message, component=self.name)
+            self.warn(autoscaler, "FailedComputeMetricsReplicas", message)
             return None
         text = f"the HPA was able to successfully calculate a replica count from {best.name}"
         self._set(status, "ScalingActive", "True", "ValidMetricFound", text)

@@ -1,12 +1,30 @@
-"""The interface of the controllers to the API server in the same process: its `LocalClient`."""
+"""What controllers write: objects through the API, and Events about them."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import asyncio
+import logging
+from collections import OrderedDict, deque
+from typing import Any, NamedTuple, Protocol
 
-__all__ = ["Client", "Object"]
+import msgspec
+
+from devcluster.clock import Clock
+from devcluster.errors import StatusError, qualified
+from devcluster.storage import Key, Stored
+
+__all__ = ["Client", "EventRecorder", "Object"]
 
 Object = dict[str, Any]
+Resource = tuple[str, str]
+"""Group and plural, as in the store."""
+
+CLAIMS: Resource = ("", "persistentvolumeclaims")
+JOBS: Resource = ("batch", "jobs")
+NAMESPACES: Resource = ("", "namespaces")
+NODES: Resource = ("", "nodes")
+PODS: Resource = ("", "pods")
+REPLICA_SETS: Resource = ("apps", "replicasets")
 
 
 class Client(Protocol):
@@ -53,3 +71,228 @@ class Client(Protocol):
     ) -> Object:
         """Return the Scale of an object of any kind, after setting its `replicas` if given."""
         ...
+
+
+async def write_status(client: Client, resource: Resource, obj: Object, status: Object) -> Object:
+    """Write an object's status if it differs from the one it has; returns the object as it is then."""
+    if status == (obj.get("status") or {}):
+        return obj
+    changed, namespace = {**obj, "status": status}, obj["metadata"].get("namespace", "")
+    return await client.update(qualified(*resource), namespace, changed, subresource="status")
+
+
+log = logging.getLogger("devcluster.controllers")
+
+REMEMBERED = 4096
+"""The number of recent Events whose repetitions are counted."""
+BACKLOG = 10_000
+"""The maximum of Events that wait to be written; more are dropped, as by the real recorder."""
+
+
+class _Subject(NamedTuple):
+    uid: str
+    type: str
+    reason: str
+    message: str
+    component: str
+
+
+class EventRecorder:
+    """A recorder that writes Events in the background, in order."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._pending: deque[tuple[_Subject, Object]] = deque()
+        self._written: OrderedDict[_Subject, tuple[str, int]] = OrderedDict()
+        self._wake = asyncio.Event()
+        self._last = 0
+
+    def normal(
+        self, about: Object, reason: str, message: str, *, component: str, container: str = ""
+    ) -> None:
+        """Record a Normal Event. `container` names the pod's container that it is about."""
+        self._record(about, "Normal", reason, message, component, container)
+
+    def warning(
+        self, about: Object, reason: str, message: str, *, component: str, container: str = ""
+    ) -> None:
+        """Record a Warning Event; `container` as in `normal`."""
+        self._record(about, "Warning", reason, message, component, container)
+
+    def scheduling(self, about: Object, kind: str, reason: str, message: str, *, action: str) -> None:
+        """Record a scheduling decision as an Event in the newer form, which has no count."""
+        event = self._event(about, kind, reason, message)
+        event |= {
+            "eventTime": self._clock.micro_timestamp(),
+            "firstTimestamp": None,
+            "lastTimestamp": None,
+            "action": action,
+            "source": {},
+            "reportingComponent": "default-scheduler",
+            "reportingInstance": "default-scheduler-devcluster",
+        }
+        self._put(_Subject(about["metadata"]["uid"], kind, reason, message, ""), event)
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            while not self._pending:
+                self._wake.clear()
+                await self._wake.wait()
+            subject, event = self._pending.popleft()
+            try:
+                await self._write(subject, event)
+            except StatusError as error:
+                # The namespace may be terminating, and an Event deserves only one attempt.
+                log.debug("event %s of %s: %s", event["reason"], event["metadata"]["name"], error)
+            except Exception:
+                log.exception("event %s of %s", event["reason"], event["metadata"]["name"])
+            await asyncio.sleep(0)
+
+    @property
+    def idle(self) -> bool:
+        """Whether all Events are written."""
+        return not self._pending
+
+    def _record(
+        self, about: Object, kind: str, reason: str, message: str, component: str, container: str = ""
+    ) -> None:
+        event = self._event(about, kind, reason, message)
+        now = self._clock.timestamp()
+        event |= {
+            "source": {"component": component},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+            "eventTime": None,
+            "reportingComponent": component,
+            "reportingInstance": "",
+        }
+        if container:
+            event["involvedObject"]["fieldPath"] = f"spec.containers{{{container}}}"
+        self._put(_Subject(about["metadata"]["uid"], kind, reason, message, component), event)
+
+    def _event(self, about: Object, kind: str, reason: str, message: str) -> Object:
+        metadata = about["metadata"]
+        # Events' names contain nanoseconds, which must differ even if the clock does not advance.
+        self._last = max(self._last + 1, int(self._clock.now().timestamp() * 1_000_000) * 1000)
+        involved = {
+            "kind": about["kind"],
+            "namespace": metadata.get("namespace", ""),
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+            "apiVersion": about["apiVersion"],
+            "resourceVersion": metadata["resourceVersion"],
+        }
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": f"{metadata['name']}.{self._last:x}",
+                "namespace": metadata.get("namespace") or "default",
+            },
+            "involvedObject": {name: value for name, value in involved.items() if value},
+            "reason": reason,
+            "message": message,
+            "type": kind,
+        }
+
+    def _put(self, subject: _Subject, event: Object) -> None:
+        if len(self._pending) < BACKLOG:
+            self._pending.append((subject, event))
+            self._wake.set()
+
+    async def _write(self, subject: _Subject, event: Object) -> None:
+        namespace = event["metadata"]["namespace"]
+        known = self._written.pop(subject, None)
+        if known is not None and event.get("count"):
+            name, count = known
+            patch = {"count": count + 1, "lastTimestamp": event["lastTimestamp"]}
+            try:
+                await self._client.patch("events", namespace, name, patch)
+            except StatusError as error:
+                if error.code != 404:  # noqa: PLR2004 -- not found: expired or deleted
+                    raise
+            else:
+                self._written[subject] = (name, count + 1)
+                return
+        await self._client.create("events", namespace, event)
+        self._written[subject] = (event["metadata"]["name"], 1)
+        if len(self._written) > REMEMBERED:
+            self._written.popitem(last=False)
+
+
+class OwnerReference(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """An entry of `metadata.ownerReferences`."""
+
+    uid: str = ""
+    kind: str = ""
+    name: str = ""
+    api_version: str = ""
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+class Metadata(msgspec.Struct, rename="camel", frozen=True):
+    """The part of `metadata` that decides about an object's life."""
+
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    deletion_timestamp: str = ""
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner reference of the object's controller, or None."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class _Envelope(msgspec.Struct):
+    metadata: Metadata
+
+
+_decoder = msgspec.json.Decoder(_Envelope)
+
+
+_PLAIN = Metadata()
+
+
+def metadata_of(stored: Stored) -> Metadata:
+    """Read from the bytes; most objects have none of it, which costs a search only."""
+    data = stored.data
+    if b'"ownerReferences"' in data or b'"deletionTimestamp"' in data or b'"finalizers"' in data:
+        try:
+            return _decoder.decode(data).metadata
+        except msgspec.ValidationError:
+            # A null, or a word in a text of the object that looks like one of the three.
+            return _PLAIN
+    return _PLAIN
+
+
+def resource_of(key: Key) -> str:
+    """Return the resource's qualified name, such as `deployments.apps`."""
+    return qualified(key.group, key.plural)
+
+
+def key_of(obj: Object) -> tuple[str, str]:
+    """Return the object's (namespace, name)."""
+    metadata = obj["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def controller_of(obj: Object) -> Object | None:
+    """Return the owner reference of the object's controller, or None."""
+    references: list[Object] = obj["metadata"].get("ownerReferences") or []
+    return next((reference for reference in references if reference.get("controller")), None)
+
+
+def owner_reference(owner: Object) -> Object:
+    """Build the owner reference for objects that `owner` controls."""
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }

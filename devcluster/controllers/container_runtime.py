@@ -1,38 +1,219 @@
-"""A simulated container runtime: it checks image and settings, and asks the program of a known image."""
+"""Containers that run, their probes, and behaviour that a pod's annotations ask for."""
 
 from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
+from urllib.parse import urljoin, urlsplit
 
-from devcluster.builtin.quantity import value_of
-from devcluster.controllers.behaviour import (
-    BAD_COMMAND,
-    CRASH,
-    NEVER_READY,
-    NO_IMAGE,
-    OUT_OF_MEMORY,
-    failure_of,
-    oom_delay_of,
-    run_time_of,
-)
-from devcluster.controllers.client import Object
+from devcluster.builtin.checks import value_of
+from devcluster.controllers.client import Object, controller_of
+from devcluster.controllers.controller import View
 from devcluster.controllers.images import (
     IMAGES,
     Exited,
+    HttpRequest,
+    HttpResponse,
     Image,
     ImageReference,
     InvalidImageName,
     Running,
     Start,
 )
-from devcluster.controllers.metadata import controller_of
-from devcluster.controllers.view import View
 
-__all__ = ["ContainerRuntime", "NotPulled", "NotStarted", "Outcome"]
+__all__ = [
+    "PREFIX",
+    "ContainerRuntime",
+    "NotPulled",
+    "NotStarted",
+    "Outcome",
+    "ProbeResult",
+    "is_lost",
+    "log_of",
+    "probe",
+    "ready_delay_of",
+    "starved_of",
+    "stop_time_of",
+    "unmounted_of",
+]
+
+PREFIX = "devcluster.local/"
+NEVER_READY, CRASH, NO_IMAGE = "never-ready", "crash", "image-pull-error"
+BAD_COMMAND, OUT_OF_MEMORY = "bad-command", "out-of-memory"
+IMAGE_WORDS = {
+    "never-ready": NEVER_READY,
+    "crash-loop": CRASH,
+    "no-such-image": NO_IMAGE,
+    "bad-command": BAD_COMMAND,
+    "out-of-memory": OUT_OF_MEMORY,
+}
+
+
+def failure_of(pod: Object, container: Object) -> str:
+    """Return one of the constants, or an empty text when nothing is asked."""
+    if annotations := pod["metadata"].get("annotations"):
+        for failure in (NO_IMAGE, BAD_COMMAND, CRASH, OUT_OF_MEMORY, NEVER_READY):
+            asked = annotations.get(PREFIX + failure, "").lower()
+            if asked == "true" or (failure == OUT_OF_MEMORY and _number(asked) is not None):
+                return failure
+    image = container.get("image", "")
+    return next((failure for word, failure in IMAGE_WORDS.items() if word in image), "")
+
+
+def oom_delay_of(pod: Object) -> float:
+    """Return the seconds that a container runs until it is out of memory."""
+    return _seconds(pod, OUT_OF_MEMORY, 0.0)
+
+
+def unmounted_of(pod: Object) -> str:
+    """Return the name of the volume that cannot be mounted (`true` for the first one); empty for none."""
+    return _annotation(pod, "mount-error")
+
+
+def log_of(pod: Object) -> str | None:
+    """Return what the pod's containers print, None for a made-up text."""
+    return (pod["metadata"].get("annotations") or {}).get(PREFIX + "log")
+
+
+def is_lost(node: Object) -> bool:
+    """Return whether the node's kubelet is to fall silent."""
+    return _annotation(node, "lost").lower() == "true"
+
+
+def starved_of(pod: Object) -> str:
+    """Return the resource that the pod's node lacks, so that the pod is evicted; empty for none."""
+    return _annotation(pod, "evict")
+
+
+def ready_delay_of(pod: Object, default: float) -> float:
+    """Return the seconds from being scheduled to being started."""
+    return _seconds(pod, "ready-delay", default)
+
+
+def run_time_of(pod: Object) -> float:
+    """Return the seconds that the containers of a Job run."""
+    return _seconds(pod, "run-time", 0.0)
+
+
+def stop_time_of(pod: Object) -> float:
+    """Return the seconds that the containers take to stop when the pod is deleted."""
+    return _seconds(pod, "stop-time", 0.0)
+
+
+def _annotation(obj: Object, name: str) -> str:
+    return str((obj["metadata"].get("annotations") or {}).get(PREFIX + name, ""))
+
+
+def _seconds(pod: Object, name: str, default: float) -> float:
+    value = _number(_annotation(pod, name))
+    return default if value is None else value
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text.strip().removesuffix("s"))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+_MOST_REDIRECTS = 10
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+class ProbeResult(NamedTuple):
+    """The result of a probe."""
+
+    success: bool
+    output: str = ""
+    """Why it failed; of a success, a warning."""
+
+
+class _ProbeFailed(Exception):
+    """No answer; the kubelet's HTTP client has the same message."""
+
+
+def probe(container: Object, kind: str, running: Running, address: str) -> ProbeResult:
+    """Make one probe of the container: `kind` names its field, `address` is the pod's."""
+    asked = container.get(kind)
+    if not asked or running.ports is None or asked.get("exec"):
+        return ProbeResult(True)
+    action = asked.get("httpGet") or asked.get("tcpSocket") or asked["grpc"]
+    if action.get("host", address) != address:
+        return ProbeResult(True)  # the probe is for another host
+    try:
+        if "httpGet" in asked:
+            return _judged(_get(container, action, running, address))
+        _connect(address, _port(container, action["port"]), running)
+    except _ProbeFailed as error:
+        return ProbeResult(False, str(error))
+    return ProbeResult(True)
+
+
+def _judged(response: HttpResponse) -> ProbeResult:
+    if response.status < 200 or response.status >= 400:  # noqa: PLR2004 -- the codes of success
+        return ProbeResult(False, f"HTTP probe failed with statuscode: {response.status}")
+    if response.status >= 300:  # noqa: PLR2004 -- it led to another host
+        return ProbeResult(True, f"Probe terminated redirects, Response body: {response.body}")
+    return ProbeResult(True)
+
+
+def _get(container: Object, action: Object, running: Running, address: str) -> HttpResponse:
+    """Ask, and follow redirects that stay at the host."""
+    headers = {each["name"].lower(): each["value"] for each in action.get("httpHeaders") or ()}
+    authority = f"[{address}]" if ":" in address else address
+    scheme, path = action.get("scheme", "HTTP").lower(), action.get("path") or "/"
+    url = f"{scheme}://{authority}:{_port(container, action['port'])}/{path.removeprefix('/')}"
+    wanted_host = headers.pop("host", "")
+    for _ in range(_MOST_REDIRECTS):
+        response = _answer(url, wanted_host, headers, running)
+        if response.status not in _REDIRECTS or not response.location:
+            return response
+        target = urlsplit(response.location)
+        url = urljoin(url, response.location)
+        if urlsplit(url).hostname != address:
+            return response
+        if target.netloc:
+            wanted_host = ""
+    raise _ProbeFailed(f'Get "{url}": stopped after {_MOST_REDIRECTS} redirects')
+
+
+def _answer(url: str, host: str, headers: dict[str, str], running: Running) -> HttpResponse:
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        _connect(parts.hostname or "", port, running)
+    except _ProbeFailed as error:
+        raise _ProbeFailed(f'Get "{url}": {error}') from None
+    handler = (running.ports or {})[port]
+    if handler is None:
+        raise _ProbeFailed(
+            f'Get "{url}": net/http: HTTP/1.x transport connection broken: malformed HTTP response'
+        )
+    if parts.scheme == "https":
+        raise _ProbeFailed(f'Get "{url}": http: server gave HTTP response to HTTPS client')
+    return handler(HttpRequest(host or parts.netloc, parts.path, headers))
+
+
+def _connect(host: str, port: int, running: Running) -> None:
+    if port not in (running.ports or {}):
+        shown = f"[{host}]" if ":" in host else host
+        raise _ProbeFailed(f"dial tcp {shown}:{port}: connect: connection refused")
+
+
+def _port(container: Object, port: int | str) -> int:
+    """Return the number of a port that may be named."""
+    if isinstance(port, int):
+        return port
+    for each in container.get("ports") or ():
+        if each.get("name") == port:
+            return int(each["containerPort"])
+    raise _ProbeFailed(f"couldn't find port: {port}")
+
 
 KILLED, NOT_EXECUTED = 137, 128
 _NOT_FOUND = (

@@ -1,4 +1,4 @@
-"""A controller: changes become keys in its queue, and one worker brings each to the state it should have."""
+"""The base of controllers: a view of the objects, a queue of keys, and a client."""
 
 from __future__ import annotations
 
@@ -6,19 +6,295 @@ import asyncio
 import dataclasses
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
 
 from devcluster.clock import Clock
-from devcluster.controllers.client import Client
-from devcluster.controllers.events import EventRecorder
-from devcluster.controllers.metadata import OwnerReference, metadata_of
-from devcluster.controllers.queue import WorkQueue
-from devcluster.controllers.view import View
+from devcluster.controllers.client import (
+    PODS,
+    Client,
+    EventRecorder,
+    Metadata,
+    Object,
+    OwnerReference,
+    Resource,
+    metadata_of,
+    write_status,
+)
 from devcluster.errors import StatusError
-from devcluster.storage import Change, Stored
+from devcluster.storage import Change, Key, Store, Stored
 from devcluster.storage.selectors import LabelSelector
 
-__all__ = ["ANYTHING", "Controller", "Environment", "Handler", "Name", "Routes", "is_namespace_going"]
+__all__ = [
+    "ANYTHING",
+    "Controller",
+    "Environment",
+    "Handler",
+    "Name",
+    "Routes",
+    "View",
+    "WorkQueue",
+    "is_namespace_going",
+]
+
+BACKOFF_START = 0.005
+BACKOFF_LIMIT = 30.0
+SHORTEST_DELAY = 0.001
+LONG, PAUSE_FACTOR, LONGEST_PAUSE = 0.005, 5.0, 0.5
+"""Seconds of work after which a key pauses, the pause's ratio to the work, and its maximum seconds."""
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+
+class WorkQueue(Generic[KeyT]):
+    """A queue of keys, first in, first out.
+
+    A key added during its work comes again after `done`; a key added twice is queued once. `batch_period` is
+    the seconds that a key waits for further changes before it is ready.
+    """
+
+    def __init__(self, *, batch_period: float = 0.0) -> None:
+        self._batch_period = batch_period
+        self._ready: deque[KeyT] = deque()
+        self._waiting: set[KeyT] = set()
+        self._working: set[KeyT] = set()
+        self._timers: dict[KeyT, tuple[float, asyncio.Handle]] = {}
+        self._failures: dict[KeyT, int] = {}
+        self._pauses: dict[KeyT, float] = {}
+        self._wake = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._ready)
+
+    def add(self, key: KeyT) -> None:
+        """Have the key worked on, soon."""
+        delay = self._pauses.get(key, self._batch_period)
+        if delay:
+            self.add_after(key, delay)
+        else:
+            self._add(key)
+
+    def add_after(self, key: KeyT, seconds: float) -> None:
+        """Have it worked on after so long, or earlier when it is added for an earlier time."""
+        loop = asyncio.get_running_loop()
+        # A timer may fire slightly early; the minimum delay avoids a loop over nanoseconds.
+        due = loop.time() + max(seconds, SHORTEST_DELAY)
+        timer = self._timers.get(key)
+        if timer is not None:
+            earlier, handle = timer
+            if earlier <= due:
+                return
+            handle.cancel()
+        # The time is stored with the handle, because uvloop's handle loses it shortly before it is due.
+        self._timers[key] = due, loop.call_at(due, self._due, key)
+
+    def retry(self, key: KeyT) -> None:
+        """Queue the key again, with a delay that grows with each call until `forget`."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        self.add_after(key, min(BACKOFF_START * 2.0 ** min(failures, 30), BACKOFF_LIMIT))
+
+    def forget(self, key: KeyT) -> None:
+        """Reset the key's failure count."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> KeyT:
+        """Return the next key; it is in progress until `done`."""
+        while not self._ready:
+            self._wake.clear()
+            await self._wake.wait()
+        key = self._ready.popleft()
+        self._waiting.discard(key)
+        self._working.add(key)
+        return key
+
+    def done(self, key: KeyT, *, took: float = 0.0) -> None:
+        """End the work on a key that took `took` seconds, with or without success.
+
+        A slow key waits in proportion before its next turn: the owner of a thousand pods is not reconciled
+        for each of them.
+        """
+        self._working.discard(key)
+        if took > LONG:
+            self._pauses[key] = min(took * PAUSE_FACTOR, LONGEST_PAUSE)
+        else:
+            self._pauses.pop(key, None)
+        if key in self._waiting:
+            if key in self._pauses:
+                self._waiting.discard(key)
+                self.add(key)
+            else:
+                self._enqueue(key)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no key is ready or in progress; delayed keys do not count."""
+        return not self._ready and not self._working
+
+    def close(self) -> None:
+        """Drop the timers."""
+        for _, handle in self._timers.values():
+            handle.cancel()
+        self._timers.clear()
+
+    def _due(self, key: KeyT) -> None:
+        del self._timers[key]
+        self._add(key)
+
+    def _add(self, key: KeyT) -> None:
+        if key in self._waiting:
+            return
+        self._waiting.add(key)
+        if key not in self._working:
+            self._enqueue(key)
+
+    def _enqueue(self, key: KeyT) -> None:
+        self._ready.append(key)
+        self._wake.set()
+
+
+LABELLED = (PODS, ("apps", "replicasets"))
+"""Resources that are indexed by label."""
+
+
+class View:
+    """The controllers' reads, directly from the store, so that a controller sees its own writes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._keys: dict[str, Key] = {}
+        self._metadata: dict[Key, Metadata] = {}
+        self._dependents: defaultdict[str, dict[Key, None]] = defaultdict(dict)
+        self._namespaces: defaultdict[str, defaultdict[Resource, int]] = defaultdict(lambda: defaultdict(int))
+        self._labelled: defaultdict[tuple[Resource, str, str, str], dict[Key, None]] = defaultdict(dict)
+
+    def load(self) -> Iterator[Stored]:
+        """Take in all that is in the store, and yield it."""
+        for group, plural in self._store.resources():
+            for stored in self._store.select(group, plural):
+                self._add(stored)
+                yield stored
+
+    def apply(self, change: Change) -> None:
+        """Update the indexes by a change of the store."""
+        if change.old is not None:
+            self._remove(change.old)
+        if change.new is not None:
+            self._add(change.new)
+
+    # Reading.
+
+    def stored(self, resource: Resource, namespace: str, name: str) -> Stored | None:
+        """Return an object as stored, or None."""
+        return self._store.get(Key(*resource, namespace, name))
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """Return a copy of an object, or None."""
+        stored = self.stored(resource, namespace, name)
+        return None if stored is None else stored.decode()
+
+    def get_key(self, key: Key) -> Object | None:
+        """Return a copy of the object with that key, or None."""
+        stored = self._store.get(key)
+        return None if stored is None else stored.decode()
+
+    def select(self, resource: Resource, namespace: str = "") -> list[Stored]:
+        """Return the objects of a resource in one namespace, or in all."""
+        return list(self._store.select(*resource, namespace))
+
+    def metadata(self, key: Key) -> Metadata | None:
+        """Return the object's owners, finalizers and deletion time; None if it has none, or is missing."""
+        return self._metadata.get(key)
+
+    def find(self, uid: str) -> Key | None:
+        """Return the key of the object with that UID, or None."""
+        return self._keys.get(uid)
+
+    def dependents(self, uid: str) -> list[Key]:
+        """Return the keys of the objects that name `uid` as an owner."""
+        return list(self._dependents.get(uid, ()))
+
+    def has_dependents(self, uid: str) -> bool:
+        """Return whether objects name `uid` as an owner."""
+        return uid in self._dependents
+
+    def owned(self, resource: Resource, uid: str) -> list[Object]:
+        """Return copies of the objects of a resource that `uid` controls."""
+        found = []
+        for key in self._dependents.get(uid, ()):
+            if key[:2] == resource:
+                metadata = self._metadata.get(key)
+                manager = metadata.controller if metadata else None
+                if manager is not None and manager.uid == uid and (obj := self.get_key(key)) is not None:
+                    found.append(obj)
+        return found
+
+    def pods(self, namespace: str, selector: Object | None) -> list[Stored]:
+        """Return the pods that match a label selector; None matches none, an empty one all."""
+        return self.selected(PODS, namespace, selector)
+
+    def selected(self, resource: Resource, namespace: str, selector: Object | None) -> list[Stored]:
+        """Return the pods or ReplicaSets that match a label selector; None matches none, an empty one all."""
+        if selector is None:
+            return []
+        matcher = LabelSelector.of(selector)
+        exact = selector.get("matchLabels") or {}
+        if not exact:
+            return [each for each in self.select(resource, namespace) if matcher.matches(each.labels)]
+        smallest = min(
+            (self._labelled.get((resource, namespace, name, value), {}) for name, value in exact.items()),
+            key=len,
+        )
+        found = (self._store.get(key) for key in sorted(smallest))
+        return [each for each in found if each is not None and matcher.matches(each.labels)]
+
+    def resources_in(self, namespace: str) -> dict[Resource, int]:
+        """Return the number of objects in a namespace, by resource."""
+        return dict(self._namespaces.get(namespace, {}))
+
+    # Indexes.
+
+    def _add(self, stored: Stored) -> None:
+        key = stored.key
+        self._keys[stored.uid] = key
+        if key.namespace:
+            self._namespaces[key.namespace][key.group, key.plural] += 1
+        metadata = metadata_of(stored)
+        if metadata.owner_references or metadata.finalizers or metadata.deletion_timestamp:
+            self._metadata[key] = metadata
+            for owner in metadata.owner_references:
+                self._dependents[owner.uid][key] = None
+        if key[:2] in LABELLED:
+            for name, value in stored.labels.items():
+                self._labelled[key[:2], key.namespace, name, value][key] = None
+
+    def _remove(self, stored: Stored) -> None:
+        key = stored.key
+        self._keys.pop(stored.uid, None)
+        if key.namespace:
+            counts = self._namespaces[key.namespace]
+            counts[key.group, key.plural] -= 1
+            if not counts[key.group, key.plural]:
+                del counts[key.group, key.plural]
+            if not counts:
+                del self._namespaces[key.namespace]
+        metadata = self._metadata.pop(key, None)
+        if metadata is not None:
+            for owner in metadata.owner_references:
+                _discard(self._dependents, owner.uid, key)
+        if key[:2] in LABELLED:
+            for name, value in stored.labels.items():
+                _discard(self._labelled, (key[:2], key.namespace, name, value), key)
+
+
+def _discard(index: dict[Any, dict[Key, None]], entry: Any, key: Key) -> None:
+    keys = index.get(entry)
+    if keys is not None:
+        keys.pop(key, None)
+        if not keys:
+            del index[entry]
+
 
 log = logging.getLogger("devcluster.controllers")
 
@@ -79,6 +355,23 @@ class Controller:
                 await asyncio.sleep(0)
         finally:
             self.queue.close()
+
+    def living(self, resource: Resource, key: Name) -> Object | None:
+        """Return a copy of an object; None if it is missing, or being deleted."""
+        obj = self.view.get(resource, *key)
+        return None if obj is None or obj["metadata"].get("deletionTimestamp") else obj
+
+    async def write_status(self, resource: Resource, obj: Object, status: Object) -> Object:
+        """Write an object's status if it differs from the one it has; returns the object as it is then."""
+        return await write_status(self.client, resource, obj, status)
+
+    def normal(self, about: Object, reason: str, message: str) -> None:
+        """Record a Normal Event of this controller."""
+        self.events.normal(about, reason, message, component=self.name)
+
+    def warn(self, about: Object, reason: str, message: str) -> None:
+        """Record a Warning Event of this controller."""
+        self.events.warning(about, reason, message, component=self.name)
 
     # Handlers for routes.
 

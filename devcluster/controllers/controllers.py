@@ -13,32 +13,26 @@ from typing import Self
 from devcluster.builtin.quotas import QuotaLedger
 from devcluster.clock import Clock
 from devcluster.controllers.autoscaler import AutoscalerController
-from devcluster.controllers.client import Client
-from devcluster.controllers.controller import ANYTHING, Controller, Environment, Handler
+from devcluster.controllers.client import Client, EventRecorder
+from devcluster.controllers.controller import ANYTHING, Controller, Environment, Handler, View
 from devcluster.controllers.cron_job import CronJobController
 from devcluster.controllers.daemon_set import DaemonSetController
 from devcluster.controllers.deployment import DeploymentController
-from devcluster.controllers.disruption import DisruptionController
-from devcluster.controllers.endpoint_slices import (
+from devcluster.controllers.endpoints import (
+    EndpointsController,
     EndpointSliceController,
     EndpointSliceMirroringController,
 )
-from devcluster.controllers.endpoints import EndpointsController
-from devcluster.controllers.events import EventRecorder
-from devcluster.controllers.garbage import GarbageCollector
+from devcluster.controllers.garbage import GarbageCollector, NamespaceController
 from devcluster.controllers.images import Image
 from devcluster.controllers.job import JobController
 from devcluster.controllers.kubelet import Kubelet
-from devcluster.controllers.namespaces import NamespaceController
-from devcluster.controllers.nodes import NodeController
-from devcluster.controllers.policy_status import PolicyStatusController
-from devcluster.controllers.quota import QuotaController
+from devcluster.controllers.nodes import NodeController, TaintEvictionController
+from devcluster.controllers.policies import DisruptionController, PolicyStatusController, QuotaController
 from devcluster.controllers.replica_set import ReplicaSetController
 from devcluster.controllers.scheduler import Scheduler
 from devcluster.controllers.service_accounts import ServiceAccountController
 from devcluster.controllers.stateful_set import StatefulSetController
-from devcluster.controllers.taint_eviction import TaintEvictionController
-from devcluster.controllers.view import View
 from devcluster.controllers.volumes import VolumeController
 from devcluster.storage import Change, Store
 

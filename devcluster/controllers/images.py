@@ -28,7 +28,6 @@ __all__ = [
     "Image",
     "ImageReference",
     "InvalidImageName",
-    "Program",
     "Running",
     "Start",
 ]

@@ -1,17 +1,22 @@
-"""The nodes of the cluster: there to be looked at and scheduled to, ready unless an annotation forbids it."""
+"""Nodes: their leases and conditions, and the eviction of pods by their taints."""
 
 from __future__ import annotations
 
-from devcluster.controllers import conditions
-from devcluster.controllers.behaviour import is_lost
-from devcluster.controllers.client import Object
-from devcluster.controllers.controller import Controller, Name, Routes
-from devcluster.controllers.pods import condition_of
+import asyncio
+from collections.abc import Sequence
+
+from devcluster.controllers.client import NODES, PODS, Object
+from devcluster.controllers.container_runtime import is_lost
+from devcluster.controllers.controller import Controller, Environment, Name, Routes
+from devcluster.controllers.pod_status import disrupt
+from devcluster.controllers.scheduler import tolerates
+from devcluster.kinds import conditions
+from devcluster.kinds.conditions import condition_of
+from devcluster.storage import Change
 from devcluster.version import KUBERNETES
 
-__all__ = ["NODES", "NodeController", "node_address", "node_object"]
+__all__ = ["NodeController", "TaintEvictionController", "node_address"]
 
-NODES, PODS = ("", "nodes"), ("", "pods")
 COUNT = 3
 NOT_READY = "node.kubernetes.io/not-ready"
 """The taint that a node has until it is ready."""
@@ -34,26 +39,23 @@ class NodeController(Controller):
     name = "node-controller"
 
     def routes(self) -> Routes:
-        """Return the handler of changes of nodes."""
         return {NODES: self.enqueue}
 
     async def start(self) -> None:
-        """Make `node-0`, `node-1` and `node-2`, unless there are nodes already."""
         if self.view.select(NODES):
             return
         for number in range(COUNT):
             await self.client.create("nodes", "", node_object(number))
 
     async def sync(self, key: Name) -> None:
-        """Reconcile one node."""
-        node = self.view.get(NODES, *key)
-        if node is None or node["metadata"].get("deletionTimestamp"):
+        node = self.living(NODES, key)
+        if node is None:
             return
         now, lost = self.clock.timestamp(), is_lost(node)
         ready = condition_of(node, "Ready")
         if ready is None or (ready.get("reason") == SILENT) != lost:
             status = _lost(node, now) if lost and ready else _ready(node, self._number(key[1]), now)
-            await self.client.update("nodes", "", {**node, "status": status}, subresource="status")
+            await self.write_status(NODES, node, status)
             return
         taints = node["spec"].get("taints") or []
         present = [each for each in taints if each["key"] == UNREACHABLE]
@@ -83,9 +85,8 @@ class NodeController(Controller):
                 **pod["status"],
                 "conditions": conditions.replaced(pod["status"]["conditions"], condition),
             }
-            namespace = pod["metadata"]["namespace"]
-            await self.client.update("pods", namespace, {**pod, "status": status}, subresource="status")
-            self.events.warning(pod, "NodeNotReady", "Node is not ready", component=self.name)
+            await self.write_status(PODS, pod, status)
+            self.warn(pod, "NodeNotReady", "Node is not ready")
 
     def _number(self, name: str) -> int:
         names = [stored.key.name for stored in self.view.select(NODES)]
@@ -169,3 +170,79 @@ def _ready(node: Object, number: int, now: str) -> Object:
     }
     # A node without a kubelet has these too, but empty.
     return {**(node.get("status") or {}), **status, "conditions": conditions}
+
+
+MARK = b'"NoExecute"'
+
+
+class TaintEvictionController(Controller):
+    """The taint eviction controller; its keys are pods."""
+
+    name = "taint-eviction-controller"
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        self._tainted: set[str] = set()
+        self._since: dict[Name, float] = {}
+        """When a pod's node was first seen with the taints; times are the event loop's."""
+
+    def routes(self) -> Routes:
+        return {NODES: self._on_node, PODS: self._on_pod}
+
+    async def sync(self, key: Name) -> None:
+        pod = self.view.get(PODS, *key)
+        node = None if pod is None else self.view.get(NODES, "", pod["spec"].get("nodeName", ""))
+        taints = [
+            each
+            for each in ((node or {}).get("spec") or {}).get("taints") or ()
+            if each["effect"] == "NoExecute"
+        ]
+        if pod is None or not taints or pod["metadata"].get("deletionTimestamp"):
+            self._since.pop(key, None)
+            return
+        now = asyncio.get_running_loop().time()
+        start = self._since.setdefault(key, now)
+        seconds = _tolerated_seconds(pod["spec"].get("tolerations") or (), taints)
+        if seconds is None:
+            return
+        if start + seconds > now:
+            self.queue.add_after(key, start + seconds - now)
+            return
+        message = "Taint manager: deleting due to NoExecute taint"
+        await disrupt(self.client, pod, "DeletionByTaintManager", message, self.clock.timestamp())
+        named = {"name": key[1], "namespace": key[0], "uid": "", "resourceVersion": ""}
+        about = {"kind": "Pod", "apiVersion": "v1", "metadata": named}
+        text = f"Marking for deletion Pod {key[0]}/{key[1]}"
+        self.normal(about, "TaintManagerEviction", text)
+
+    def _on_node(self, change: Change) -> None:
+        name, new = change.key.name, change.new
+        if new is not None and MARK in new.data:
+            self._tainted.add(name)
+        elif name in self._tainted:
+            self._tainted.discard(name)
+        else:
+            return
+        mark = f'"nodeName":"{name}"'.encode()
+        for stored in self.view.select(PODS):
+            if mark in stored.data:
+                self.queue.add((stored.key.namespace, stored.key.name))
+
+    def _on_pod(self, change: Change) -> None:
+        key = (change.key.namespace, change.key.name)
+        if change.new is None:
+            self._since.pop(key, None)
+        elif any(f'"nodeName":"{name}"'.encode() in change.new.data for name in self._tainted):
+            self.queue.add(key)
+
+
+def _tolerated_seconds(tolerations: Sequence[Object], taints: Sequence[Object]) -> float | None:
+    """Return how long a pod may stay; None for ever."""
+    used = []
+    for taint in taints:
+        matching = [each for each in tolerations if tolerates(each, taint)]
+        if not matching:
+            return 0.0
+        used += matching
+    limits = [each["tolerationSeconds"] for each in used if each.get("tolerationSeconds") is not None]
+    return max(float(min(limits)), 0.0) if limits else None

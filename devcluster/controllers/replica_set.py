@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from devcluster.controllers import conditions
-from devcluster.controllers.claiming import claim_pods
-from devcluster.controllers.client import Object
+from devcluster.controllers.client import PODS, REPLICA_SETS, Object, controller_of
 from devcluster.controllers.controller import Name, Routes, is_namespace_going
-from devcluster.controllers.metadata import controller_of
-from devcluster.controllers.pod_control import PodController
-from devcluster.controllers.pods import (
+from devcluster.controllers.pod_owners import PodController, claim_pods
+from devcluster.controllers.pod_status import (
     deletion_order,
     is_active,
     is_available,
@@ -20,12 +17,11 @@ from devcluster.controllers.pods import (
     seconds_until_available,
 )
 from devcluster.errors import StatusError
+from devcluster.kinds import conditions
 from devcluster.storage import Change
 
 __all__ = ["ReplicaSetController"]
 
-REPLICA_SETS = ("apps", "replicasets")
-PODS = ("", "pods")
 BURST = 500
 """The maximum of pods created or deleted at once."""
 
@@ -37,11 +33,9 @@ class ReplicaSetController(PodController):
     batch_period = 0.002
 
     def routes(self) -> Routes:
-        """Return the handlers of changes of ReplicaSets and pods."""
         return {REPLICA_SETS: self.enqueue, PODS: self._on_pod}
 
     async def sync(self, key: Name) -> None:
-        """Reconcile one ReplicaSet."""
         replica_set = self.view.get(REPLICA_SETS, *key)
         if replica_set is None:
             return
@@ -89,13 +83,8 @@ class ReplicaSetController(PodController):
     async def _update_status(
         self, replica_set: Object, active: Sequence[Object], terminating: int, failure: StatusError | None
     ) -> None:
-        old = replica_set.get("status") or {}
-        new = self._status(replica_set, active, terminating, failure)
-        if new != old:
-            namespace = replica_set["metadata"]["namespace"]
-            await self.client.update(
-                "replicasets.apps", namespace, {**replica_set, "status": new}, subresource="status"
-            )
+        status = self._status(replica_set, active, terminating, failure)
+        await self.write_status(REPLICA_SETS, replica_set, status)
 
     def _status(
         self, replica_set: Object, active: Sequence[Object], terminating: int, failure: StatusError | None

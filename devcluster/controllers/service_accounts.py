@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from devcluster.controllers.client import Object
+from devcluster.controllers.client import NAMESPACES, Object
 from devcluster.controllers.controller import Controller, Environment, Name, Routes
 from devcluster.errors import StatusError
 from devcluster.storage import Change
 
 __all__ = ["ServiceAccountController"]
 
-NAMESPACES = ("", "namespaces")
 ACCOUNTS = ("", "serviceaccounts")
 CONFIG_MAPS = ("", "configmaps")
 ACCOUNT, CONFIG_MAP = "default", "kube-root-ca.crt"
@@ -30,7 +29,6 @@ class ServiceAccountController(Controller):
         self._ca_pem = ca_pem
 
     def routes(self) -> Routes:
-        """Return the handlers of changes of namespaces, and of the two objects."""
         return {
             NAMESPACES: self._on_namespace,
             ACCOUNTS: self._on_account,
@@ -38,10 +36,8 @@ class ServiceAccountController(Controller):
         }
 
     async def sync(self, key: Name) -> None:
-        """Reconcile one namespace."""
         name = key[1]
-        namespace = self.view.get(NAMESPACES, "", name)
-        if namespace is None or namespace["metadata"].get("deletionTimestamp"):
+        if self.living(NAMESPACES, ("", name)) is None:
             return
         if self.view.stored(ACCOUNTS, name, ACCOUNT) is None:
             account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}}

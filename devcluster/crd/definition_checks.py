@@ -12,9 +12,7 @@ from urllib.parse import urlsplit
 
 from devcluster import names
 from devcluster.crd.approval import APPROVAL, APPROVED, BYPASSED, approval_of, is_protected
-from devcluster.crd.conditions import is_established
-from devcluster.crd.go_objects import show, version_object
-from devcluster.crd.schema_checks import check_schema
+from devcluster.crd.schema_checks import check_schema, show, version_object
 from devcluster.errors import (
     FieldError,
     field_duplicate,
@@ -24,8 +22,9 @@ from devcluster.errors import (
     field_too_many,
     field_unsupported,
 )
-from devcluster.schema.field_path import FieldPathError, resolve_field_path
-from devcluster.schema.structural import parse
+from devcluster.kinds.conditions import is_true
+from devcluster.schema.node import parse
+from devcluster.schema.problems import FieldPathError, resolve_field_path
 
 __all__ = ["check_spec", "check_stored_versions"]
 
@@ -68,7 +67,7 @@ def check_spec(new: Object, old: Object | None) -> Iterator[FieldError]:
         yield from _features(versions[0], "", shared, old, any_status=any(map(_has_status, versions)))
     yield from _conversion(spec.get("conversion") or {})
     if old is not None:
-        yield from _immutable(spec, old["spec"], established=is_established(dict(old)))
+        yield from _immutable(spec, old["spec"], established=is_true(dict(old), "Established"))
     yield from _approval(new, old)
     if spec.get("preserveUnknownFields") and not (old and old["spec"].get("preserveUnknownFields")):
         text = (

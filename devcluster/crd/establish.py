@@ -1,23 +1,18 @@
-"""Updates of the registry by the definitions in the store, and the work of the definitions' controllers.
-
-The served resources follow each write at once. The status is written a moment later, because the store's
-subscribers must not write: first accepted names, then Established. A deleted definition's objects are removed
-before it.
-"""
+"""How definitions become served: accepted names, approval, conditions."""
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from devcluster.clock import Clock
-from devcluster.crd.accepted_names import accept_names
 from devcluster.crd.approval import APPROVED, approval_of, is_protected
-from devcluster.crd.conditions import find_condition, is_established, set_condition
-from devcluster.crd.conversion import CallWebhook
 from devcluster.crd.definition import CLEANUP_FINALIZER
+from devcluster.crd.resources import CallWebhook
+from devcluster.kinds.conditions import condition_of, is_true, update_condition
 from devcluster.kinds.registry import Registry
 from devcluster.kinds.resource import Resource
 from devcluster.patch.ownership import record_update
@@ -26,6 +21,77 @@ from devcluster.storage.records import Change, Key, Object, Stored
 from devcluster.storage.store import Store
 
 __all__ = ["Establisher"]
+
+
+_SINGLE = (("plural", "Plural"), ("singular", "Singular"), ("kind", "Kind"), ("listKind", "ListKind"))
+_KINDS = frozenset({"kind", "listKind"})
+_ORDER = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
+
+
+def accept_names(obj: Object, others: Iterable[Object], now: str) -> bool:
+    """Set the accepted names and the conditions of `obj`; False when nothing changes.
+
+    `others` are the other definitions of the same group.
+    """
+    wanted = {name: value for name, value in obj["spec"]["names"].items() if value}
+    status = obj.setdefault("status", {})
+    had: Object = {name: value for name, value in (status.get("acceptedNames") or {}).items() if value}
+    if had == wanted:
+        return False
+    before = copy.deepcopy(status)
+    resources, kinds = _taken(others)
+    conflict = ("", "")
+    accepted = dict(had)
+    for key, shown in _SINGLE:
+        name = wanted.get(key, "")
+        if name != had.get(key, "") and name in (kinds if key in _KINDS else resources):
+            conflict = (f"{shown}Conflict", f'"{name}" is already in use')
+        elif name:
+            accepted[key] = name
+        if key == "singular":
+            conflict = _short_names(wanted, had, accepted, resources) or conflict
+    accepted.pop("categories", None)
+    if wanted.get("categories"):
+        accepted["categories"] = wanted["categories"]
+    shown_names = {"plural": "", "kind": ""} | accepted
+    status["acceptedNames"] = {key: shown_names[key] for key in _ORDER if key in shown_names}
+    reason, message = conflict
+    if reason:
+        update_condition(obj, "NamesAccepted", "False", reason, message, now)
+    else:
+        update_condition(obj, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now)
+    if not is_true(obj, "Established"):
+        if reason:
+            update_condition(obj, "Established", "False", "NotAccepted", "not all names are accepted", now)
+        else:
+            text = "the initial names have been accepted"
+            update_condition(obj, "Established", "False", "Installing", text, now)
+    return bool(status != before)
+
+
+def _taken(others: Iterable[Object]) -> tuple[set[str], set[str]]:
+    resources: set[str] = set()
+    kinds: set[str] = set()
+    for each in others:
+        names = (each.get("status") or {}).get("acceptedNames") or {}
+        resources.update(name for name in (names.get("plural"), names.get("singular")) if name)
+        resources.update(names.get("shortNames") or ())
+        kinds.update(name for name in (names.get("kind"), names.get("listKind")) if name)
+    return resources, kinds
+
+
+def _short_names(wanted: Object, had: Object, accepted: Object, taken: set[str]) -> tuple[str, str] | None:
+    asked: Sequence[str] = wanted.get("shortNames") or ()
+    own = had.get("shortNames") or ()
+    refused = [f'"{name}" is already in use' for name in asked if name not in own and name in taken]
+    if refused:
+        text = refused[0] if len(refused) == 1 else f"[{', '.join(refused)}]"
+        return "ShortNamesConflict", text
+    accepted.pop("shortNames", None)
+    if asked:
+        accepted["shortNames"] = list(asked)
+    return None
+
 
 GROUP, VERSION, PLURAL = "apiextensions.k8s.io", "v1", "customresourcedefinitions"
 APPROVAL_CONDITION = "KubernetesAPIApprovalPolicyConformant"
@@ -103,7 +169,7 @@ class Establisher:
             self._later(stored.key.name)
 
     def _follow(self, name: str, obj: Object) -> None:
-        if is_established(obj):
+        if is_true(obj, "Established"):
             self._serve(name, obj)
         self._later(name)
 
@@ -149,22 +215,22 @@ class Establisher:
             obj = self._write(name, obj)
             # A name that one definition gives up may be accepted for another.
             for each in self._group_of(name):
-                if not is_established(each.decode()):
+                if not is_true(each.decode(), "Established"):
                     self._due[each.key.name] = None
-        if _is_accepted(obj) and not is_established(obj):
+        if _is_accepted(obj) and not is_true(obj, "Established"):
             message = "the initial names have been accepted"
-            set_condition(
+            update_condition(
                 obj, "Established", "True", "InitialNamesAccepted", message, self._clock.timestamp()
             )
             self._write(name, obj)
 
     def _set_approval(self, name: str, obj: Object) -> Object:
         reason, message = approval_of(obj)
-        found = find_condition(obj, APPROVAL_CONDITION)
+        found = condition_of(obj, APPROVAL_CONDITION)
         if found is not None and (found.get("reason"), found.get("message")) == (reason, message):
             return obj
         status = "True" if reason == APPROVED else "False"
-        set_condition(obj, APPROVAL_CONDITION, status, reason, message, self._clock.timestamp())
+        update_condition(obj, APPROVAL_CONDITION, status, reason, message, self._clock.timestamp())
         return self._write(name, obj)
 
     def _group_of(self, name: str) -> Iterator[Stored]:
@@ -177,10 +243,10 @@ class Establisher:
     def _clean_up(self, name: str, obj: Object) -> None:
         names = (obj["spec"]["group"], obj["spec"]["names"]["plural"])
         now = self._clock.timestamp()
-        if is_established(obj):
+        if is_true(obj, "Established"):
             self._closing[names] = name
             message = "CustomResource deletion is in progress"
-            set_condition(obj, "Terminating", "True", "InstanceDeletionInProgress", message, now)
+            update_condition(obj, "Terminating", "True", "InstanceDeletionInProgress", message, now)
             obj = self._write(name, obj)
             self._remove_objects(names)
             if self._store.count(*names):
@@ -188,7 +254,7 @@ class Establisher:
             reason, message = "InstanceDeletionCompleted", "removed all instances"
         else:
             reason, message = "NeverEstablished", "resource was never established"
-        set_condition(obj, "Terminating", "False", reason, message, now)
+        update_condition(obj, "Terminating", "False", reason, message, now)
         finalizers = [each for each in obj["metadata"]["finalizers"] if each != CLEANUP_FINALIZER]
         if finalizers:
             obj["metadata"]["finalizers"] = finalizers

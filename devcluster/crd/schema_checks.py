@@ -1,34 +1,181 @@
-"""Validation of a definition's schema, node by node."""
+"""Checks of the schemas in a definition."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
-from devcluster.crd.default_checks import check_defaults
-from devcluster.crd.go_objects import rule_object, show
-from devcluster.crd.rule_costs import Costs, multiplied, occurrences
+from devcluster.crd.resources import check_embedded
 from devcluster.crd.structure_checks import check_structure
 from devcluster.errors import FieldError, field_forbidden, field_invalid, field_required, field_unsupported
 from devcluster.schema.cel import CompileError, InstantiationError
+from devcluster.schema.cel.cost import UNLIMITED
 from devcluster.schema.declarations import declare
-from devcluster.schema.field_path import FieldPathError, resolve_field_path
-from devcluster.schema.rules import MessageError, WrongResult, compile_rule
-from devcluster.schema.structural import parse
+from devcluster.schema.defaulting import prune
+from devcluster.schema.node import UNSET, Schema, parse
+from devcluster.schema.problems import FieldPathError, resolve_field_path
+from devcluster.schema.rules import MessageError, WrongResult, compile_rule, compile_rules
+from devcluster.schema.validation import Validator
 
-__all__ = ["check_schema", "estimate_rules"]
+__all__ = ["CRD_LIMIT", "RULE_LIMIT", "check_schema", "estimate_rules", "show", "version_object"]
+
+_ESCAPES = {"&": "\\u0026", "<": "\\u003c", ">": "\\u003e"}
+
+
+def show(value: Any) -> str:
+    """Encode JSON with the characters escaped that HTML treats specially."""
+    text = orjson.dumps(value).decode()
+    for each, escaped in _ESCAPES.items():
+        text = text.replace(each, escaped)
+    return text
+
+
+def rule_object(rule: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rule with Go's internal names, and zero values for missing fields."""
+    return {
+        "Rule": rule.get("rule") or "",
+        "Message": rule.get("message") or "",
+        "MessageExpression": rule.get("messageExpression") or "",
+        "Reason": rule.get("reason"),
+        "FieldPath": rule.get("fieldPath") or "",
+        "OptionalOldSelf": rule.get("optionalOldSelf"),
+    }
+
+
+def version_object(version: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a version with Go's internal names, and zero values for missing fields."""
+    return {
+        "Name": version.get("name") or "",
+        "Served": bool(version.get("served")),
+        "Storage": bool(version.get("storage")),
+        "Deprecated": bool(version.get("deprecated")),
+        "DeprecationWarning": version.get("deprecationWarning"),
+        "Schema": version.get("schema"),
+        "Subresources": version.get("subresources"),
+        "AdditionalPrinterColumns": version.get("additionalPrinterColumns"),
+        "SelectableFields": version.get("selectableFields"),
+    }
+
+
+_META = frozenset({"metadata", "kind", "apiVersion"})
+
+
+def check_defaults(source: Mapping[str, Any], path: str) -> list[FieldError]:
+    """Return the errors in the defaults of the schema at `path`."""
+    return list(_below(parse(source), path, root=True, inside_meta=False))
+
+
+def _below(schema: Schema, path: str, *, root: bool, inside_meta: bool) -> Iterator[FieldError]:
+    embedded = root or schema.embedded
+    inside_meta = inside_meta and not schema.embedded
+    if schema.default is not UNSET and not inside_meta:
+        yield from _check(schema, f"{path}.default")
+    # additionalProperties are not visited: their values are checked when they are used.
+    if schema.items is not None:
+        yield from _below(schema.items, f"{path}.items", root=False, inside_meta=inside_meta)
+    for name, each in schema.properties.items():
+        meta = inside_meta or (embedded and name in _META)
+        yield from _below(each, f"{path}.properties[{name}]", root=False, inside_meta=meta)
+
+
+def _check(schema: Schema, path: str) -> Iterator[FieldError]:
+    value = copy.deepcopy(schema.default)
+    if prune(value, schema, root=False):
+        yield field_invalid(path, schema.default, "must not have unknown fields")
+    wrong = [*Validator(schema, path).validate(schema.default), *check_embedded(schema.default, schema, path)]
+    yield from wrong
+    if wrong:
+        return
+    try:
+        rules = compile_rules(schema, root=schema.embedded)
+    except (CompileError, MessageError, WrongResult):
+        return  # reported where the rule is
+    if rules is not None:
+        for each in rules.validate(schema.default).errors:
+            field = path if each.field == "<nil>" else f"{path}.{each.field}"
+            yield FieldError(each.reason, field, each.text)
+
+
+RULE_LIMIT: Final = 10_000_000
+CRD_LIMIT: Final = 100_000_000
+_REQUEST: Final = 3 * 1024 * 1024
+_MOST_NAMED = 4
+_MUCH = 100.0
+_LITTLE = 1.5
+_ADVICE = (
+    "try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and "
+    "strings are declared"
+)
+
+
+def multiplied(source: Mapping[str, Any], count: int | None) -> int | None:
+    """Return how often what is below a node may occur, given the count of the node; None without a bound."""
+    if source.get("type") == "array":
+        most = source.get("maxItems")
+    elif source.get("type") == "object" and source.get("additionalProperties") is not None:
+        most = source.get("maxProperties")
+    else:
+        return count
+    return None if count is None or most is None else min(count * max(most, 0), UNLIMITED)
+
+
+def occurrences(count: int | None, min_size: int) -> int:
+    """Return how often a value may occur: without a bound, as often as it fits into a request."""
+    return _REQUEST // (min_size + 1) if count is None else count
+
+
+@dataclasses.dataclass(slots=True)
+class Costs:
+    """The costs of the rules of one schema, by field."""
+
+    limit_each: bool = True
+    """Whether the limit on a single rule applies; it does not for schemas that are stored already."""
+    total: int = 0
+    by_field: list[tuple[str, int]] = dataclasses.field(default_factory=list)
+
+    def rule(self, field: str, cost: int, count: int) -> Iterator[FieldError]:
+        """Add the cost of a rule that runs `count` times."""
+        yield from self._add(field, "estimated rule cost", min(cost * count, UNLIMITED))
+
+    def message(self, field: str, cost: int) -> Iterator[FieldError]:
+        """Add the cost of a messageExpression."""
+        yield from self._add(field, "estimated messageExpression cost", cost)
+
+    def _add(self, field: str, name: str, cost: int) -> Iterator[FieldError]:
+        self.total = min(self.total + cost, UNLIMITED)
+        self.by_field.append((field, cost))
+        if self.limit_each and cost > RULE_LIMIT:
+            yield field_forbidden(field, _exceeded(name, cost, RULE_LIMIT))
+
+    def together(self, field: str) -> Iterator[FieldError]:
+        """Name the rules that cost most if all together cost too much."""
+        if self.total <= CRD_LIMIT:
+            return
+        text = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+        large = [each for each in self.by_field if each[1] >= CRD_LIMIT // 100]
+        for each, _ in sorted(large, key=lambda each: -each[1])[:_MOST_NAMED]:
+            yield field_forbidden(each, text)
+        name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
+        yield field_forbidden(field, _exceeded(name, self.total, CRD_LIMIT))
+
+
+def _exceeded(name: str, cost: int, limit: int) -> str:
+    factor = cost / limit
+    shown = "more than 100" if factor > _MUCH else f"{factor:.6f}" if factor < _LITTLE else f"{factor:.1f}"
+    return f"{name} exceeds budget by factor of {shown}x ({_ADVICE})"
+
 
 Source = Mapping[str, Any]
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
-_META = frozenset({"metadata", "kind", "apiVersion"})
 _AT_STATUS_ROOT = [
     "description",
     "type",

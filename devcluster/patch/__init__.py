@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from devcluster.patch.json_patch import json_patch
-from devcluster.patch.merge_patch import merge_patch
+from devcluster.patch.json_patch import json_patch, merge_patch
 from devcluster.patch.ownership import apply, check_applied, record_update
 from devcluster.patch.scale import parent_entries, scale_entries
 from devcluster.patch.strategic import strategic_merge_patch

@@ -1,4 +1,4 @@
-"""JSON patches (RFC 6902), with the liberties that the real server's library takes."""
+"""JSON patches and merge patches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,34 @@ from typing import Any, Final
 
 from devcluster.errors import StatusError, request_entity_too_large
 
-__all__ = ["MAX_OPERATIONS", "json_patch"]
+__all__ = ["json_patch", "merge_patch"]
+
+
+def merge_patch(document: Any, patch: Any) -> Any:
+    """Return the patched document; neither argument is changed, and unchanged parts are shared."""
+    if not isinstance(patch, dict):
+        return _without_nulls(patch)
+    if not isinstance(document, dict):
+        return _without_nulls(patch)
+    merged = dict(document)
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        elif merged.get(name) is None:
+            merged[name] = _without_nulls(value)
+        else:
+            merged[name] = merge_patch(merged[name], value)
+    return merged
+
+
+def _without_nulls(value: Any) -> Any:
+    """Copy a value without fields that are null; nulls in lists stay."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(below) for name, below in value.items() if below is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
 
 MAX_OPERATIONS: Final = 10_000
 

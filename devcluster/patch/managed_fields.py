@@ -1,4 +1,4 @@
-"""The entries of `metadata.managedFields`: decoding and encoding."""
+"""The entries of `managedFields`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,28 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from devcluster.patch.fields import Fields, decode, ordered, union
+import orjson
 
-__all__ = ["Entries", "Identity", "Managed", "encode", "identify", "parse", "resets", "squeezed"]
+from devcluster.patch.compare import applied_fields, compare
+from devcluster.patch.fields import EMPTY, LEAF, MEMBER, Fields, decode, difference, ordered, union
+from devcluster.patch.go_format import go_json
+from devcluster.patch.shape import DEDUCED, Shape, Untypable, root_shape
+from devcluster.patch.write import shape_errors
+from devcluster.schema.node import Schema
+
+__all__ = [
+    "Entries",
+    "Identity",
+    "Managed",
+    "encode",
+    "identify",
+    "owned",
+    "parse",
+    "reconciled",
+    "refresh",
+    "resets",
+    "squeezed",
+]
 
 MAX_UPDATERS: Final = 10
 """The maximum of Update entries; if there are more, the oldest are merged."""
@@ -150,3 +169,78 @@ def _identity(entry: Mapping[str, Any]) -> Identity:
 def _place(entry: Managed) -> tuple[str, str, str, str, str]:
     identity = entry.identity
     return (identity.operation, entry.time, identity.manager, entry.api_version, identity.subresource)
+
+
+ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+Object = dict[str, Any]
+
+
+def owned(live: Object, schema: Schema, api_version: str) -> Fields:
+    """Return the fields that still have the value in kubectl's annotation; kubectl may take them over."""
+    try:
+        config = orjson.loads((live["metadata"].get("annotations") or {}).get(ANNOTATION) or "null")
+    except orjson.JSONDecodeError:
+        return EMPTY
+    if not isinstance(config, dict) or config.get("apiVersion") != api_version:
+        return EMPTY
+    if shape_errors(config, root_shape(schema)):
+        return EMPTY
+    try:
+        fields = applied_fields(config, schema)
+        comparison = compare(config, live, schema)
+    except Untypable:
+        return EMPTY
+    return difference(difference(fields, comparison.changed), comparison.removed)
+
+
+def refresh(obj: Object, config: Object) -> None:
+    """Bring the annotation up to date, if `obj` has it, changing `obj` but not its annotations in place."""
+    metadata = obj["metadata"]
+    annotations = metadata.get("annotations") or {}
+    if not annotations.get(ANNOTATION):
+        return
+    applied = dict(config)
+    applied["metadata"] = dict(config.get("metadata") or {})
+    if applied["metadata"].get("annotations"):
+        left = {key: value for key, value in applied["metadata"]["annotations"].items() if key != ANNOTATION}
+        applied["metadata"].pop("annotations")
+        if left:
+            applied["metadata"]["annotations"] = left
+    text = go_json(orjson.dumps(applied, option=orjson.OPT_SORT_KEYS).decode())
+    metadata["annotations"] = {**annotations, ANNOTATION: text + "\n"}
+
+
+def reconciled(fields: Fields, shape: Shape) -> Fields:
+    """Replace the owned fields below a list or map that has become atomic by the list or map itself."""
+    changed: Fields = {}
+    for key, node in fields.items():
+        below = _below(key, shape) if node else None
+        if below is None:
+            continue
+        if _whole(below, node):
+            changed[key] = LEAF
+        else:
+            inner = reconciled(node, below)
+            if inner is not node:
+                changed[key] = inner
+    return {**fields, **changed} if changed else fields
+
+
+def _below(key: str, shape: Shape) -> Shape | None:
+    if key == MEMBER:
+        return None
+    if key[0] == "f":
+        if not shape.is_map:
+            return None
+        below = shape.fields.get(key[2:]) or shape.element
+        return None if below is DEDUCED else below
+    return shape.item if shape.is_list else None
+
+
+def _whole(shape: Shape, node: Fields) -> bool:
+    """Return whether the members below a node belong to a list or map that is now atomic."""
+    listed = next((key for key in node if key != MEMBER), "f:")[0] in "kvi"
+    if shape.is_map and not listed:
+        return shape.atomic_map
+    return shape.is_list and listed and shape.atomic_list

@@ -1,4 +1,4 @@
-"""Field management: the managedFields of every write, and server-side apply."""
+"""Which manager owns a field: updates, applies, and conflicts between them."""
 
 from __future__ import annotations
 
@@ -8,36 +8,86 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from devcluster.errors import StatusError, bad_request
-from devcluster.patch import last_applied
 from devcluster.patch.compare import Comparison, all_fields, applied_fields, compare
-from devcluster.patch.conflicts import Conflicts
-from devcluster.patch.fields import EMPTY, Fields, difference, exclude, intersection, of_paths, union
+from devcluster.patch.fields import EMPTY, Fields, difference, exclude, intersection, of_paths, paths, union
+from devcluster.patch.go_format import quoted
 from devcluster.patch.managed_fields import (
     Entries,
     Identity,
     Managed,
     encode,
     identify,
+    owned,
     parse,
+    reconciled,
+    refresh,
     resets,
     squeezed,
 )
-from devcluster.patch.merge import merge
-from devcluster.patch.prune import pruned
-from devcluster.patch.reconcile import reconciled
+from devcluster.patch.merge import merge, pruned
 from devcluster.patch.shape import NotConverted, Untypable, is_builtin, root_shape
-from devcluster.patch.validate import shape_errors
-from devcluster.patch.write import Convert, Write
+from devcluster.patch.write import Convert, Write, shape_errors
 from devcluster.schema.node import Schema
 
-__all__ = ["apply", "check_applied", "kind_text", "object_text", "record_update"]
+__all__ = [
+    "apply",
+    "check_applied",
+    "kind_text",
+    "object_text",
+    "record_update",
+]
 
-Object = dict[str, Any]
+
+class Conflicts(Exception):
+    """An apply would change fields of other managers."""
+
+    def __init__(self, fields: dict[Identity, Fields]) -> None:
+        super().__init__()
+        self.fields = fields
+
+    def beyond(self, allowed: Fields) -> dict[Identity, Fields]:
+        """Return the conflicts over fields outside of `allowed`."""
+        left = {identity: difference(fields, allowed) for identity, fields in self.fields.items()}
+        return {identity: fields for identity, fields in left.items() if fields}
+
+    def refusal(self) -> StatusError:
+        """Build the error for the client."""
+        found = [
+            (_shown(identity), path)
+            for identity in sorted(self.fields, key=Identity.text)
+            for path in paths(self.fields[identity])
+        ]
+        causes = [
+            {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": path}
+            for who, path in found
+        ]
+        if len(found) == 1:
+            ((who, path),) = found
+            message = f"Apply failed with 1 conflict: conflict with {who}: {path}"
+        else:
+            lines: list[str] = []
+            for who, path in found:
+                if (head := f"conflicts with {who}:") not in lines:
+                    lines.append(head)
+                lines.append(f"- {path}")
+            message = f"Apply failed with {len(found)} conflicts: " + "\n".join(lines)
+        return StatusError(409, "Conflict", message, details={"causes": causes})
+
 
 Path = str | tuple[str, ...]
 """A field: of the object itself, or further down."""
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
+
+
+def _shown(identity: Identity) -> str:
+    text = quoted(identity.manager)
+    if identity.subresource:
+        text += f" with subresource {quoted(identity.subresource)}"
+    return f"{text} using {identity.api_version}" if identity.operation == "Update" else text
+
+
+Object = dict[str, Any]
 
 
 def record_update(
@@ -132,7 +182,7 @@ def apply(
     except Conflicts as conflicts:
         if manager != "kubectl":
             raise conflicts.refusal() from None
-        left = conflicts.beyond(last_applied.owned(before, schema, api_version))
+        left = conflicts.beyond(owned(before, schema, api_version))
         if left:
             raise Conflicts(left).refusal() from None
         after, entries = _apply(before, config, entries, me, write, force=True)
@@ -145,7 +195,7 @@ def apply(
     result = dict(after)
     result["metadata"] = dict(after.get("metadata") or {})
     if manager == "kubectl":
-        last_applied.refresh(result, config)
+        refresh(result, config)
     if entries:
         result["metadata"]["managedFields"] = encode(entries.values(), custom=not is_builtin(schema))
     return result

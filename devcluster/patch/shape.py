@@ -8,16 +8,7 @@ from typing import Any, Final
 from devcluster.patch.fields import item_key, value_key
 from devcluster.schema.node import UNSET, Schema
 
-__all__ = [
-    "DEDUCED",
-    "OBJECT_META",
-    "NotConverted",
-    "Shape",
-    "Untypable",
-    "is_builtin",
-    "root_shape",
-    "shape_of",
-]
+__all__ = ["DEDUCED", "NotConverted", "Shape", "Untypable", "is_builtin", "root_shape"]
 
 
 class Untypable(ValueError):

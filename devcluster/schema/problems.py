@@ -1,14 +1,71 @@
-"""Problems that validation finds, with their paths."""
+"""Errors of validation, and the paths of fields."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from devcluster.errors import FieldError
+from devcluster.schema.node import Schema
 
-__all__ = ["UNSET_FIELD", "Check", "Problem", "Spine", "path_of"]
+__all__ = ["UNSET_FIELD", "Check", "FieldPathError", "Problem", "Spine", "path_of", "resolve_field_path"]
+
+_PART = re.compile(r"'(?:\\.|[^'\\])*'|[.\[\]]|[^.\[\]']+|'")
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\"}
+
+
+class FieldPathError(ValueError):
+    """A path that leads nowhere."""
+
+
+def resolve_field_path(path: str, schema: Schema, *, brackets: bool = True) -> tuple[str, Schema]:
+    """Return the path as errors show it, without the leading dot, and the node at the path.
+
+    Raises:
+        FieldPathError: the path has no node, with the server's message.
+    """
+    parts = iter(_PART.findall(path))
+    text = ""
+    for part in parts:
+        if part == "[":
+            if not brackets:
+                raise FieldPathError("array notation is not allowed")
+            name = _quoted(_following(parts))
+            closing = _following(parts)
+            if closing != "]":
+                raise FieldPathError(f"expected ] but got {closing}")
+        elif part == ".":
+            name = _following(parts)
+        else:
+            raise FieldPathError(f"expected [ or . but got: {part}")
+        named = bool(schema.properties)
+        schema = _step(schema, name)
+        text += f".{name}" if named else f"[{name}]"
+    return text.removeprefix("."), schema
+
+
+def _following(parts: Iterator[str]) -> str:
+    found = next(parts, None)
+    if found is None:
+        raise FieldPathError("unexpected end of JSON path")
+    return found
+
+
+def _quoted(part: str) -> str:
+    if len(part) < 2 or part[0] != "'" or part[-1] != "'":  # noqa: PLR2004 -- two quotes
+        raise FieldPathError(f"expected single quoted string but got {part}")
+    return _ESCAPE.sub(lambda matched: _ESCAPES.get(matched[1], matched[1]), part[1:-1])
+
+
+def _step(schema: Schema, name: str) -> Schema:
+    found = schema.properties.get(name) if schema.properties else schema.additional
+    if found is None:
+        raise FieldPathError("does not refer to a valid field")
+    return found
+
 
 UNSET_FIELD = "<nil>"
 """The field of an error that has no field."""

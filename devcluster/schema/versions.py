@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from devcluster.schema.defaulting import default, drop_nulls
+from devcluster.schema.defaulting import default, drop_nulls, prune
 from devcluster.schema.node import Schema
-from devcluster.schema.pruning import prune
 
 __all__ = ["CustomVersions"]
 

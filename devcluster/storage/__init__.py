@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from devcluster.storage.errors import Exists, Expired, FutureVersion, Missing, Overflow, VersionConflict
 from devcluster.storage.journal import Journal
-from devcluster.storage.records import Change, Key, Stored
+from devcluster.storage.records import (
+    Change,
+    Exists,
+    Expired,
+    FutureVersion,
+    Key,
+    Missing,
+    Overflow,
+    Stored,
+    VersionConflict,
+)
 from devcluster.storage.selectors import FieldSelector, LabelSelector, SelectorError
-from devcluster.storage.store import Disk, Store
-from devcluster.storage.watch import Watch
+from devcluster.storage.store import Disk, Store, Watch
 
 __all__ = [
     "Change",

@@ -15,8 +15,7 @@ from typing import Final
 
 import orjson
 
-from devcluster.storage.errors import JournalFailed
-from devcluster.storage.records import Change, Key, Stored
+from devcluster.storage.records import Change, JournalFailed, Key, Stored
 
 __all__ = ["Journal"]
 

@@ -1,19 +1,220 @@
-"""All objects of a cluster, one version for each change, as etcd numbers them."""
+"""The store: current versions, the history of changes, and watches."""
 
 from __future__ import annotations
 
+import asyncio
+import bisect
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Protocol
 
-from devcluster.storage.errors import Exists, FutureVersion, JournalFailed, Missing, VersionConflict
-from devcluster.storage.history import History
-from devcluster.storage.records import Change, Key, Object, Stored
-from devcluster.storage.table import Table, path_of
-from devcluster.storage.watch import Watch
+from devcluster.storage.records import (
+    Change,
+    Exists,
+    Expired,
+    FutureVersion,
+    JournalFailed,
+    Key,
+    Missing,
+    Object,
+    Overflow,
+    Stored,
+    VersionConflict,
+)
 
-__all__ = ["Disk", "Store"]
+__all__ = ["Disk", "Store", "Watch"]
+
+
+class Watch:
+    """The changes of one resource, of one namespace or all, from a version on. Close it when done."""
+
+    def __init__(
+        self, *, namespace: str, limit: int, limit_bytes: int, closed: Callable[[Watch], None]
+    ) -> None:
+        """Set up the watch; it overflows beyond `limit` unread changes, or `limit_bytes` of their objects."""
+        self.namespace = namespace
+        self._limit = limit
+        self._limit_bytes = limit_bytes
+        self._count = 0
+        self._bytes = 0
+        self._pending: list[Change] = []
+        self._overflown = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._closed: Callable[[Watch], None] | None = closed
+
+    def push(self, change: Change) -> None:
+        """Add a change if it is in the watch's namespace; called by the store."""
+        if self.namespace and change.key.namespace != self.namespace:
+            return
+        if self._overflown:
+            return
+        self._count += 1
+        self._bytes += change.size
+        if self._count > self._limit or (self._count > 1 and self._bytes > self._limit_bytes):
+            self._overflown = True
+            self._pending.clear()
+        else:
+            self._pending.append(change)
+        self._wake()
+
+    def replay(self, changes: Iterable[Change]) -> None:
+        """Begin with what has been; the history bounds that, so the limits are for what comes after it."""
+        self._pending += [
+            change for change in changes if not self.namespace or change.key.namespace == self.namespace
+        ]
+
+    async def next(self, timeout: float | None = None) -> list[Change]:
+        """Return all pending changes, or wait for the next ones; empty after `timeout` seconds without any.
+
+        Returns an empty list at once when the watch is closed.
+
+        Raises:
+            Overflow: the watch was read too slowly, and has lost changes.
+        """
+        if not self._pending and not self._overflown and self._closed is not None:
+            await self._wait(timeout)
+        if self._overflown:
+            raise Overflow
+        changes, self._pending, self._count, self._bytes = self._pending, [], 0, 0
+        return changes
+
+    @property
+    def closed(self) -> bool:
+        """Whether no more changes will come."""
+        return self._closed is None
+
+    def close(self) -> None:
+        """Close the watch; a waiting reader gets an empty list."""
+        if self._closed is not None:
+            closed, self._closed = self._closed, None
+            closed(self)
+            self._wake()
+
+    async def _wait(self, timeout: float | None) -> None:
+        loop = asyncio.get_running_loop()
+        self._waiter = waiter = loop.create_future()
+        alarm = None if timeout is None else loop.call_later(max(0.0, timeout), _set, waiter)
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+            if alarm is not None:
+                alarm.cancel()
+
+    def _wake(self) -> None:
+        if self._waiter is not None:
+            _set(self._waiter)
+
+
+def _set(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def path_of(key: Key) -> str:
+    """Return the sort key of an object, `namespace/name`, which sorts as etcd does on the real server."""
+    return f"{key.namespace}/{key.name}" if key.namespace else key.name
+
+
+class Table:
+    """Objects by the `path_of` of their key."""
+
+    __slots__ = ("objects", "paths")
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Stored] = {}
+        self.paths: list[str] = []
+
+    def put(self, path: str, stored: Stored) -> None:
+        """Add or replace."""
+        if path not in self.objects:
+            bisect.insort(self.paths, path)
+        self.objects[path] = stored
+
+    def remove(self, path: str) -> None:
+        """Take out one that is there."""
+        del self.objects[path]
+        del self.paths[bisect.bisect_left(self.paths, path)]
+
+    def select(self, namespace: str = "") -> list[Stored]:
+        """Return the objects of a namespace, or all."""
+        paths = self.paths
+        if namespace:
+            # '0' is the character after '/'.
+            first = bisect.bisect_left(paths, f"{namespace}/")
+            paths = paths[first : bisect.bisect_left(paths, f"{namespace}0", first)]
+        objects = self.objects
+        return [objects[path] for path in paths]
+
+
+_version = attrgetter("version")
+# Trimming frees this share of the limit at a time, so that it costs little per change.
+_TRIM = 0.1
+
+
+class History:
+    """Recent changes in order: at most `limit` (plus a tenth), with at most `limit_bytes` of objects."""
+
+    def __init__(self, *, start: int, limit: int, limit_bytes: int) -> None:
+        """Start the history; `start` is the version before the first change."""
+        self.limit = limit
+        self.limit_bytes = limit_bytes
+        self.oldest = start
+        """The earliest version from which everything that followed is known."""
+        self._changes: list[Change] = []
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    def add(self, change: Change) -> None:
+        """Take in a change, newer than any before."""
+        self._changes.append(change)
+        self._bytes += change.size
+        if len(self._changes) > self.limit * (1 + _TRIM) + 1 or self._bytes > self.limit_bytes * (1 + _TRIM):
+            self._trim()
+
+    def since(self, version: int) -> Iterator[Change]:
+        """Return the changes after `version`, oldest first.
+
+        Raises:
+            Expired: the history does not reach back that far.
+        """
+        self._check(version)
+        first = bisect.bisect_right(self._changes, version, key=_version)
+        return iter(self._changes[first:])
+
+    def back_to(self, version: int) -> Iterator[Change]:
+        """Return the changes after `version`, newest first; raises as `since`."""
+        self._check(version)
+        first = bisect.bisect_right(self._changes, version, key=_version)
+        return reversed(self._changes[first:])
+
+    def expire(self, keep: int = 0) -> None:
+        """Forget all but the last `keep` changes."""
+        self._drop(len(self._changes) - keep)
+
+    def _check(self, version: int) -> None:
+        if version < self.oldest:
+            raise Expired(version, self.oldest)
+
+    def _trim(self) -> None:
+        count, size = len(self._changes), self._bytes
+        drop = 0
+        while drop < count and (count - drop > self.limit or size > self.limit_bytes):
+            size -= self._changes[drop].size
+            drop += 1
+        self._drop(drop)
+
+    def _drop(self, count: int) -> None:
+        if count <= 0:
+            return
+        self.oldest = self._changes[count - 1].version
+        self._bytes -= sum(change.size for change in self._changes[:count])
+        del self._changes[:count]
+
 
 HISTORY_CHANGES = 20_000
 HISTORY_BYTES = 128 << 20

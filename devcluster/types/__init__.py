@@ -6,9 +6,9 @@ from devcluster.types.codec import DecodeError
 from devcluster.types.decode import cannot_be_handled, convert, decode_strict
 from devcluster.types.json_text import duplicate_fields
 from devcluster.types.protobuf import decode_protobuf, excerpt
-from devcluster.types.quantity import canonical
 from devcluster.types.schemas import schema_for, schema_of
 from devcluster.types.table import name_of
+from devcluster.types.times import canonical
 
 __all__ = [
     "DecodeError",

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from devcluster.types import table
-from devcluster.types.codec import Codec, DecodeError, Problems, json_type
+from devcluster.types.codec import BASIC, CUSTOM, Codec, DecodeError, Problems, json_type
 from devcluster.types.json_text import Repeated
-from devcluster.types.scalars import BASIC, CUSTOM
 
 __all__ = ["Struct", "codec_of"]
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from manager.certificates.local_registration import LocalRegistration, may
 from manager.cli.settings import Settings
 from manager.kube.config import IN_CLUSTER
 from manager.kube.errors import KubeError, ServerError, TooManyRequests, TransportError
@@ -20,12 +21,10 @@ from manager.kube.transport import Transport
 from manager.process.manager import Runnable
 from manager.settings import SettingsError
 from manager.telemetry.logs import get_logger
-from manager.tls.key_pair import CertificateUnusable
-from manager.tls.served import CertificateFiles, ClientAuthorities, ServedCertificate
+from manager.tls.served import CertificateFiles, CertificateUnusable, ClientAuthorities, ServedCertificate
 from manager.util.address import BindAddress, is_loopback
 from manager.util.garbage import give_back_large_blocks
 from manager.util.program import Program
-from manager.webhook.local_registration import LocalRegistration, may
 from manager.webhook.methods import webhooks_of
 from manager.webhook.registration import Webhooks
 

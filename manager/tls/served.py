@@ -1,18 +1,21 @@
-"""Certificate of a running server: where it comes from, and how a new one replaces it."""
+"""Certificates of servers: where they come from, their TLS contexts, and how a new one replaces another."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 from weakref import WeakSet
 
 from manager.telemetry.logs import get_logger
-from manager.tls.key_pair import CertificateUnusable, KeyPair, trust
 from manager.util import clock
 from manager.util.small_file import read_small_file
 
@@ -26,10 +29,87 @@ FIRST_CHECK_INTERVAL = 0.5
 _VALID_FOR = timedelta(days=365)
 _RENEWED_AFTER = timedelta(days=240)
 
-_Known = tuple[KeyPair, bytes | None]
-"""A certificate, and the authorities of clients."""
-
 _log = get_logger("tls")
+
+
+@contextmanager
+def as_file(content: bytes, *, name: str) -> Iterator[str]:
+    """Yield the path of a file with `content`, which exists until the end of the block.
+
+    `ssl` loads private keys only from a path, but a key from memory should not get on a disk for that. So on
+    Linux this is a memfd, called `name`. Elsewhere it is a temporary file that only our user can read.
+    """
+    if sys.platform == "linux":
+        file: Any = open(os.memfd_create(name), "wb")  # noqa: PTH123, SIM115 - it is closed below
+        path = f"/proc/self/fd/{file.fileno()}"
+    else:
+        file = tempfile.NamedTemporaryFile()  # noqa: SIM115
+        path = file.name
+    with file:
+        file.write(content)
+        file.flush()
+        yield path
+
+
+class CertificateUnusable(OSError):
+    """Lack of a usable certificate; the one-line message names its source and the problem."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A server's certificate and its key, both PEM."""
+
+    certificates: bytes
+    """The server's own, followed by those that lead to an authority."""
+
+    key: bytes = field(repr=False)
+    """The private key of the first certificate, not encrypted."""
+
+    def context(self, client_authorities: bytes | None = None, *, required: bool = True) -> ssl.SSLContext:
+        """Build a server's TLS context: TLS 1.2, HTTP/1.1. Raises `CertificateUnusable`.
+
+        With CA certificates in PEM, a client's certificate must lead to one of them; with `required`, a
+        client must present one. Blocks for about a millisecond.
+        """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        # In TLS 1.3 a client may change keys as often as it likes, in 27 bytes each, and OpenSSL answers all
+        # that has come before it returns: one connection held the event loop for as long as it sent them.
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
+        context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")  # as good as what 1.3 has
+        # A client could have us do the costly half of handshakes over and over, on one connection.
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        context.set_alpn_protocols(["http/1.1"])
+        if client_authorities is not None:
+            trust(context, client_authorities)
+            context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+        present(context, self.certificates, self.key)
+        return context
+
+
+def present(context: ssl.SSLContext, certificates: bytes, key: bytes) -> None:
+    """Have the context present the certificates, with the key of the first. Raises `CertificateUnusable`."""
+
+    def no_password() -> NoReturn:
+        raise CertificateUnusable("the key is encrypted, and the process cannot ask for its password")
+
+    with as_file(certificates + b"\n" + key, name="certificate") as path:
+        try:
+            context.load_cert_chain(path, password=no_password)
+        except ssl.SSLError as error:
+            if error.reason == "KEY_VALUES_MISMATCH":
+                raise CertificateUnusable("the key is not that of the certificate") from error
+            reason = error.reason or error
+            raise CertificateUnusable(f"no certificate in PEM with its key ({reason})") from error
+
+
+def trust(context: ssl.SSLContext, authorities: bytes) -> None:
+    """Have the context trust these certificates, in PEM; raises `CertificateUnusable` without any."""
+    try:
+        # A file may have comments in any language between its certificates.
+        context.load_verify_locations(cadata=authorities.decode("ascii", "ignore"))
+    except (ssl.SSLError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise CertificateUnusable(f"holds no PEM certificate ({reason})") from error
 
 
 class CertificateSource(Protocol):
@@ -72,12 +152,12 @@ class ClientAuthorities:
         self.required = required
 
     def read(self) -> bytes:
-        """Return the current PEM. Blocks. Raises `CertificateUnusable` without a file or a certificate."""
-        content = _content(self._file)
-        try:
-            trust(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), content)
-        except CertificateUnusable as error:
-            raise CertificateUnusable(f"{self._file} has {error}") from error
+        """Return the current PEM. Blocks. Raises `CertificateUnusable` without a file or an authority."""
+        content, context = _content(self._file), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        with suppress(CertificateUnusable):
+            trust(context, content)
+        if not context.cert_store_stats()["x509_ca"]:
+            raise CertificateUnusable(f"{self._file} has no certificate of an authority in PEM")
         return content
 
 
@@ -118,6 +198,10 @@ def is_over(shown: Mapping[str, Any] | None) -> bool:
     """
     ends = (shown or {}).get("notAfter")
     return ends is not None and ssl.cert_time_to_seconds(ends) < clock.now().timestamp()
+
+
+_Known = tuple[KeyPair, bytes | None]
+"""A certificate, and the authorities of clients."""
 
 
 class ServedCertificate:
@@ -207,12 +291,12 @@ class ServedCertificate:
                     _log.warning("cannot renew the certificate; going on with the earlier one", error=text)
 
     async def _renew(self) -> None:
-        known, context, wrong = await asyncio.to_thread(self._read, clock.now())
+        found, context, wrong = await asyncio.to_thread(self._read, clock.now())
         if context is not None:
-            if self._known is None or self._known[1] != known[1]:
+            if self._known is None or self._known[1] != found[1]:
                 self._trusting = WeakSet()
             self._trusting.add(context)
-            self._known, self._context = known, context
+            self._known, self._context = found, context
             _log.info("serving a new certificate", source=str(self.source))
         if wrong is not None:
             raise wrong
@@ -223,9 +307,8 @@ class ServedCertificate:
 
         A part that cannot be read keeps its known value, so neither part delays the other.
         """
-        known, clients = self._known, self._clients
-        pair, authorities = known or (None, None)
-        wrong: CertificateUnusable | None = None
+        clients, wrong = self._clients, None
+        pair, authorities = self._known or (None, None)
         try:
             pair = self._usable(now, pair)
         except CertificateUnusable as error:
@@ -234,11 +317,10 @@ class ServedCertificate:
             authorities = None if clients is None else clients.read()
         except CertificateUnusable as error:
             wrong = wrong or error
-        if wrong is not None and known is None:
-            raise wrong
-        assert pair is not None
+        if pair is None or (wrong is not None and self._known is None):
+            raise wrong or CertificateUnusable(f"{self.source} has no certificate")
         found = pair, authorities
-        if found == known:
+        if found == self._known:
             return found, None, wrong
         return found, pair.context(authorities, required=clients is not None and clients.required), wrong
 

@@ -12,8 +12,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from devcluster.crd.definition import check_definition as server_check
-from devcluster.crd.rule_costs import CRD_LIMIT, RULE_LIMIT
-from devcluster.crd.schema_checks import estimate_rules
+from devcluster.crd.schema_checks import CRD_LIMIT, RULE_LIMIT, estimate_rules
 from devcluster.schema.patterns import compile_pattern
 from manager_tools.codegen.model_schema import ModelError
 
@@ -149,7 +148,6 @@ class _Bound(NamedTuple):
 
 
 def _keep_rule(node: Any, wanted: str, index: int, path: str) -> None:
-    """Remove all rules but one."""
     rules = node.pop("x-kubernetes-validations", None)
     if path == wanted:
         node["x-kubernetes-validations"] = [rules[index]]

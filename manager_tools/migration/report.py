@@ -95,22 +95,25 @@ class Report:
         self._refused = 0
         self._problem = ""
 
+    def _say(self, text: str) -> None:
+        self._screen.say(f"{self._name}: {text}")
+
     # While it goes on.
 
     def settling(self, seconds: float) -> None:
         """Report a pause of `seconds`, until all servers know the definition."""
         if seconds:
             pause = format_duration(seconds)
-            self._screen.say(f"{self._name}: waiting {pause}, until every API server knows the definition")
+            self._say(f"waiting {pause}, until every API server knows the definition")
 
     def begins(self, definition: StoredDefinition, *, after: int) -> None:
         """Report the start; an earlier run has migrated the first `after` objects."""
         self._began, self._before = self._clock(), after
         others = ", ".join(version for version in definition.stored if version != definition.storage)
         what = "trying to rewrite" if self._dry_run else "rewriting"
-        self._screen.say(f"{self._name}: {what} as {definition.storage} what is stored as {others}")
+        self._say(f"{what} as {definition.storage} what is stored as {others}")
         if after:
-            self._screen.say(f"{self._name}: going on after {after:,} objects that an earlier run has done")
+            self._say(f"going on after {after:,} objects that an earlier run has done")
         self._screen.begin_progress()
 
     def advanced(self, done: int, total: int | None) -> None:
@@ -125,17 +128,17 @@ class Report:
         """Report an object whose write the server refused."""
         self._refused += 1
         if self._refused <= _TOLD:
-            self._screen.say(f"{self._name}: refused: {key}: {reason}")
+            self._say(f"refused: {key}: {reason}")
 
     def waiting(self, problem: str) -> None:
         """Report a problem that is retried; a repeated problem is shown again only after a success."""
         if problem != self._problem:
             self._problem = problem
-            self._screen.say(f"{self._name}: trying again: {problem}")
+            self._say(f"trying again: {problem}")
 
     def begins_anew(self) -> None:
         """Report a restart from the beginning, as the definition has changed."""
-        self._screen.say(f"{self._name}: the definition has changed meanwhile; from the start again")
+        self._say("the definition has changed meanwhile; from the start again")
 
     # At the end.
 
@@ -151,7 +154,7 @@ class Report:
         """All objects have been looked at."""
         self._screen.end_progress()
         if self._refused > _TOLD:
-            self._screen.say(f"{self._name}: refused: {self._refused - _TOLD:,} more")
+            self._say(f"refused: {self._refused - _TOLD:,} more")
         took = format_duration(round(self._clock() - self._began, 1))
         if self._dry_run:
             counts = f"{tally.all - tally.refused:,} of {tally.all:,} objects could be rewritten"
@@ -171,14 +174,14 @@ class Report:
     def failed(self, why: str) -> None:
         """Report that a migration failed."""
         self._screen.end_progress()
-        self._screen.say(f"{self._name}: {why}")
+        self._say(f"{why}")
 
     def interrupted(self, tally: Tally) -> None:
         """Report that the user interrupted the migration."""
         self._screen.end_progress()
         done = f" after {self._before + tally.all:,} objects" if tally.all else ""
         hint = "" if self._dry_run else "; run it again to go on"
-        self._screen.say(f"{self._name}: interrupted{done}{hint}")
+        self._say(f"interrupted{done}{hint}")
 
     def _left(self, done: int, total: int) -> str:
         elapsed, own = self._clock() - self._began, done - self._before

@@ -12,8 +12,7 @@ from devcluster.admission import WebhookClient
 from devcluster.api.local import LocalClient
 from devcluster.clock import Clock
 from devcluster.errors import StatusError
-from devcluster.storage.errors import JournalFailed
-from devcluster.storage.records import Change, Key, Stored
+from devcluster.storage.records import Change, JournalFailed, Key, Stored
 from manager_tools.simulation.loop import VirtualLoop
 
 _BUMP = 1_000_000

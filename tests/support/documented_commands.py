@@ -183,7 +183,7 @@ RUN_BY: Mapping[str, Sequence[str]] = {
             "--take-ownership"
         ),
     ),
-    "tests/unit/devcluster/faults/test_faults.py": (
+    "tests/unit/devcluster/test_faults.py": (
         (
             """curl ... -X POST $SERVER/devcluster/faults """
             """-d '{"do": "delay", "seconds": 2, "match": {"path": "leases"}}'"""

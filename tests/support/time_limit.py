@@ -111,7 +111,6 @@ def stacks(current: FrameType | None = None) -> str:
 
 
 def _tasks() -> list[asyncio.Task[Any]]:
-    """Return the tasks of all loops, in each thread."""
     found = [each for each in gc.get_objects() if isinstance(each, asyncio.Task) and not each.done()]
     return sorted(found, key=lambda task: task.get_name())
 

@@ -9,7 +9,6 @@ functions of Kubernetes.
 from __future__ import annotations
 
 from devcluster.schema.cel.compiler import compile_expression
-from devcluster.schema.cel.errors import CelError, CompileError, InstantiationError
-from devcluster.schema.cel.program import Program
+from devcluster.schema.cel.types import CelError, CompileError, InstantiationError, Program
 
 __all__ = ["CelError", "CompileError", "InstantiationError", "Program", "compile_expression"]

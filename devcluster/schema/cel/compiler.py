@@ -1,4 +1,4 @@
-"""The compiler of an expression's tree to a Python function, with type checking."""
+"""The compiler of CEL: from a syntax tree to a program."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import Any
 
 from devcluster.schema.cel import syntax
 from devcluster.schema.cel.cost import Checked, estimate_cost
-from devcluster.schema.cel.errors import CelError, CompileError, InstantiationError, no_such_overload
 from devcluster.schema.cel.library import FUNCTIONS, NAMESPACES, Overload
 from devcluster.schema.cel.macros import expand
 from devcluster.schema.cel.operators import OPERATORS, evaluate_and, evaluate_or, get_item
-from devcluster.schema.cel.program import Env, Program, Run, Typed
 from devcluster.schema.cel.syntax import RESERVED
 from devcluster.schema.cel.types import (
     BOOL,
@@ -25,11 +23,19 @@ from devcluster.schema.cel.types import (
     STRING,
     TIMESTAMP,
     UINT,
+    CelError,
+    CompileError,
+    Env,
+    InstantiationError,
+    Program,
+    Run,
     Type,
+    Typed,
     assignable,
     join,
     list_of,
     map_of,
+    no_such_overload,
     optional_of,
     substitute,
     type_of,

@@ -18,8 +18,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from devcluster.schema.cel import syntax
-from devcluster.schema.cel.functions import Overload
-from devcluster.schema.cel.types import BYTES, CIDR, DYN, FORMAT, IP, QUANTITY, SEMVER, STRING, URL, Type
+from devcluster.schema.cel.types import (
+    BYTES,
+    CIDR,
+    DYN,
+    FORMAT,
+    IP,
+    QUANTITY,
+    SEMVER,
+    STRING,
+    URL,
+    Overload,
+    Type,
+)
 
 __all__ = ["UNLIMITED", "Checked", "estimate_cost"]
 

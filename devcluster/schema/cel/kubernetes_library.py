@@ -1,4 +1,4 @@
-"""The types that Kubernetes adds: URLs, quantities, addresses, named formats, semantic versions."""
+"""The functions that Kubernetes adds to CEL."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import dataclasses
 import functools
 import ipaddress
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, ClassVar
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from devcluster import names
 from devcluster.quantity import parse_quantity
-from devcluster.schema.cel.errors import CelError, no_such_overload
-from devcluster.schema.cel.functions import Table, function, method
 from devcluster.schema.cel.types import (
     BOOL,
     CIDR,
@@ -26,14 +24,20 @@ from devcluster.schema.cel.types import (
     SEMVER,
     STRING,
     URL,
+    CelError,
+    Table,
+    Type,
+    function,
     list_of,
     map_of,
+    method,
+    no_such_overload,
     optional_of,
 )
 from devcluster.schema.cel.values import NONE, Optional
 from devcluster.schema.formats import checker_of
 
-__all__ = ["FUNCTIONS"]
+__all__ = ["AUTHORIZER", "FUNCTIONS", "Authority"]
 
 _SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
@@ -372,4 +376,57 @@ FUNCTIONS: Table = {
     "validate": [method((FORMAT, STRING), optional_of(list_of(STRING)), _validate)],
     "format.named": [function((STRING,), optional_of(FORMAT), _named)],
     **{f"format.{name}": [function((), FORMAT, _constant(form))] for name, form in _FORMATS.items()},
+}
+
+
+AUTHORIZER = Type("kubernetes.authorization.Authorizer")
+DECISION = Type("kubernetes.authorization.Decision")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Authority:
+    """An authorizer with what is asked so far."""
+
+    type_name: ClassVar[str] = AUTHORIZER.name
+    decide: Callable[[Mapping[str, str]], tuple[bool, str]]
+    """Returns whether the action with these attributes is allowed, and the reason."""
+    asked: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def asking(self, name: str, value: str) -> Authority:
+        """Return the authorizer with one more attribute."""
+        return Authority(self.decide, {**self.asked, name: value})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """The result of a check."""
+
+    type_name: ClassVar[str] = DECISION.name
+    allowed: bool
+    reason: str
+
+
+def _asks(name: str) -> Callable[[Authority, str], Authority]:
+    return lambda authority, value: authority.asking(name, value)
+
+
+def _check(authority: Authority, verb: str) -> Verdict:
+    return Verdict(*authority.decide({**authority.asked, "verb": verb}))
+
+
+def _account(authority: Authority, namespace: str, name: str) -> Authority:
+    return authority.asking("account", f"system:serviceaccount:{namespace}:{name}")
+
+
+AUTHORIZATION: Table = {
+    **{
+        name: [method((AUTHORIZER, STRING), AUTHORIZER, _asks(name))]
+        for name in ("group", "resource", "subresource", "namespace", "name", "path")
+    },
+    "serviceAccount": [method((AUTHORIZER, STRING, STRING), AUTHORIZER, _account)],
+    "check": [method((AUTHORIZER, STRING), DECISION, _check)],
+    "allowed": [method((DECISION,), BOOL, lambda verdict: verdict.allowed)],
+    "reason": [method((DECISION,), STRING, lambda verdict: verdict.reason)],
+    "errored": [method((DECISION,), BOOL, lambda _: False)],
+    "error": [method((DECISION,), STRING, lambda _: "")],
 }

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from devcluster.schema.cel import (
-    authorizer_library,
-    collections_library,
-    kubernetes_library,
-    standard_library,
-    text_library,
-)
-from devcluster.schema.cel.functions import Overload, Table
+from devcluster.schema.cel import kubernetes_library, standard_library
+from devcluster.schema.cel.types import Overload, Table
 
 __all__ = ["FUNCTIONS", "NAMESPACES", "Overload"]
 
@@ -19,10 +13,10 @@ NAMESPACES = frozenset({"format", "ip", "jsonpatch", "lists", "optional", "sets"
 FUNCTIONS: Table = {}
 for _table in (
     standard_library.FUNCTIONS,
-    text_library.FUNCTIONS,
-    collections_library.FUNCTIONS,
+    standard_library.TEXTS,
+    standard_library.COLLECTIONS,
     kubernetes_library.FUNCTIONS,
-    authorizer_library.FUNCTIONS,
+    kubernetes_library.AUTHORIZATION,
 ):
     for _name, _overloads in _table.items():
         FUNCTIONS.setdefault(_name, []).extend(_overloads)

@@ -7,9 +7,22 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from devcluster.schema.cel import syntax
-from devcluster.schema.cel.errors import CelError, no_such_overload
-from devcluster.schema.cel.program import Env, Run, Typed
-from devcluster.schema.cel.types import BOOL, DYN, ERROR, INT, Type, assignable, list_of, map_of, optional_of
+from devcluster.schema.cel.types import (
+    BOOL,
+    DYN,
+    ERROR,
+    INT,
+    CelError,
+    Env,
+    Run,
+    Type,
+    Typed,
+    assignable,
+    list_of,
+    map_of,
+    no_such_overload,
+    optional_of,
+)
 from devcluster.schema.cel.values import NONE, Optional, compare
 
 __all__ = ["BUDGET", "expand"]

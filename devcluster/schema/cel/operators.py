@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from devcluster.schema.cel.errors import CelError, no_such_overload
-from devcluster.schema.cel.functions import Overload, function
 from devcluster.schema.cel.types import (
     BOOL,
     BYTES,
@@ -19,8 +17,12 @@ from devcluster.schema.cel.types import (
     UINT,
     A,
     B,
+    CelError,
+    Overload,
+    function,
     list_of,
     map_of,
+    no_such_overload,
 )
 from devcluster.schema.cel.values import (
     Duration,

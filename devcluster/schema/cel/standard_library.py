@@ -1,15 +1,18 @@
-"""The functions of CEL itself: sizes, conversions, time, and optional values."""
+"""CEL's standard functions, and those of texts and collections."""
 
 from __future__ import annotations
 
 import datetime
+import functools
+import itertools
+import json
 import math
+import re
 import zoneinfo
 from collections.abc import Callable
 from typing import Any
 
-from devcluster.schema.cel.errors import CelError, no_such_overload
-from devcluster.schema.cel.functions import Table, function, method
+from devcluster.schema.cel.operators import OPERATORS
 from devcluster.schema.cel.types import (
     BOOL,
     BYTES,
@@ -22,9 +25,14 @@ from devcluster.schema.cel.types import (
     UINT,
     A,
     B,
+    CelError,
+    Table,
     Type,
+    function,
     list_of,
     map_of,
+    method,
+    no_such_overload,
     optional_of,
     type_of,
 )
@@ -35,11 +43,14 @@ from devcluster.schema.cel.values import (
     Timestamp,
     UInt,
     checked,
+    compare,
+    equal,
     to_duration,
     to_string,
     to_timestamp,
     type_of_value,
 )
+from devcluster.schema.patterns import compile_pattern
 
 __all__ = ["FUNCTIONS"]
 
@@ -207,3 +218,294 @@ _DURATION_PARTS = {
 }
 for _name, _unit in _DURATION_PARTS.items():
     FUNCTIONS[_name].append(method((DURATION,), INT, _whole(_unit)))
+
+
+_add = OPERATORS["_+_"][0].call
+_COMPARABLE = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
+_LIST = list_of(A)
+_RANGE_LIMIT = 100_000
+
+
+def _is_sorted(items: list[Any]) -> bool:
+    return all(compare(one, other) <= 0 for one, other in itertools.pairwise(items))
+
+
+def _sum(items: list[Any]) -> Any:
+    if not items:
+        return 0
+    return functools.reduce(_add, items)
+
+
+def _extreme(items: list[Any], wanted: int, name: str) -> Any:
+    if not items:
+        raise CelError(f"{name} called on empty list")
+    return functools.reduce(lambda best, each: each if compare(each, best) == wanted else best, items)
+
+
+def _index_of(items: list[Any], item: Any) -> int:
+    return next((at for at, each in enumerate(items) if equal(each, item)), -1)
+
+
+def _last_index_of(items: list[Any], item: Any) -> int:
+    return next((at for at in reversed(range(len(items))) if equal(items[at], item)), -1)
+
+
+def _slice(items: list[Any], start: int, end: int) -> list[Any]:
+    if start < 0 or end < 0:
+        raise CelError(f"cannot slice({start}, {end}), negative indexes not supported")
+    if start > end:
+        raise CelError(f"cannot slice({start}, {end}), start index must be less than or equal to end index")
+    if end > len(items):
+        raise CelError(f"cannot slice({start}, {end}), list is length {len(items)}")
+    return items[start:end]
+
+
+def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
+    if depth < 0:
+        raise CelError("level must be non-negative")
+    found: list[Any] = []
+    for each in items:
+        if isinstance(each, list) and depth > 0:
+            found.extend(_flatten(each, depth - 1))
+        else:
+            found.append(each)
+    return found
+
+
+def _distinct(items: list[Any]) -> list[Any]:
+    found: list[Any] = []
+    for each in items:
+        if not any(equal(each, have) for have in found):
+            found.append(each)
+    return found
+
+
+def _sort(items: list[Any]) -> list[Any]:
+    return sorted(items, key=functools.cmp_to_key(compare))
+
+
+def _range(size: int) -> list[int]:
+    if size > _RANGE_LIMIT:
+        raise CelError("operation cancelled: actual cost limit exceeded")
+    return list(range(size))
+
+
+def _first(items: list[Any]) -> Optional:
+    return Optional(items[0]) if items else NONE
+
+
+def _last(items: list[Any]) -> Optional:
+    return Optional(items[-1]) if items else NONE
+
+
+def _has_all(items: list[Any], wanted: list[Any]) -> bool:
+    return all(any(equal(each, have) for have in items) for each in wanted)
+
+
+def _same_members(one: list[Any], other: list[Any]) -> bool:
+    return _has_all(one, other) and _has_all(other, one)
+
+
+def _intersects(one: list[Any], other: list[Any]) -> bool:
+    return any(equal(each, have) for each in one for have in other)
+
+
+COLLECTIONS: Table = {
+    "isSorted": [method((list_of(each),), BOOL, _is_sorted) for each in _COMPARABLE],
+    "sum": [
+        method((list_of(INT),), INT, _sum),
+        method((list_of(UINT),), UINT, _sum),
+        method((list_of(DOUBLE),), DOUBLE, lambda items: _sum(items) if items else 0.0),
+        method((list_of(DURATION),), DURATION, lambda items: _sum(items) if items else Duration(0)),
+    ],
+    "min": [method((list_of(each),), each, lambda items: _extreme(items, -1, "min")) for each in _COMPARABLE],
+    "max": [method((list_of(each),), each, lambda items: _extreme(items, 1, "max")) for each in _COMPARABLE],
+    "indexOf": [method((_LIST, A), INT, _index_of)],
+    "lastIndexOf": [method((_LIST, A), INT, _last_index_of)],
+    "slice": [method((_LIST, INT, INT), _LIST, _slice)],
+    "flatten": [
+        method((list_of(_LIST),), _LIST, _flatten),
+        method((list_of(DYN), INT), list_of(DYN), _flatten),
+    ],
+    "distinct": [method((_LIST,), _LIST, _distinct)],
+    "reverse": [method((_LIST,), _LIST, lambda items: items[::-1])],
+    "sort": [method((list_of(each),), list_of(each), _sort) for each in _COMPARABLE],
+    "first": [method((_LIST,), optional_of(A), _first)],
+    "last": [method((_LIST,), optional_of(A), _last)],
+    "lists.range": [function((INT,), list_of(INT), _range)],
+    "sets.contains": [function((_LIST, _LIST), BOOL, _has_all)],
+    "sets.equivalent": [function((_LIST, _LIST), BOOL, _same_members)],
+    "sets.intersects": [function((_LIST, _LIST), BOOL, _intersects)],
+}
+
+
+_VERB = re.compile(r"%(?:\.(\d+))?([a-zA-Z%])")
+_TEXTS = list_of(STRING)
+_UPPER = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
+_SPACE = " \t\n\v\f\r\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"  # noqa: E501
+
+
+def _pattern(pattern: str) -> re.Pattern[str]:
+    try:
+        return compile_pattern(pattern)
+    except ValueError as error:
+        raise CelError(str(error)) from error
+
+
+def _matches(text: str, pattern: str) -> bool:
+    return _pattern(pattern).search(text) is not None
+
+
+def _find(text: str, pattern: str) -> str:
+    found = _pattern(pattern).search(text)
+    return found.group() if found else ""
+
+
+def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    found = [each.group() for each in _pattern(pattern).finditer(text)]
+    return found if limit < 0 else found[:limit]
+
+
+def _char_at(text: str, index: int) -> str:
+    if not 0 <= index <= len(text):
+        raise CelError(f"index out of range: {index}")
+    return text[index : index + 1]
+
+
+def _text_index_of(text: str, part: str, start: int = 0) -> int:
+    if start < 0:
+        raise CelError(f"index out of range: {start}")
+    return text.find(part, start)
+
+
+def _last_text_index_of(text: str, part: str, end: int | None = None) -> int:
+    if end is None:
+        return text.rfind(part)
+    if not 0 <= end <= len(text):
+        raise CelError(f"index out of range: {end}")
+    return text.rfind(part, 0, end + len(part))
+
+
+def _substring(text: str, start: int, end: int | None = None) -> str:
+    end = len(text) if end is None else end
+    if not 0 <= start <= len(text):
+        raise CelError(f"index out of range: {start}")
+    if not 0 <= end <= len(text):
+        raise CelError(f"index out of range: {end}")
+    if start > end:
+        raise CelError(f"invalid substring range. start: {start}, end: {end}")
+    return text[start:end]
+
+
+def _split(text: str, separator: str, limit: int = -1) -> list[str]:
+    if limit == 0:
+        return []
+    if not separator:
+        parts = list(text)
+        return (
+            parts if limit < 0 or len(parts) <= limit else [*parts[: limit - 1], "".join(parts[limit - 1 :])]
+        )
+    return text.split(separator, limit - 1 if limit > 0 else -1)
+
+
+def _join(parts: list[str], separator: str = "") -> str:
+    return separator.join(parts)
+
+
+def _format(template: str, args: list[Any]) -> str:
+    at = 0
+
+    def fill(matched: re.Match[str]) -> str:
+        nonlocal at
+        precision, verb = matched.groups()
+        if verb == "%":
+            return "%"
+        if at >= len(args):
+            raise CelError(f"error during formatting: index {at} out of range")
+        value = args[at]
+        at += 1
+        return _formatted(verb, value, None if precision is None else int(precision))
+
+    return _VERB.sub(fill, template)
+
+
+def _formatted(verb: str, value: Any, precision: int | None) -> str:
+    number = type(value) is not bool and isinstance(value, int)
+    if verb == "s":
+        return _shown(value)
+    if verb == "d" and number:
+        return str(int(value))
+    if verb in {"f", "e"} and isinstance(value, int | float):
+        return f"{float(value):.{6 if precision is None else precision}{verb}}"
+    if verb == "b" and isinstance(value, int):
+        return f"{int(value):b}"
+    if verb in {"x", "X"} and isinstance(value, str | bytes):
+        digits = (value.encode() if isinstance(value, str) else value).hex()
+        return digits.upper() if verb == "X" else digits
+    if verb in {"x", "X", "o"} and number:
+        return format(int(value), verb)
+    raise CelError(f'error during formatting: unrecognized formatting clause "{verb}"')
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, list):
+        return f"[{', '.join(_quoted(each) for each in value)}]"
+    if isinstance(value, dict):
+        inner = ", ".join(f"{_quoted(key)}:{_quoted(value[key])}" for key in sorted(value, key=str))
+        return f"{{{inner}}}"
+    return to_string(value)
+
+
+def _quoted(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Timestamp | Duration):
+        return f'{"timestamp" if isinstance(value, Timestamp) else "duration"}("{to_string(value)}")'
+    return _shown(value)
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _contains(text: Any, part: Any) -> bool:
+    if type(text) is str and type(part) is str:
+        return part in text
+    raise no_such_overload()
+
+
+TEXTS: Table = {
+    "contains": [method((STRING, STRING), BOOL, _contains)],
+    "startsWith": [method((STRING, STRING), BOOL, str.startswith)],
+    "endsWith": [method((STRING, STRING), BOOL, str.endswith)],
+    "matches": [form((STRING, STRING), BOOL, _matches) for form in (function, method)],
+    "find": [method((STRING, STRING), STRING, _find)],
+    "findAll": [
+        method((STRING, STRING), _TEXTS, _find_all),
+        method((STRING, STRING, INT), _TEXTS, _find_all),
+    ],
+    "charAt": [method((STRING, INT), STRING, _char_at)],
+    "indexOf": [
+        method((STRING, STRING), INT, _text_index_of),
+        method((STRING, STRING, INT), INT, _text_index_of),
+    ],
+    "lastIndexOf": [
+        method((STRING, STRING), INT, _last_text_index_of),
+        method((STRING, STRING, INT), INT, _last_text_index_of),
+    ],
+    "lowerAscii": [method((STRING,), STRING, lambda text: text.translate(_LOWER))],
+    "upperAscii": [method((STRING,), STRING, lambda text: text.translate(_UPPER))],
+    "replace": [
+        method((STRING, STRING, STRING), STRING, str.replace),
+        method((STRING, STRING, STRING, INT), STRING, str.replace),
+    ],
+    "split": [method((STRING, STRING), _TEXTS, _split), method((STRING, STRING, INT), _TEXTS, _split)],
+    "substring": [method((STRING, INT), STRING, _substring), method((STRING, INT, INT), STRING, _substring)],
+    "trim": [method((STRING,), STRING, lambda text: text.strip(_SPACE))],
+    "join": [method((_TEXTS,), STRING, _join), method((_TEXTS, STRING), STRING, _join)],
+    "format": [method((STRING, list_of(DYN)), STRING, _format)],
+    "strings.quote": [function((STRING,), STRING, _quote)],
+}

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from devcluster.schema.cel.errors import CompileError
+from devcluster.schema.cel.types import CompileError
 from devcluster.schema.cel.values import UInt
 
 __all__ = [

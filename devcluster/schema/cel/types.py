@@ -1,9 +1,10 @@
-"""The types of expressions, and when one can stand for another."""
+"""CEL's types, functions and errors."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 __all__ = [
     "BOOL",
@@ -26,17 +27,62 @@ __all__ = [
     "URL",
     "A",
     "B",
+    "CelError",
+    "CompileError",
+    "Env",
     "Field",
+    "InstantiationError",
+    "Overload",
+    "Program",
+    "Run",
+    "Table",
     "Type",
+    "Typed",
     "assignable",
+    "function",
     "join",
     "list_of",
     "map_of",
+    "method",
+    "no_such_overload",
     "object_of",
     "optional_of",
     "substitute",
     "type_of",
 ]
+
+
+class CelError(Exception):
+    """An expression that cannot be evaluated; the text is the real one (`no such key: a`)."""
+
+
+class CompileError(Exception):
+    """The expression is wrong for all values; `str` is the text that the server's error quotes."""
+
+    def __init__(self, source: str, issues: list[tuple[int, str]]) -> None:
+        """Set up the error; `issues` are offsets into `source`, each with a message."""
+        super().__init__("\n".join(_shown(source, at, text) for at, text in sorted(issues)))
+
+
+class InstantiationError(CompileError):
+    """An expression with a constant that cannot be converted: `int('x')`."""
+
+    def __init__(self, text: str) -> None:
+        Exception.__init__(self, text)
+
+
+def no_such_overload() -> CelError:
+    """Build the error for values that an operator or function does not support."""
+    return CelError("no such overload")
+
+
+def _shown(source: str, at: int, text: str) -> str:
+    start = source.rfind("\n", 0, at) + 1
+    end = source.find("\n", at)
+    line = source[start:] if end < 0 else source[start:end]
+    column = at - start
+    number = source.count("\n", 0, at) + 1
+    return f"ERROR: <input>:{number}:{column + 1}: {text}\n | {line}\n | {'.' * column}^"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -169,3 +215,54 @@ def join(one: Type, other: Type) -> Type:
     if assignable(other, one, {}):
         return other
     return DYN
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Overload:
+    """An overload of a function, by its parameter types; a `member` has the receiver first."""
+
+    params: tuple[Type, ...]
+    result: Type
+    call: Callable[..., Any]
+    member: bool
+
+
+Table = dict[str, list[Overload]]
+
+
+def function(params: tuple[Type, ...], result: Type, call: Callable[..., Any]) -> Overload:
+    """Declare `name(…)`."""
+    return Overload(params, result, call, member=False)
+
+
+def method(params: tuple[Type, ...], result: Type, call: Callable[..., Any]) -> Overload:
+    """Declare `receiver.name(…)`."""
+    return Overload(params, result, call, member=True)
+
+
+Env = dict[str, Any]
+Run = Callable[[Env], Any]
+
+
+class Typed(NamedTuple):
+    """A compiled node."""
+
+    type: Type
+    run: Run
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Program:
+    """A compiled expression."""
+
+    type: Type
+    run: Run
+    """Evaluates the expression with the variables.
+
+    Raises:
+        CelError: the evaluation fails with these values.
+    """
+    uses: frozenset[str]
+    """The variables it refers to."""
+    cost: int = 0
+    """The maximum cost of one evaluation, in the server's units; 0 if not estimated."""

@@ -8,8 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from devcluster.go_numbers import show_float
-from devcluster.schema.cel.errors import CelError, no_such_overload
+from devcluster.quantity import show_float
 from devcluster.schema.cel.types import (
     BOOL,
     BYTES,
@@ -22,9 +21,11 @@ from devcluster.schema.cel.types import (
     TIMESTAMP,
     TYPE,
     UINT,
+    CelError,
     Type,
     list_of,
     map_of,
+    no_such_overload,
     optional_of,
 )
 from devcluster.schema.formats import parse_duration
@@ -41,8 +42,6 @@ __all__ = [
     "checked",
     "compare",
     "equal",
-    "show_duration",
-    "show_timestamp",
     "to_duration",
     "to_string",
     "to_timestamp",

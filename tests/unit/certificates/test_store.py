@@ -28,7 +28,7 @@ from manager.certificates.store import (
 from manager.kube.transport import Transport
 from manager.telemetry.metrics import Metrics
 from manager.tls.certificate import new_authority
-from manager.tls.key_pair import CertificateUnusable
+from manager.tls.served import CertificateUnusable
 from tests.support.scripted_wire import Reply, ScriptedWire
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -43,13 +43,12 @@ def material() -> Material:
 
 
 def stored(kept: Material, **metadata: str) -> dict[str, Any]:
-    data = {name: base64.b64encode(text).decode() for name, text in kept.entries().items()}
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": "webhook-server-cert", "namespace": "system", **metadata},
         "type": "kubernetes.io/tls",
-        "data": data,
+        "data": kept.encode(),
     }
 
 
@@ -198,7 +197,7 @@ async def test_folder_store_replaces_damaged_file(tmp_path: Path, content: bytes
     assert found.material == Material()
     await store.write(kept, found)
     assert (await store.read()).material == kept
-    assert orjson.loads((tmp_path / "certificates.json").read_bytes()).keys() == kept.entries().keys()
+    assert orjson.loads((tmp_path / "certificates.json").read_bytes()).keys() == kept.encode().keys()
 
 
 async def test_folder_store_raises_store_unusable_when_folder_cannot_be_made(tmp_path: Path):

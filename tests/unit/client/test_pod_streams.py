@@ -13,8 +13,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from devcluster import DevCluster
-from devcluster.api.pod_channels import Session
-from devcluster.api.pod_sessions import Process
+from devcluster.api.pod_sessions import Process, Session
 from manager.api import ObjectKey, ObjectMeta
 from manager.client.pod_streams import LONGEST_LINE, PodStreams, split_lines
 from manager.kube.config import load_config

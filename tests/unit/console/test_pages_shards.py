@@ -15,7 +15,7 @@ from manager.cli.operators import owned_by
 from manager.console.collect import Collector
 from manager.console.pages import Console
 from manager.console.shard_holders import ShardHolders, ShardLeases
-from manager.election.guard import Leadership
+from manager.election.coordinator import Leadership
 from manager.kube.transport import Transport
 from manager.kube.wire import WireRequest
 from manager.server.access import Access
@@ -24,6 +24,7 @@ from manager.telemetry.metrics import Metrics
 from manager.util.clock import now
 from manager_tools.testing import LocalWire, World
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent
+from tests.support.served_pages import ServePages
 from tests.unit.console.test_pages import (
     PAGE,
     PATH,
@@ -36,7 +37,6 @@ from tests.unit.console.test_pages import (
     post,
     serving,
 )
-from tests.unit.server.conftest import ServePages
 
 COUNT = 4
 OTHER = "pod-b_0123456789"

@@ -536,12 +536,6 @@ async def test_ticker_varies_its_interval_by_the_jitter(rng: random.Random, queu
     assert max(intervals) - min(intervals) > 20
 
 
-@pytest.mark.parametrize(("interval", "jitter"), [(0, 0.1), (-1, 0.1), (1, 2), (1, -0.1)])
-def test_ticker_refuses_an_invalid_interval_or_jitter(interval: float, jitter: float, rng: random.Random):
-    with pytest.raises(ValueError, match="ticker"):
-        TickerSource(interval, list, jitter=jitter, rng=rng)
-
-
 async def test_channel_source_enqueues_a_sent_request(queue: WorkQueue[Request]):
     source = ChannelSource()
     await source.wait_synced()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from structlog.testing import capture_logs
 
-from manager.election.guard import LeadershipLost
+from manager.election.coordinator import LeadershipLost
 from manager.kube.errors import Fenced
 from manager.util.clock import monotonic as now
 from manager_tools.simulation.loop import freeze

@@ -15,12 +15,12 @@ from apis.tutorial.v1.foo import Foo
 from manager.kube.tls import Pem, TlsFiles
 from manager.server.server import serve
 from manager.tls.certificate import Authority, new_authority
-from manager.tls.key_pair import KeyPair
-from manager.tls.served import ServedCertificate
+from manager.tls.served import KeyPair, ServedCertificate
 from manager.util.address import BindAddress
 from manager.util.clock import now
 from manager_tools.console_proxy import Proxy
 from manager_tools.testing import World
+from tests.support.served_pages import ServePages, Site, routes_of
 from tests.unit.console.test_pages import (
     PATH,
     access_by,
@@ -31,7 +31,6 @@ from tests.unit.console.test_pages import (
     post,
     serving,
 )
-from tests.unit.server.conftest import ServePages, Site, routes_of
 
 
 def always(token: str) -> Callable[[str | None], object]:

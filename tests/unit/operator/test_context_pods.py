@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from devcluster.api.pod_channels import Session
-from devcluster.api.pod_sessions import Process
+from devcluster.api.pod_sessions import Process, Session
 from manager import Context, Operator, Owns, Watch, rbac
 from manager.api import ObjectMeta, Resource, Status, crd
 from manager.kube.errors import Forbidden

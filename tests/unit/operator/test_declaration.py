@@ -353,21 +353,6 @@ async def test_kinds_of_others_are_judged_by_methods_that_know_the_operator():
         Webhooks(registrations(Other))
 
 
-def test_webhook_method_is_refused_when_its_admission_is_no_class_attribute():
-    pods = webhook.Admission(Pod)
-
-    class Lost:
-        """Class with a webhook that no operator would serve."""
-
-        kind, versions, admission, finalizer = Gadget, (), webhook.AdmissionOptions(), ""
-
-        @pods.validate_create
-        async def check(self, pod: Pod, request: AdmissionRequest) -> None: ...
-
-    with pytest.raises(RegistrationError, match=r"^Lost\.check is for .*\(Pod\.v1\), which is no attribute"):
-        list(registrations(Lost))
-
-
 def test_admission_refuses_a_selector_with_python_names():
     with pytest.raises(RegistrationError, match=r"objects has 'match_labels', and takes matchLabels and"):
         webhook.Admission(Pod, objects={"match_labels": {"a": "b"}})

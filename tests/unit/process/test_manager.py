@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from manager.controller import Request, Result
-from manager.election.guard import LeadershipLost
+from manager.election.coordinator import LeadershipLost
 from manager.process.manager import Runnable, Runnables
 from manager_tools.simulation.loop import ThreadHold
 from tests.unit.conftest import LogLines

@@ -11,14 +11,14 @@ import pytest
 import trustme
 from aiohttp import web
 
-from manager.server.http_server import Limits
+from manager.server import Limits
 from manager.server.server import CannotListen, CannotServe
 from manager.tls import served
 from manager.tls.served import CertificateFiles, ServedCertificate
 from manager.util.address import BindAddress
 from tests.support.certificates import trusting
+from tests.support.served_pages import serving
 from tests.unit.conftest import LogLines
-from tests.unit.server.conftest import serving
 
 ANY_PORT = BindAddress("127.0.0.1", 0)
 

@@ -21,8 +21,15 @@ from cryptography.hazmat.primitives.serialization import (
 from structlog.testing import capture_logs
 
 from manager.tls import served
-from manager.tls.key_pair import CertificateUnusable, KeyPair, as_file
-from manager.tls.served import CertificateFiles, ClientAuthorities, SelfSigned, ServedCertificate
+from manager.tls.served import (
+    CertificateFiles,
+    CertificateUnusable,
+    ClientAuthorities,
+    KeyPair,
+    SelfSigned,
+    ServedCertificate,
+    as_file,
+)
 
 Pairs = tuple[KeyPair, KeyPair]
 SHOWN = {"subject": ()}
@@ -240,7 +247,7 @@ def test_key_is_not_written_to_a_disk():
 def test_key_pair_as_file_removes_a_private_file_at_once_without_memory_files(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("manager.tls.key_pair.sys.platform", "darwin")
+    monkeypatch.setattr("manager.tls.served.sys.platform", "darwin")
     with as_file(b"secret", name="example") as name:
         path = Path(name)
         assert path.read_bytes() == b"secret"

@@ -24,7 +24,7 @@ from controllers.petstore.pet import PetOperator
 from devcluster import DevCluster
 from devcluster.errors import StatusError
 from devcluster.http_call import ApiResponse
-from devcluster.patch.merge_patch import merge_patch
+from devcluster.patch.json_patch import merge_patch
 from devcluster.storage import Change, Key
 from manager.api import ObjectKey
 from manager.cache import Cache, Informer

@@ -11,7 +11,7 @@ from devcluster.builtin import resources
 from devcluster.clock import Clock
 from devcluster.kinds.registry import Registry
 from devcluster.storage import Change, Store, Stored
-from devcluster.storage.errors import JournalFailed
+from devcluster.storage.records import JournalFailed
 from tests.unit.devcluster.api.conftest import CONFIG_MAPS, Api, config_map
 
 

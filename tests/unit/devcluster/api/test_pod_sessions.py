@@ -13,8 +13,7 @@ import orjson
 import pytest
 
 from devcluster import DevCluster
-from devcluster.api.pod_channels import Session
-from devcluster.api.pod_sessions import Process
+from devcluster.api.pod_sessions import Process, Session
 from tests.support.running_pods import create_running_pod
 
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"

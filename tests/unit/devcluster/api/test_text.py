@@ -7,10 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from devcluster.api.depth import is_too_deep
-from devcluster.api.json_errors import describe
-from devcluster.api.json_reading import read_json
-from devcluster.api.yaml_text import parse_yaml
+from devcluster.api.syntax import describe, is_too_deep, parse_yaml, read_json
 from tests.unit.devcluster.api.conftest import Api
 
 

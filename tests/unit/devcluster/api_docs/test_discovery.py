@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.api.discovery import AGGREGATED, Discovery
-from devcluster.api.discovery_answers import answer_discovery
+from devcluster.api.discovery import AGGREGATED, Discovery, answer_discovery
 from devcluster.errors import StatusError
 from devcluster.http_call import ApiRequest, ApiResponse
 from devcluster.kinds.registry import Registry

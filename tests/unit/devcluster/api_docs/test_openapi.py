@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.api.openapi import OpenApi
-from devcluster.api.openapi_answers import answer_openapi
+from devcluster.api.openapi import OpenApi, answer_openapi
 from devcluster.api.openapi_protobuf import encode_document
 from devcluster.http_call import ApiRequest, ApiResponse
 from devcluster.kinds.registry import Registry

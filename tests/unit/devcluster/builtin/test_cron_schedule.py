@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from devcluster.builtin.cron_schedule import InvalidSchedule, parse_schedule
+from devcluster.builtin.jobs import InvalidSchedule, parse_schedule
 
 UTC = datetime.UTC
 

@@ -7,7 +7,7 @@ import pytest
 
 from devcluster.controllers import PodLogs
 from devcluster.controllers.container_runtime import ContainerRuntime
-from devcluster.controllers.view import View
+from devcluster.controllers.controller import View
 from devcluster.errors import StatusError
 from tests.unit.devcluster.controllers.conftest import Cluster, pod
 

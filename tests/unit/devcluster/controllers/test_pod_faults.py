@@ -9,8 +9,8 @@ import pytest
 
 from devcluster.controllers import PodLogs
 from devcluster.controllers.container_runtime import ContainerRuntime
+from devcluster.controllers.controller import View
 from devcluster.controllers.images import Exited, HttpResponse, Image, Running, Start
-from devcluster.controllers.view import View
 from tests.unit.devcluster.controllers.conftest import Cluster, pod, started
 
 pytestmark = pytest.mark.virtual_time

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from devcluster.controllers import queue
+from devcluster.controllers import controller
 from tests.unit.devcluster.controllers.conftest import Cluster, pod
 
 pytestmark = pytest.mark.virtual_time
@@ -141,8 +141,8 @@ async def test_pods_of_before_a_restart_keep_their_addresses(cluster: Cluster):
 @pytest.fixture
 def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulate a machine so slow that each key pauses for half a second after its work."""
-    monkeypatch.setattr(queue, "LONG", 0.0)
-    monkeypatch.setattr(queue, "PAUSE_FACTOR", 1e9)
+    monkeypatch.setattr(controller, "LONG", 0.0)
+    monkeypatch.setattr(controller, "PAUSE_FACTOR", 1e9)
 
 
 async def test_nodes_are_ready_however_slow_the_machine_was_at_the_start(

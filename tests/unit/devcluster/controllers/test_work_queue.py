@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 import uvloop
 
-from devcluster.controllers import queue as module
-from devcluster.controllers.queue import WorkQueue
+from devcluster.controllers import controller as module
+from devcluster.controllers.controller import WorkQueue
 from tests.unit.devcluster.controllers.conftest import Cluster, pod
 
 

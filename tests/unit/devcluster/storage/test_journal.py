@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from devcluster.storage import Journal, Key, Store
-from devcluster.storage.errors import JournalFailed
 from devcluster.storage.journal import _SCHEMA
+from devcluster.storage.records import JournalFailed
 
 
 def key(name: str) -> Key:

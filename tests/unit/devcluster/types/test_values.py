@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from devcluster.types.quantity import InvalidQuantity, canonical
-from devcluster.types.times import InvalidTime, from_seconds, normal_micro_time, normal_time
+from devcluster.types.times import (
+    InvalidQuantity,
+    InvalidTime,
+    canonical,
+    from_seconds,
+    normal_micro_time,
+    normal_time,
+)
 
 FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 SUFFIX = "unable to parse quantity's suffix"

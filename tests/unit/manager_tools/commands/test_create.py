@@ -255,18 +255,20 @@ def test_create_api_refuses_a_folder_that_is_not_a_project(
     assert "this folder is not a project: controllers/main.py is expected" in command(*CREATE).refusal()
 
 
-@pytest.mark.parametrize("code", ["OPERATORS = [*MINE]\n", "import sys\nOPERATORS = tuple(found())\n"])
-def test_create_api_refuses_a_main_module_without_a_suitable_list(command: Command, project: Path, code: str):
-    (project / "controllers" / "main.py").write_text(code)
+@pytest.mark.parametrize(
+    ("path", "code", "told"),
+    [
+        ("main.py", "OPERATORS = [*MINE]\n", "controllers/main.py has no list to add to"),
+        ("main.py", "import sys\nOPERATORS = tuple(found())\n", "controllers/main.py has no list to add to"),
+        ("hello/greeting.py", "raise ValueError('broken')\n", "generate` fails: ValueError: broken"),
+    ],
+)
+def test_create_api_refuses_a_project_without_a_suitable_list_or_that_is_broken(
+    command: Command, project: Path, path: str, code: str, told: str
+):
+    (project / "controllers" / path).write_text(code)
     before = files(project)
-    assert "controllers/main.py has no list to add to" in command(*CREATE).refusal()
-    assert files(project) == before
-
-
-def test_create_api_reports_why_generate_fails(command: Command, project: Path):
-    (project / "controllers" / "hello" / "greeting.py").write_text("raise ValueError('broken')\n")
-    before = files(project)
-    assert "generate` fails: ValueError: broken" in command(*CREATE).refusal()
+    assert told in command(*CREATE).refusal()
     assert files(project) == before
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from devcluster import DevCluster
-from devcluster.patch.merge_patch import merge_patch
+from devcluster.patch.json_patch import merge_patch
 from devcluster.storage import Key
 from tests.support.cluster_wire import ClusterServer
 from tests.support.scripted_wire import Reply, ScriptedWire, Sent, Step

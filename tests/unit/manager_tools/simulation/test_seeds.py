@@ -18,7 +18,8 @@ from manager import Context, ObjectKey, Operator, Result, rbac
 from manager.api import ApiModel, Condition, ObjectMeta, Resource, crd, list_map
 from manager_kinds.core_v1 import ConfigMap
 from manager_tools.simulation import assert_holds
-from manager_tools.simulation.seeds import Plan, plan_of, run, shrunk, story_of
+from manager_tools.simulation.plan import Plan, plan_of
+from manager_tools.simulation.seeds import run, shrunk, story_of
 from manager_tools.simulation.world import World
 from tests.support import ROOT
 

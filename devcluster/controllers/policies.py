@@ -1,0 +1,180 @@
+"""Quotas and disruption budgets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from devcluster.builtin.quotas import QUOTAS, QuotaLedger, amounts_text
+from devcluster.controllers.client import PODS, Object, controller_of
+from devcluster.controllers.controller import ANYTHING, Controller, Environment, Name, Routes
+from devcluster.controllers.pod_status import is_ready
+from devcluster.storage import Change
+from devcluster.storage.selectors import LabelSelector
+
+__all__ = ["DisruptionController", "PolicyStatusController", "QuotaController"]
+
+POLICIES = ("admissionregistration.k8s.io", "validatingadmissionpolicies")
+
+
+class PolicyStatusController(Controller):
+    """The controller of the status of policies; it finds no wrong types."""
+
+    name = "validatingadmissionpolicy-status-controller"
+
+    def routes(self) -> Routes:
+        return {POLICIES: self.enqueue}
+
+    async def sync(self, key: Name) -> None:
+        policy = self.view.get(POLICIES, *key)
+        if policy is None:
+            return
+        status = policy.get("status") or {}
+        generation = policy["metadata"]["generation"]
+        if status.get("observedGeneration") != generation:
+            status = {**status, "observedGeneration": generation, "typeChecking": {}}
+            await self.write_status(POLICIES, policy, status)
+
+
+class QuotaController(Controller):
+    """The ResourceQuota controller."""
+
+    name = "resourcequota-controller"
+    batch_period = 0.005
+
+    def __init__(self, environment: Environment, ledger: QuotaLedger) -> None:
+        super().__init__(environment)
+        self._ledger = ledger
+
+    def routes(self) -> Routes:
+        return {ANYTHING: self._on_change}
+
+    async def sync(self, key: Name) -> None:
+        quota = self.view.get(QUOTAS, *key)
+        if quota is None:
+            return
+        hard = quota["spec"].get("hard") or {}
+        status = {"hard": hard, "used": amounts_text(self._ledger.used(quota))}
+        if hard:
+            await self.write_status(QUOTAS, quota, status)
+
+    def _on_change(self, change: Change) -> None:
+        for quota in self._ledger.quotas(change.key.namespace):
+            self.queue.add((change.key.namespace, quota["metadata"]["name"]))
+
+
+BUDGETS = ("policy", "poddisruptionbudgets")
+SCALED = {
+    "ReplicaSet": ("apps", "replicasets"),
+    "StatefulSet": ("apps", "statefulsets"),
+    "Deployment": ("apps", "deployments"),
+}
+
+
+class DisruptionController(Controller):
+    """The disruption controller, which updates the status of PodDisruptionBudgets."""
+
+    name = "controllermanager"
+    batch_period = 0.005
+
+    def routes(self) -> Routes:
+        return {BUDGETS: self.enqueue, PODS: self._on_pod}
+
+    async def sync(self, key: Name) -> None:
+        budget = self.view.get(BUDGETS, *key)
+        if budget is None:
+            return
+        selected = self.view.pods(key[0], budget["spec"].get("selector"))
+        pods = [pod for pod in (stored.decode() for stored in selected) if _counts(pod)]
+        if not pods:
+            self.normal(budget, "NoPods", "No matching pods found")
+        former = budget.get("status") or {}
+        disrupted = self._disrupted(former, pods)
+        expected, desired = self._expectation(budget, pods)
+        healthy = sum(
+            is_ready(pod)
+            and not pod["metadata"].get("deletionTimestamp")
+            and pod["metadata"]["name"] not in disrupted
+            for pod in pods
+        )
+        allowed = max(healthy - desired, 0) if expected > 0 else 0
+        status: Object = {
+            "observedGeneration": budget["metadata"].get("generation", 1),
+            "disruptionsAllowed": allowed,
+            "currentHealthy": healthy,
+            "desiredHealthy": desired,
+            "expectedPods": expected,
+            "conditions": self._conditions(budget, allowed=allowed > 0),
+        }
+        if disrupted:
+            status["disruptedPods"] = disrupted
+        await self.write_status(BUDGETS, budget, status)
+
+    def _expectation(self, budget: Object, pods: Sequence[Object]) -> tuple[int, int]:
+        """Return the expected number of pods, and the required number of healthy ones."""
+        spec = budget["spec"]
+        if "maxUnavailable" in spec:
+            expected = self._scale(pods)
+            return expected, max(expected - _part(spec["maxUnavailable"], expected), 0)
+        least = spec.get("minAvailable", 1)
+        expected = len(pods) if isinstance(least, int) else self._scale(pods)
+        return expected, _part(least, expected)
+
+    def _scale(self, pods: Sequence[Object]) -> int:
+        """Return the desired replicas of all controllers of the pods."""
+        scales: dict[str, int] = {}
+        for pod in pods:
+            owner = controller_of(pod)
+            manager = self._scaled(owner, pod["metadata"]["namespace"]) if owner is not None else None
+            if manager is not None:
+                scales[manager["metadata"]["uid"]] = manager["spec"].get("replicas", 1)
+        return sum(scales.values())
+
+    def _scaled(self, owner: Object, namespace: str) -> Object | None:
+        resource = SCALED.get(owner["kind"])
+        manager = self.view.get(resource, namespace, owner["name"]) if resource is not None else None
+        if manager is None or manager["metadata"]["uid"] != owner["uid"]:
+            return None
+        above = controller_of(manager)
+        return manager if above is None else self._scaled(above, namespace) or manager
+
+    def _disrupted(self, former: Object, pods: Sequence[Object]) -> dict[str, str]:
+        """Return the pods whose eviction was granted but that have no deletion time yet."""
+        alive = {pod["metadata"]["name"] for pod in pods if not pod["metadata"].get("deletionTimestamp")}
+        return {name: time for name, time in (former.get("disruptedPods") or {}).items() if name in alive}
+
+    def _conditions(self, budget: Object, *, allowed: bool) -> list[Object]:
+        known = (budget.get("status") or {}).get("conditions") or ()
+        former = next((each for each in known if each["type"] == "DisruptionAllowed"), None)
+        value = "True" if allowed else "False"
+        since = self.clock.timestamp()
+        if former is not None and former["status"] == value:
+            since = former["lastTransitionTime"]
+        condition = {
+            "type": "DisruptionAllowed",
+            "status": value,
+            "observedGeneration": budget["metadata"].get("generation", 1),
+            "lastTransitionTime": since,
+            "reason": "SufficientPods" if allowed else "InsufficientPods",
+            "message": "",
+        }
+        return [*(each for each in known if each is not former), condition]
+
+    def _on_pod(self, change: Change) -> None:
+        for stored in self.view.select(BUDGETS, change.key.namespace):
+            selector = stored.decode()["spec"].get("selector")
+            if selector is None:
+                continue
+            matcher = LabelSelector.of(selector)
+            if any(pod is not None and matcher.matches(pod.labels) for pod in (change.old, change.new)):
+                self.queue.add((stored.key.namespace, stored.key.name))
+
+
+def _counts(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}
+
+
+def _part(value: int | str, total: int) -> int:
+    if isinstance(value, int):
+        return value
+    return math.ceil(int(value.removesuffix("%")) * total / 100)

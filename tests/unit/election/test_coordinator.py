@@ -1,0 +1,111 @@
+"""The permission for effects outside of the cluster, which holds as long as the lease."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from manager.election.coordinator import Leadership, LeadershipLost
+from manager.kube.errors import Fenced
+from manager.util.clock import monotonic as now
+from tests.support.scripted_wire import Unreached
+from tests.unit.election.conftest import LEASE, NAME, NAMESPACE, Election
+
+pytestmark = pytest.mark.virtual_time
+
+
+async def test_leadership_permits_everything_without_an_election():
+    leadership = Leadership()
+    await asyncio.sleep(3600)
+    leadership.permit(seconds=3600)
+    async with leadership.held():
+        await asyncio.sleep(3600)
+    assert leadership.deadline == float("inf")
+
+
+async def test_leadership_permits_nothing_when_the_process_has_never_led(election: Election):
+    await election.leader()
+    second = await election.standby()
+    with pytest.raises(Fenced, match="this process does not lead"):
+        second.elector.leadership.permit()
+    with pytest.raises(Fenced, match="this process does not lead"):
+        async with second.elector.leadership.held():
+            pytest.fail("it was entered")
+
+
+async def test_guard_permits_writes_while_the_leader_renews(election: Election):
+    first = await election.leader()
+    for _ in range(300):
+        await asyncio.sleep(0.37)
+        first.elector.leadership.permit()
+        # As the docstring says: two retry periods less than the deadline are always there.
+        first.elector.leadership.permit(seconds=6)
+        with pytest.raises(Fenced, match="may not lead for 10 s more"):
+            first.elector.leadership.permit(seconds=10)
+
+
+async def test_effect_may_take_long_while_the_lease_is_renewed(election: Election):
+    first = await election.leader()
+    async with first.elector.leadership.held():
+        await asyncio.sleep(120)
+    first.elector.leadership.permit()
+
+
+async def test_effect_in_flight_is_cancelled_when_the_lease_may_be_lost(election: Election):
+    first = await election.leader()
+    await asyncio.sleep(60)
+    renewed = first.wire.sent("PUT", LEASE)[-1].at
+    first.wire.on("PUT", LEASE, Unreached())
+    with pytest.raises(Fenced, match=r"not renewed in time|could not be renewed"):
+        async with first.elector.leadership.held():
+            await asyncio.sleep(3600)
+    assert now() == pytest.approx(renewed + 10, abs=0.001)
+    await asyncio.sleep(0.01)
+    with pytest.raises(Fenced, match="could not be renewed for 10s"):
+        first.elector.leadership.permit()
+    with pytest.raises(LeadershipLost):
+        await first.run
+
+
+async def test_guard_cancels_a_running_effect_when_another_replica_holds_the_lease(election: Election):
+    first = await election.leader()
+    election.server.put(NAMESPACE, NAME, {"holderIdentity": "another"})
+    with pytest.raises(Fenced, match="is now held by another"):
+        async with first.elector.leadership.held():
+            await asyncio.sleep(3600)
+    assert now() < 5
+    with pytest.raises(LeadershipLost):
+        await first.run
+
+
+async def test_guarded_effect_raises_its_own_error_or_timeout(election: Election):
+    first = await election.leader()
+    with pytest.raises(TimeoutError):
+        async with first.elector.leadership.held(), asyncio.timeout(1):
+            await asyncio.sleep(3600)
+    with pytest.raises(ValueError, match="no such pet"):
+        async with first.elector.leadership.held():
+            raise ValueError("no such pet")
+
+
+async def test_leadership_held_passes_a_cancellation_on(election: Election):
+    first = await election.leader()
+
+    async def effect() -> None:
+        async with first.elector.leadership.held():
+            await asyncio.sleep(3600)
+
+    task = asyncio.create_task(effect())
+    await asyncio.sleep(1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_permit_may_be_called_from_a_thread(election: Election):
+    first = await election.leader()
+    await asyncio.to_thread(first.elector.leadership.permit)
+    await first.elector.release()
+    with pytest.raises(Fenced, match="the lease is given back"):
+        await asyncio.to_thread(first.elector.leadership.permit)

@@ -1,0 +1,149 @@
+"""Replicas that lead and replicas that share, or that share in other numbers: never both at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from manager.election.coordinator import LeadershipLost
+from tests.support.scripted_wire import Reply
+from tests.unit.election.conftest import LEASE, LEASES, NAME, NAMESPACE
+from tests.unit.election.program import EVERYTHING, SEEDS, Leader, Program, Replica, permits, program
+
+__all__ = ["program"]
+
+pytestmark = pytest.mark.virtual_time
+
+
+async def test_sharing_waits_for_a_leader_and_begins_when_the_leader_stops(program: Program):
+    leader = await program.lead("leader")
+    a, b = await program.start("a", "b")
+    await asyncio.sleep(30)
+    assert leader.leads
+    assert not a.permitted | b.permitted
+    # Ready: a rolling update goes on only when the new one is.
+    assert (a.coordinator.problem, b.coordinator.problem) == (None, None)
+    await leader.stop()
+    await asyncio.sleep(10)
+    assert program.shares == [4, 4]
+
+
+async def test_sharing_begins_after_a_leader_was_killed(program: Program):
+    leader = await program.lead("leader")
+    await program.start("a", "b")
+    await leader.kill()
+    await asyncio.sleep(30)
+    assert program.shares == [4, 4]
+
+
+async def led_after(program: Program, **how: float) -> tuple[Leader, Replica]:
+    """Start a leader that has the Lease, while a replica still holds shards."""
+    await program.start("a", "b", **how)
+    first = next(each for each in program.sharers if 0 in each.permitted)
+    other = next(each for each in program.sharers if each is not first)
+    leader = await program.lead("leader")
+    other.wire.on("PUT", LEASE, Reply.status(409, "Conflict", "it has been modified"))
+    await first.stop()
+    await asyncio.sleep(5)
+    return leader, other
+
+
+async def test_leader_begins_when_the_last_shard_is_released(program: Program):
+    leader, other = await led_after(program, ends=20.0)
+    assert other.permitted
+    assert not leader.leads
+    await asyncio.sleep(20)
+    assert leader.leads
+    assert not other.permitted
+
+
+async def test_leader_waits_while_a_replica_renews_but_cannot_list_leases(program: Program):
+    await program.start("a")
+    (b,) = await program.start("b")
+    leader = await program.lead("leader")
+    program.server.silence()
+    b.wire.on("GET", EVERYTHING, Reply.status(500))
+    await program.sharers[0].stop()
+    await asyncio.sleep(30)
+    assert len(b.permitted) == 4
+    assert not leader.leads
+    await b.kill()
+    await asyncio.sleep(20)
+    assert leader.leads
+
+
+async def test_leader_reports_missing_permission_to_list_shard_leases(program: Program):
+    (a,) = await program.start("a")
+    await a.stop()
+    leader = Leader(program, "leader")
+    program.replicas.append(leader)
+    leader.wire.on("GET", LEASES, Reply.status(403, "Forbidden", "leases is forbidden: it cannot list"))
+    await asyncio.sleep(30)
+    assert not leader.leads
+    assert "it cannot list" in (leader.elector.problem or "")
+
+
+async def test_sharing_does_not_claim_in_a_loop_when_it_cannot_read_the_first_lease(program: Program):
+    await program.start("a")
+    b = Replica(program, "b")
+    program.replicas.append(b)
+    b.wire.on("GET", LEASE, Reply.status(403, "Forbidden", "leases is forbidden: it cannot get"))
+    await asyncio.sleep(30)
+    # Four shards and its own Lease are renewed, once each retry period of 2 s.
+    assert len(b.wire.sent("PUT", EVERYTHING)) < 5 * 30
+    assert not b.permitted
+    assert "it cannot get" in (b.coordinator.problem or "")
+    b.wire.on("GET", LEASE, program.server.answer)
+    await asyncio.sleep(10)
+    assert program.shares == [4, 4]
+
+
+async def test_sharing_with_another_number_of_shards_waits_and_says_why(program: Program):
+    (a,) = await program.start("a")
+    (b,) = await program.start("b", count=4)
+    await asyncio.sleep(30)
+    assert len(a.permitted) == 8
+    assert not b.permitted
+    assert b.coordinator.problem == f"a has lease {NAMESPACE}/{NAME} with --shards=8, and this replica has 4"
+    await a.stop()
+    await asyncio.sleep(10)
+    assert len(b.permitted) == 4
+    assert b.coordinator.problem is None
+
+
+async def test_lease_without_a_label_can_be_claimed(program: Program):
+    program.server.put(NAMESPACE, NAME, {"holderIdentity": "somebody", "leaseDurationSeconds": 15})
+    program.server.put(NAMESPACE, f"{NAME}-3", {"holderIdentity": ""})
+    await program.start("a")
+    await asyncio.sleep(30)
+    assert program.shares == [8]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_replicas_never_divide_the_work_in_two_ways_under_random_restarts(program: Program, seed: int):
+    """Rely on the begin of either mode to find both at a time."""
+    rng = random.Random(seed)
+    for number in range(15):
+        await asyncio.sleep(rng.choice((0.1, 1.0, 5.0, 20.0)) * rng.random())
+        await program.bury()
+        if len(program.replicas) < 4 and rng.random() < 0.6:
+            if rng.random() < 0.4:
+                await program.lead(f"leader-{number}")
+            else:
+                ends, count = rng.uniform(0, 5), rng.choice((8, 8, 4))
+                await program.start(f"replica-{number}", ends=ends, count=count)
+        elif program.replicas:
+            victim = rng.choice(program.replicas)
+            await (victim.stop() if rng.random() < 0.5 else victim.kill())
+        for each in program.replicas:
+            task = each.run if isinstance(each, Leader) else each.task
+            if task.done() and (error := task.exception()) is not None:
+                assert isinstance(error, LeadershipLost)
+    for victim in list(program.replicas):
+        await victim.stop()
+    await program.start("last", "but one")
+    await asyncio.sleep(30)
+    assert program.shares == [4, 4]
+    assert all(permits(term) for each in program.sharers for term in each.working.values())

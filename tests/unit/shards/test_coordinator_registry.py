@@ -1,0 +1,334 @@
+"""Registry of replicas: each replica finds the others by their Leases."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+
+import orjson
+import pytest
+
+from manager.election.lease import ElectionConfig, Lease, Leases
+from manager.election.lease_watch import LeaseWatcher
+from manager.kube.transport import Transport
+from manager.shards.coordinator import MEMBER, ReplicaRegistry
+from manager.telemetry.metrics import Metrics
+from manager.util.clock import monotonic as now
+from manager_tools.simulation.loop import freeze
+from tests.support.scripted_wire import (
+    Delayed,
+    LostAfter,
+    LostBefore,
+    Reply,
+    ScriptedWire,
+    Sent,
+    Stall,
+    Step,
+    Unreached,
+)
+from tests.unit.election.conftest import LEASES, NAME, NAMESPACE
+from tests.unit.election.lease_server import PREFIX, LeaseServer, lease_server
+
+pytestmark = pytest.mark.virtual_time
+LABEL = "example.com/lease"
+EVERYTHING = f"{PREFIX}*"
+
+
+class Replica:
+    """A replica of a program, on its own wire."""
+
+    def __init__(self, server: LeaseServer, identity: str, *, cleans: bool = False) -> None:
+        self.server = server
+        self.wire = ScriptedWire()
+        server.serve(self.wire)
+        rng = random.Random(identity)
+        transport = Transport(self.wire, metrics=Metrics(), rng=rng, user_agent="test")
+        group = Leases(transport, namespace=NAMESPACE, label=LABEL)
+        config = ElectionConfig(
+            transport=transport,
+            namespace=NAMESPACE,
+            name=NAME,
+            identity=identity,
+            rng=rng,
+            metrics=Metrics(),
+        )
+        self.watcher = LeaseWatcher(config, group)
+        self.registry = ReplicaRegistry(config, group, self.watcher, count=16)
+        loop = asyncio.get_running_loop()
+        self.tasks = [
+            loop.create_task(self.watcher.run()),
+            loop.create_task(self.registry.run(cleans=lambda: cleans)),
+        ]
+
+    @property
+    def members(self) -> str:
+        return " ".join(sorted(self.registry.members))
+
+    async def kill(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.wait(self.tasks)
+
+    async def stop(self) -> None:
+        self.tasks[1].cancel()
+        await asyncio.wait(self.tasks[1:])
+        await self.registry.leave(within=5.0)
+
+    def reach(self, step: Step | None = None) -> None:
+        """From now on each request comes to that, or to the server."""
+        for method in ("GET", "PUT", "POST", "DELETE"):
+            self.wire.on(method, EVERYTHING, step or self.server.answer)
+
+
+class Program:
+    """Program with several replicas on one server."""
+
+    def __init__(self, server: LeaseServer) -> None:
+        self.server = server
+        self.replicas: list[Replica] = []
+
+    async def start(self, *identities: str, cleans: bool = False) -> list[Replica]:
+        started = [Replica(self.server, identity, cleans=cleans) for identity in identities]
+        self.replicas += started
+        await asyncio.sleep(0.1)
+        return started
+
+    @property
+    def leases(self) -> list[str]:
+        return sorted(lease["spec"]["holderIdentity"] for lease in self.server.leases.values())
+
+
+@pytest.fixture
+async def program() -> AsyncIterator[Program]:
+    async with lease_server() as server:
+        program = Program(server)
+        yield program
+        for replica in program.replicas:
+            await replica.kill()
+
+
+async def test_members_know_of_a_new_replica_at_once(program: Program):
+    a, b = await program.start("a", "b")
+    (c,) = await program.start("c")
+    assert a.members == b.members == c.members == "a b c"
+    lease = next(iter(program.server.leases.values()))
+    assert lease["metadata"]["labels"] == {LABEL: f"{MEMBER}-16"}
+    assert lease["spec"]["leaseDurationSeconds"] == 15
+
+
+async def test_member_that_stops_is_removed_with_its_lease_at_once(program: Program):
+    a, b = await program.start("a", "b")
+    await b.stop()
+    await asyncio.sleep(0.01)
+    assert a.members == "a"
+    assert program.leases == ["a"]
+
+
+async def test_silent_replica_is_no_member_after_the_lease_duration(program: Program):
+    a, b = await program.start("a", "b", cleans=True)
+    await asyncio.sleep(30)
+    await b.kill()
+    silent = b.wire.sent("PUT")[-1].at
+    assert a.registry.changes_at() <= silent + 15.1
+    await asyncio.sleep(silent + 14.9 - now())
+    assert a.members == "a b"
+    await asyncio.sleep(0.2)
+    assert a.members == "a"
+    await asyncio.sleep(2.1)
+    assert program.leases == ["a"]
+    assert [view.holder for view in a.watcher] == ["a"], "and it is forgotten"
+    (c,) = await program.start("c")
+    assert c.members == "a c"
+
+
+async def test_member_that_deletes_many_leases_slowly_stays_a_member(program: Program):
+    (a,) = await program.start("a", cleans=True)
+    others = await program.start(*(f"gone-{number}" for number in range(12)))
+    for each in others:
+        await each.kill()
+    a.wire.on("DELETE", EVERYTHING, lambda _: Delayed(1.5, a.server.answer))
+    for _ in range(120):
+        await asyncio.sleep(1)
+        assert "a" in a.members.split()
+    assert program.leases == ["a"]
+
+
+async def test_registry_ignores_and_keeps_a_foreign_lease_with_its_label(program: Program):
+    (a,) = await program.start("a", cleans=True)
+    spec = {"holderIdentity": "them", "leaseDurationSeconds": 1}
+    program.server.put(NAMESPACE, "theirs", spec, labels={LABEL: f"{MEMBER}-16"})
+    await asyncio.sleep(1)
+    assert a.members == "a"
+    await asyncio.sleep(120)
+    assert program.leases == ["a", "them"]
+
+
+async def test_registry_keeps_expired_leases_when_it_does_not_clean_up(program: Program):
+    _, b = await program.start("a", "b")
+    await b.kill()
+    await asyncio.sleep(120)
+    assert program.leases == ["a", "b"]
+
+
+async def test_registry_lists_all_members_despite_a_deeply_nested_lease(program: Program):
+    """Check Leases of many megabytes, beyond the limit of one cut, and without watch events."""
+    (a,) = await program.start("a")
+    b = Replica(program.server, "b")
+    program.replicas.append(b)
+    nested = b'{"metadata":{"name":"x","managedFields":[%s%s]},"spec":{}}' % (b"[" * 1500, b"]" * 1500)
+    filled = b'{"metadata":{"name":"y","annotations":{"a":"%s"}},"spec":{}}' % (b"x" * 5_000_000)
+
+    def answer(sent: Sent) -> Step:
+        if "labelSelector" not in sent.query or "watch" in sent.query:
+            return Stall() if "watch" in sent.query else program.server.answer(sent)
+        found = orjson.dumps(list(program.server.leases.values()))[1:-1]
+        return Reply(200, b'{"metadata":{},"items":[' + b",".join((nested, filled, found)) + b"]}")
+
+    b.wire.on("GET", EVERYTHING, answer)
+    await asyncio.sleep(5)
+    assert b.members == "a b"
+    assert b.watcher.problem is None
+    await a.stop()
+
+
+async def test_members_that_renew_stay_members_and_ask_for_nothing_else(program: Program):
+    a, b = await program.start("a", "b")
+    before = len(a.wire.requests)
+    for _ in range(120):
+        await asyncio.sleep(1)
+        assert a.members == b.members == "a b"
+    assert 60 <= len(a.wire.requests) - before <= 68, "its own renewals"
+
+
+async def test_unreachable_replica_drops_itself_before_the_others_drop_it(program: Program):
+    a, b = await program.start("a", "b")
+    await asyncio.sleep(30)
+    renewed = b.wire.sent("PUT")[-1].at
+    b.reach(Unreached())
+    await asyncio.sleep(renewed + 10.1 - now())
+    assert "b" not in b.members
+    assert a.members == "a b"
+    await asyncio.sleep(20)
+    assert a.members == "a"
+    b.reach()
+    await asyncio.sleep(10)
+    assert a.members == b.members == "a b"
+
+
+async def test_member_rejoins_with_its_next_request_after_an_outage(program: Program):
+    (a,) = await program.start("a", cleans=True)
+    (b,) = await program.start("b")
+    await asyncio.sleep(30)
+    b.reach(Unreached())
+    await asyncio.sleep(20)
+    assert program.leases == ["a"]
+    renewals = len(b.wire.sent("PUT"))
+    b.reach()
+    for _ in range(21):
+        await asyncio.sleep(0.1)
+        if len(b.wire.sent("PUT")) > renewals:
+            break
+    assert a.members == b.members == "a b"
+
+
+async def test_member_rejoins_when_its_lease_was_deleted(program: Program):
+    a, b = await program.start("a", "b")
+    await asyncio.sleep(30)
+    for path in [
+        path for path, lease in program.server.leases.items() if lease["spec"]["holderIdentity"] == "b"
+    ]:
+        program.server.delete(NAMESPACE, path.rpartition("/")[2])
+    await asyncio.sleep(0.01)
+    assert a.members == "a"
+    await asyncio.sleep(6)
+    assert a.members == b.members == "a b"
+
+
+async def test_process_is_not_a_member_after_a_pause_beyond_its_lease(program: Program):
+    a, _ = await program.start("a", "b")
+    await asyncio.sleep(30)
+    freeze(20.0)
+    assert a.members == ""
+    await asyncio.sleep(5)
+    assert a.members == "a b"
+
+
+@pytest.mark.parametrize("fault", [LostBefore, LostAfter, Stall, Unreached, lambda: Reply.status(500)])
+async def test_members_stay_the_same_when_one_renewal_fails(program: Program, fault: Callable[..., Step]):
+    a, b = await program.start("a", "b")
+    await asyncio.sleep(30)
+    step = fault(program.server.answer) if fault is LostAfter else fault()
+    b.wire.on("PUT", EVERYTHING, step, program.server.answer)
+    for _ in range(60):
+        await asyncio.sleep(0.5)
+        assert a.members == b.members == "a b"
+    assert b.registry.problem is None
+
+
+async def test_registry_polls_when_its_watch_is_dead(program: Program):
+    a, b = await program.start("a", "b")
+    program.server.silence()  # as if each stream had died in silence
+    for _ in range(60):
+        await asyncio.sleep(0.5)
+        assert a.members == "a b"
+    await b.stop()
+    await asyncio.sleep(5)
+    assert a.members == "a"
+
+
+async def test_member_that_renews_stays_a_member_after_a_rewound_history(program: Program):
+    a, *_ = await program.start("a", "b", "c")
+    await asyncio.sleep(30)
+    last = next(each for each in program.server.leases.values() if each["spec"]["holderIdentity"] == "b")
+    lost = Lease({**last["metadata"], "resourceVersion": "1000000000"}, {**last["spec"], "renewTime": "lost"})
+    a.watcher._observe(lost, gone=False)
+    for _ in range(120):
+        await asyncio.sleep(0.5)
+        assert a.members == "a b c"
+
+
+async def test_registry_reports_missing_right_in_one_line_and_adds_no_member(program: Program):
+    (a,) = await program.start("a")
+    b = Replica(program.server, "b")
+    program.replicas.append(b)
+    b.wire.on("POST", LEASES, Reply.status(403, "Forbidden", 'leases is forbidden: User "x" cannot create'))
+    await asyncio.sleep(60)
+    assert a.members == "a"
+    assert b.members == "a"
+    assert b.registry.problem is not None
+    assert b.registry.problem.startswith("cannot renew lease default/election-member-")
+    assert "cannot create" in b.registry.problem
+
+
+async def test_names_of_replicas_of_another_program_are_none_of_ours(program: Program):
+    program.server.put(NAMESPACE, "another", {"holderIdentity": "stranger"})
+    (a,) = await program.start("a")
+    program.server.put(NAMESPACE, "a-third", {"holderIdentity": "newcomer"})
+    await asyncio.sleep(10)
+    assert a.members == "a"
+    assert [view.holder for view in a.watcher] == ["a"], "nor are they looked at"
+
+
+async def test_member_lease_is_left_to_expire_when_it_cannot_be_deleted_in_time(program: Program):
+    a, b = await program.start("a", "b")
+    b.wire.on("DELETE", EVERYTHING, Stall())
+    started = now()
+    await b.stop()
+    assert now() - started <= 5.1
+    await asyncio.sleep(16)
+    assert a.members == "a"
+
+
+async def test_huge_lease_duration_of_a_replica_is_limited_to_a_minute(program: Program):
+    (a,) = await program.start("a", cleans=True)
+    spec = {"holderIdentity": "ghost", "leaseDurationSeconds": 2**31 - 1}
+    name = a.registry._lease_of("ghost")
+    program.server.put(NAMESPACE, name, spec, labels={LABEL: f"{MEMBER}-16"})
+    await asyncio.sleep(50)
+    assert a.members == "a ghost"
+    assert a.registry.changes_at() <= now() + 15
+    await asyncio.sleep(15)
+    assert a.members == "a"
+    await asyncio.sleep(20)
+    assert program.leases == ["a"]
