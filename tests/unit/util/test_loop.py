@@ -13,7 +13,7 @@ import pytest
 from manager.telemetry.metrics import Metrics
 from manager.util import loop
 from manager.util.clock import monotonic as now
-from manager.util.loop import SMALL, Deadlines, WorkThreads, loop_factory, observe_lag, own_turn
+from manager.util.loop import SMALL, Deadlines, WorkThreads, loop_factory, observe_lag, own_turn, unless
 
 
 @pytest.mark.parametrize("has_uvloop", [True, False])
@@ -136,6 +136,34 @@ class TestOwnTurn:
         assert second.cancelled()
         await asyncio.sleep(0)
         assert asyncio.get_running_loop() not in loop._waiting
+
+
+@pytest.mark.parametrize("end", ["result", "stopped before", "stopped", "cancelled"])
+async def test_unless_returns_the_result_and_cancels_the_work_when_the_event_or_the_caller_ends_it(end: str):
+    stop, started, cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def work() -> str:
+        started.set()
+        try:
+            await (asyncio.sleep(0) if end == "result" else asyncio.Event().wait())
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return "done"
+
+    if end == "stopped before":
+        stop.set()
+    task = asyncio.create_task(unless(stop, work()))
+    await started.wait()
+    if end == "cancelled":
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    else:
+        if end == "stopped":
+            stop.set()
+        assert await task == (("done",) if end == "result" else None)
+    assert cancelled.is_set() is (end != "result")
 
 
 class Missed(Exception):
