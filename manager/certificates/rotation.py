@@ -114,7 +114,7 @@ class Stored:
 
 @dataclass(slots=True)
 class _Watched:
-    """A target, and what this process has seen there."""
+    """A target, and the observations of this process."""
 
     target: Target
     found: Found | None = None
