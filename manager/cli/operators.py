@@ -6,7 +6,7 @@ import difflib
 import os
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from typing import Any
 
 import click
@@ -14,6 +14,7 @@ from pydantic import PydanticUserError
 
 from manager.api import GroupVersionKind
 from manager.api.crd import conflict_of_kinds
+from manager.cli.commands import load
 from manager.cli.settings import OWN, SERVICE_LINK
 from manager.operator import AnyOperator, Operator, Owns
 from manager.operator.reconciler import check_work
@@ -101,27 +102,16 @@ def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:
 def installed_operators(operators: Sequence[AnyOperator], program: Program) -> dict[AnyOperator, str]:
     """Return the operators that are installed for `program` in addition to its own, each with its package.
 
-    Raises `OperatorUnusable` for one that cannot be loaded, or is no operator.
+    Raises `ClickException` for one that cannot be loaded, or is no operator.
     """
     found: dict[AnyOperator, str] = {}
     for entry in sorted(entry_points(group=program.entry_points), key=lambda each: (each.name, each.value)):
-        operator = _loaded(entry)
+        what = f"the operator {entry.name} of {origin_of(entry)}, {entry.value}"
+        operator = load(entry, what)
+        if not (isinstance(operator, type) and issubclass(operator, Operator) and hasattr(operator, "kind")):
+            raise OperatorUnusable(f"{what}, is not an operator class with a kind")
         if operator not in operators:
             found.setdefault(operator, origin_of(entry))
-    return found
-
-
-def _loaded(entry: EntryPoint) -> AnyOperator:
-    what = f"the operator {entry.name} of {origin_of(entry)}"
-    try:
-        found = entry.load()
-    except Exception as error:
-        said = " ".join(str(error).split())
-        raise OperatorUnusable(
-            f"{what}, {entry.value}, cannot be loaded: {type(error).__name__}: {said}"
-        ) from error
-    if not (isinstance(found, type) and issubclass(found, Operator) and hasattr(found, "kind")):
-        raise OperatorUnusable(f"{what}, {entry.value}, is not an operator class with a kind")
     return found
 
 
