@@ -21,8 +21,6 @@ from manager.util.program import Program, origin_of
 from manager.util.version import KUBERNETES_VERSIONS
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from manager.operator import AnyOperator
 
 HELP_FLAGS = ["-h", "--help"]
@@ -46,7 +44,7 @@ class Invocation:
         return self._import(installed=False)
 
     def operators(self) -> tuple[AnyOperator, ...]:
-        """Import the program's own operators and the installed ones, once. Raises `ClickException`."""
+        """Import the program's own operators and the installed ones, once. Raises `OperatorUnusable`."""
         if self._all is None:
             self._all = self._import(installed=True)
         return self._all
@@ -123,15 +121,6 @@ def _complete(commands: Commands, invocation: Invocation, instruction: str) -> i
         return 1
 
 
-def load(entry: EntryPoint, what: str) -> Any:
-    """Return the object of an entry point. Raises `ClickException`, which begins with `what`."""
-    try:
-        return entry.load()
-    except Exception as error:
-        said = " ".join(str(error).split())
-        raise click.ClickException(f"{what}, cannot be loaded: {type(error).__name__}: {said}") from error
-
-
 def installed_commands() -> Iterator[LazyCommand]:
     """Yield the commands of installed packages, in the order of their entry points' names.
 
@@ -141,7 +130,11 @@ def installed_commands() -> Iterator[LazyCommand]:
 
     for entry in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
         what = f"the commands of {origin_of(entry)}, {entry.value}"
-        found = load(entry, what)
+        try:
+            found = entry.load()
+        except Exception as error:
+            said = " ".join(str(error).split())
+            raise click.ClickException(f"{what}, cannot be loaded: {type(error).__name__}: {said}") from error
         if not isinstance(found, Sequence) or not all(isinstance(each, LazyCommand) for each in found):
             raise click.ClickException(f"{what}, are not a sequence of manager.cli.commands.LazyCommand")
         yield from found

@@ -14,7 +14,6 @@ from pydantic import PydanticUserError
 
 from manager.api import GroupVersionKind
 from manager.api.crd import conflict_of_kinds
-from manager.cli.commands import load
 from manager.cli.settings import OWN, SERVICE_LINK
 from manager.operator import AnyOperator, Operator, Owns
 from manager.operator.reconciler import check_work
@@ -102,12 +101,16 @@ def shared_out_by(operators: Sequence[AnyOperator]) -> dict[str, bool]:
 def installed_operators(operators: Sequence[AnyOperator], program: Program) -> dict[AnyOperator, str]:
     """Return the operators that are installed for `program` in addition to its own, each with its package.
 
-    Raises `ClickException` for one that cannot be loaded, or is no operator.
+    Raises `OperatorUnusable` for one that cannot be loaded, or is no operator.
     """
     found: dict[AnyOperator, str] = {}
     for entry in sorted(entry_points(group=program.entry_points), key=lambda each: (each.name, each.value)):
         what = f"the operator {entry.name} of {origin_of(entry)}, {entry.value}"
-        operator = load(entry, what)
+        try:
+            operator = entry.load()
+        except Exception as error:
+            said = " ".join(str(error).split())
+            raise OperatorUnusable(f"{what}, cannot be loaded: {type(error).__name__}: {said}") from error
         if not (isinstance(operator, type) and issubclass(operator, Operator) and hasattr(operator, "kind")):
             raise OperatorUnusable(f"{what}, is not an operator class with a kind")
         if operator not in operators:
